@@ -1,0 +1,501 @@
+/*
+ * tend.h - the whole public interface of libtend.
+ *
+ * tend keeps work moving: durable jobs under leases, in SQLite or PostgreSQL, that recover by
+ * themselves when a worker dies or hangs.
+ *
+ * Ownership: const arguments are borrowed for the call; what comes back through a
+ * pointer-to-pointer is yours to free with the matching _free; a plain returned pointer belongs to
+ * the handle it came from.
+ *
+ * Errors: functions return 0 or a count on success and a negative TEND_E... code otherwise;
+ * tend_errmsg() then has the sentence: what failed, on what, what to do. Output parameters are
+ * written only as stated.
+ *
+ * Threads: a handle may be used by any number of threads at once. The library never prints, exits,
+ * installs signal handlers or keeps globals.
+ *
+ * Times are milliseconds since 1970 in store time: the clock of the PostgreSQL server, or this
+ * machine's clock on SQLite, which is never allowed to run backwards. A lease or lock has expired
+ * when now >= until.
+ */
+#ifndef TEND_H
+#define TEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TEND_API __attribute__((visibility("default")))
+#else
+#define TEND_API
+#endif
+
+#define TEND_VERSION "0.1.0"
+
+/* name, value, what it means in general */
+#define TEND_ERRORS(X)                                                                             \
+    X(EINVAL, -1, "bad input")                                                                     \
+    X(ENOMEM, -2, "out of memory")                                                                 \
+    X(ENOTFOUND, -3, "not found")                                                                  \
+    X(ECONFLICT, -4, "conflict with what is there")                                                \
+    X(ESTATE, -5, "refused by the present state")                                                  \
+    X(ELEASELOST, -6, "the lease is no longer held")                                               \
+    X(EEMPTY, -7, "nothing to claim")                                                              \
+    X(EBUSY, -8, "held by somebody else")                                                          \
+    X(EPAUSED, -9, "paused")                                                                       \
+    X(ELIMITED, -10, "a limit is reached")                                                         \
+    X(EUNREACHABLE, -11, "the store is out of reach")                                              \
+    X(ESCHEMA, -12, "the schema of the store does not fit")                                        \
+    X(ENOTADB, -13, "not a tend store")                                                            \
+    X(EREADONLY, -14, "the store cannot be written")                                               \
+    X(EFULL, -15, "no space left")                                                                 \
+    X(EIO, -16, "reading or writing the store failed")                                             \
+    X(ECORRUPT, -17, "the store is damaged")                                                       \
+    X(EINTERRUPTED, -18, "interrupted")                                                            \
+    X(EINTERNAL, -19, "internal error")
+
+enum tend_error {
+    TEND_OK = 0,
+#define X(name, value, text) TEND_##name = value,
+    TEND_ERRORS(X)
+#undef X
+};
+
+/* The general meaning of a code; never NULL. */
+TEND_API const char *tend_strerror(int code);
+TEND_API const char *tend_version(void);
+
+/* --- The handle --------------------------------------------------------------------------- */
+
+typedef struct tend tend;
+
+struct tend_options {
+    const char *name;       /* owner name where a call gives none; default "host:pid" */
+    int must_exist;         /* 1: do not make a store that is not there */
+    int durability_normal;  /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits */
+    int connections;        /* PostgreSQL: connections at most, default 8 */
+    int64_t busy_ms;        /* how long to wait for the write lock of a stopped process, default 30 s */
+    int64_t recovery_ms;    /* recovery timer inside waits, default 60 s, jittered; 0: no timer */
+    void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
+    void *log_arg;
+    int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
+    void *clock_arg;
+};
+
+TEND_API void tend_options_init(struct tend_options *options);
+
+/*
+ * Open a store: "sqlite:PATH" or "postgresql://..." (all forms libpq knows). Makes the store and
+ * brings its schema up to date where needed. *ret is set also on failure (unless TEND_ENOMEM), so that
+ * tend_errmsg() can be asked; close it in either case. options may be NULL.
+ * Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
+ * EFULL, EIO, ECORRUPT.
+ */
+TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
+
+/* Close. Leases held through this handle's worker registration are released, free of charge. */
+TEND_API void tend_close(tend *t);
+
+/* The sentence for the last failure of the calling thread on this handle; "" if there was none. */
+TEND_API const char *tend_errmsg(tend *t);
+
+/* Store time now. */
+TEND_API int tend_now(tend *t, int64_t *ret_ms);
+
+/* --- Jobs --------------------------------------------------------------------------------- */
+
+enum tend_state {
+    TEND_SCHEDULED = 0, /* due later */
+    TEND_PENDING = 1,
+    TEND_RUNNING = 2, /* leased */
+    TEND_HELD = 3,
+    TEND_DONE = 4,
+    TEND_FAILED = 5,
+    TEND_CANCELLED = 6
+};
+#define TEND_STATE_COUNT 7
+
+TEND_API const char *tend_state_name(int state);      /* "pending"...; "?" if unknown */
+TEND_API int tend_state_parse(const char *name);      /* a state or TEND_EINVAL */
+
+#define TEND_PRIORITY_DEFAULT 5
+#define TEND_UNSET INT64_MIN /* a number not given: the queue's setting or the default applies */
+
+struct tend_job_spec {
+    const char *queue;           /* default "default" */
+    const char *kind;            /* default "" */
+    const char *payload;         /* JSON text, kept byte for byte; default "{}" */
+    size_t payload_bytes;        /* 0: strlen */
+    int priority;                /* 0 (most urgent) to 9 */
+    int64_t due_at_ms;           /* TEND_UNSET: now */
+    int64_t delay_ms;            /* TEND_UNSET: none; otherwise due = now + delay */
+    const char *unique_key;      /* one live job per queue and key; NULL: none */
+    const char *subject;         /* what the key stands for: same key and subject refresh, another conflicts */
+    const char *concurrency_key; /* counts against the queue's key-concurrency */
+    const char *tags;            /* JSON array of strings, or NULL */
+    const char *workspace;
+    const char *by;              /* who adds; NULL: the handle's name */
+    int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
+};
+
+TEND_API void tend_job_spec_init(struct tend_job_spec *spec);
+
+struct tend_added {
+    int64_t id;  /* of the job; on a conflict the id of the job that has the key */
+    int outcome; /* TEND_OK: added; TEND_REFRESHED; TEND_ECONFLICT: not added */
+};
+#define TEND_REFRESHED 1
+
+/* Add one job; on disk when it returns. TEND_ECONFLICT: the key is taken, ret->id says by whom. */
+TEND_API int tend_add(tend *t, const struct tend_job_spec *spec, struct tend_added *ret);
+
+/* Add many in one transaction; outcomes per job. Bad input anywhere adds nothing. */
+TEND_API int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count,
+                           struct tend_added *ret);
+
+struct tend_job {
+    int64_t id;
+    const char *queue, *kind, *phase, *payload; /* phase may be NULL */
+    size_t payload_bytes;
+    int state, priority;
+    int64_t token;
+    int64_t due_at_ms, created_at_ms, changed_at_ms;
+    int64_t until_ms;    /* running: end of the lease; otherwise TEND_UNSET (also the next four) */
+    int64_t started_at_ms, seen_at_ms, finished_at_ms;
+    int64_t worker_id;   /* registered worker behind the lease */
+    const char *owner;   /* NULL when not running (also below: NULL when there is none) */
+    const char *unique_key, *subject, *concurrency_key, *tags, *workspace, *schedule;
+    const char *error_class, *error_text, *result;
+    const char *changed_by, *changed_what, *changed_why;
+    int64_t attempts, crashes, version;
+    int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
+};
+
+struct tend_jobs {
+    size_t count;
+    const struct tend_job *items;
+};
+TEND_API void tend_jobs_free(struct tend_jobs *jobs);
+
+/* One job; TEND_ENOTFOUND. */
+TEND_API int tend_get(tend *t, int64_t id, struct tend_jobs **ret);
+
+struct tend_filter {
+    const char *queue, *kind, *tag;  /* NULL: any */
+    unsigned states;                 /* bit per state (1u << TEND_PENDING); 0: any */
+    int64_t older_than_ms;           /* unchanged for at least so long; TEND_UNSET: any */
+    int64_t after_id;                /* only ids above; for paging. 0: from the first */
+    size_t limit;                    /* 0: 1,000 */
+};
+TEND_API void tend_filter_init(struct tend_filter *filter);
+
+/* Jobs in order of id, a page at a time: pass the last id as after_id until a page comes back empty. */
+TEND_API int tend_list(tend *t, const struct tend_filter *filter, struct tend_jobs **ret);
+
+/* --- Leases ------------------------------------------------------------------------------- */
+
+struct tend_lease {
+    int64_t id;
+    int64_t token;
+};
+
+/* By default a claim registers this process as a worker, so that its death ends the lease at once. */
+#define TEND_CLAIM_UNSTARTED 1u /* leased only: neither attempt nor crash is charged before tend_start */
+#define TEND_CLAIM_BY_TIME 2u   /* held by its time alone: for commands that end, remote callers */
+
+struct tend_claim {
+    const char *queue;  /* default "default" */
+    const char *owner;  /* NULL: the handle's name */
+    size_t count;       /* how many at most; 0: 1 */
+    int64_t ttl_ms;     /* TEND_UNSET: as the job or queue says, default 60 s */
+    int64_t wait_ms;    /* 0: answer at once; -1: wait for ever */
+    int64_t while_pid;  /* > 0: the lease ends with that process */
+    unsigned flags;
+};
+TEND_API void tend_claim_init(struct tend_claim *claim);
+
+/* Why there was nothing to claim. */
+struct tend_none {
+    int code;           /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
+    char what[32];      /* ELIMITED: "concurrency", "key-concurrency" or "rate" */
+    char by[256];       /* EBUSY: holder of the lock; EPAUSED: the reason given */
+    int64_t until_ms;   /* when to ask again; TEND_UNSET: unknown */
+};
+
+/*
+ * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
+ * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
+ * filled; TEND_EINTERRUPTED after tend_interrupt().
+ */
+TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
+                             struct tend_none *ret_none);
+
+/* The same for one job under the processing lock "queue:NAME", which ends with the lease. */
+TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
+                                 struct tend_none *ret_none);
+
+/*
+ * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
+ * TEND_ELEASELOST. They return 0 when all went through, else TEND_ELEASELOST; those that are held are
+ * served all the same. A call repeated after a lost answer is answered as the first was.
+ */
+TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
+TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
+                            int *ret_each);
+/* results: count JSON texts or NULL. */
+TEND_API int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
+                           const char *const *results, int *ret_each);
+/* Give back, free of charge; due again delay_ms from now. */
+TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
+                          const char *why, int *ret_each);
+
+/*
+ * Complete and claim in one transaction, which doubles the rate of a one-by-one worker. Returns as
+ * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each.
+ */
+TEND_API int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t count,
+                                     const char *const *results, int *ret_each,
+                                     const struct tend_claim *claim, struct tend_jobs **ret,
+                                     struct tend_none *ret_none);
+
+struct tend_failure {
+    const char *error_class; /* default "transient_runtime" */
+    const char *text;
+    int64_t retry_in_ms;     /* TEND_UNSET: by the backoff */
+    int final;               /* 1: no retry whatever budget is left */
+    const char *by;
+};
+TEND_API void tend_failure_init(struct tend_failure *failure);
+
+/* *ret_due_ms: when it is tried again, or TEND_UNSET when it has failed for good (may be NULL). */
+TEND_API int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
+                       int64_t *ret_due_ms);
+
+/* Say where a running job is, in the words of its kind ("rebasing"). */
+TEND_API int tend_phase(tend *t, struct tend_lease lease, const char *phase);
+
+/* --- Operators ---------------------------------------------------------------------------- */
+
+enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
+
+/* TEND_ENOTFOUND, or TEND_ESTATE when the job's state does not allow it. A lease is taken away. */
+TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why);
+
+/* The same for all that match and whose state allows it; *ret_count: how many changed (may be NULL). */
+TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
+                             const char *by, const char *why, int64_t *ret_count);
+
+struct tend_explanation {
+    int state;
+    int waiting;         /* 1: not running and not finished */
+    char reason[32];     /* empty-handed word for machines: "ready", "due_later", "leased", "paused", "lock",
+                            "concurrency", "key_concurrency", "rate", "held", "finished", "behind" */
+    char text[512];      /* why it is not running, or what it is doing, in a sentence */
+    char hint[256];      /* what can be done; "" if nothing need be */
+    char by[256];        /* who holds what it waits for */
+    int64_t until_ms;    /* until when, or TEND_UNSET */
+    int64_t ahead;       /* pending jobs before it in its queue */
+};
+TEND_API int tend_explain(tend *t, int64_t id, struct tend_explanation *ret);
+
+/* --- Locks -------------------------------------------------------------------------------- */
+
+#define TEND_LOCK_TTL_MS 300000
+
+struct tend_lock {
+    char name[256];
+    char owner[256];
+    int64_t token;       /* fencing: only grows */
+    int64_t acquired_at_ms, expires_at_ms;
+    int64_t worker_id;   /* or TEND_UNSET */
+    int64_t job_id;      /* the job it was taken with, or TEND_UNSET */
+    int expired;
+};
+
+struct tend_lock_request {
+    const char *name;
+    const char *owner;   /* NULL: the handle's name */
+    int64_t ttl_ms;      /* default TEND_LOCK_TTL_MS */
+    int64_t while_pid;   /* > 0: ends with that process */
+    int64_t wait_ms;     /* 0: answer at once; -1: wait for ever */
+    unsigned flags;      /* TEND_CLAIM_BY_TIME */
+};
+TEND_API void tend_lock_request_init(struct tend_lock_request *request);
+
+/* 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when. */
+TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret);
+/* 1: released; 0: not held by owner, nothing changed. */
+TEND_API int tend_lock_release(tend *t, const char *name, const char *owner);
+/* 1: *ret filled, also when expired; 0: nobody holds it. */
+TEND_API int tend_lock_get(tend *t, const char *name, struct tend_lock *ret);
+/* 1: expires extra_ms from now; 0: refused, expired or not held by owner. */
+TEND_API int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms);
+/* 1 exactly when somebody is entered as holder and the time is over. */
+TEND_API int tend_is_lock_stale(tend *t, const char *name);
+
+struct tend_locks {
+    size_t count;
+    const struct tend_lock *items;
+};
+TEND_API int tend_lock_list(tend *t, struct tend_locks **ret);
+TEND_API void tend_locks_free(struct tend_locks *locks);
+
+/* --- Recovery ----------------------------------------------------------------------------- */
+
+struct tend_recovery {
+    int64_t locks_cleaned;
+    int64_t entries_reclaimed;
+    int64_t recovery_timestamp_ms;
+};
+
+/* Find and heal everything stale: expired leases and locks, and those of dead workers. */
+TEND_API int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret);
+/* The figures the call above would have now; changes nothing. */
+TEND_API int tend_get_recovery_stats(tend *t, struct tend_recovery *ret);
+/* By hand: leases without a sign of life for threshold_ms, whatever their time says. Returns 0. */
+TEND_API int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret);
+
+/* --- Queues ------------------------------------------------------------------------------- */
+
+struct tend_queue {
+    char name[256];
+    int exists;                   /* 1: has settings of its own */
+    int paused, serial;
+    char paused_why[256];
+    int64_t concurrency, key_concurrency;  /* TEND_UNSET: no limit */
+    int64_t rate_count, rate_period_ms;    /* TEND_UNSET: no limit */
+    int64_t lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms; /* in force */
+    int64_t keep_done_ms, keep_failed_ms;  /* TEND_UNSET: for ever */
+    int64_t version;
+};
+
+struct tend_setting {
+    const char *name;  /* "paused", "serial", "concurrency", "key-concurrency", "rate", "lease", ... */
+    const char *value; /* as on the command line; "default" takes a setting back */
+};
+
+/* One row of the table of queue settings, for help and completion. */
+struct tend_setting_info {
+    const char *name, *value_form, *text;
+};
+TEND_API const struct tend_setting_info *tend_setting_table(size_t *ret_count);
+
+/* TEND_EINVAL names the setting and its range; nothing is changed then. */
+TEND_API int tend_queue_set(tend *t, const char *name, const struct tend_setting *settings,
+                            size_t count, const char *by);
+/* A queue without settings answers with the defaults. */
+TEND_API int tend_queue_get(tend *t, const char *name, struct tend_queue *ret);
+
+struct tend_queue_stats {
+    struct tend_queue settings;
+    int64_t jobs[TEND_STATE_COUNT]; /* per state */
+    int64_t oldest_pending_ms;      /* due time of the first pending job, or TEND_UNSET */
+};
+struct tend_stats {
+    size_t count;
+    const struct tend_queue_stats *items; /* per queue, by name */
+    int64_t workers, locks, schedules, events, now_ms;
+};
+TEND_API int tend_stats(tend *t, struct tend_stats **ret);
+TEND_API void tend_stats_free(struct tend_stats *stats);
+
+/* --- Workers ------------------------------------------------------------------------------ */
+
+struct tend_worker {
+    int64_t id;
+    const char *name, *host;
+    int64_t pid;
+    int64_t since_ms, lost_at_ms; /* lost_at_ms: its sign of life was missed since, or TEND_UNSET */
+    int64_t leases, locks;
+    int alive;                    /* as far as can be told from here: 1, 0, or -1 unknown */
+};
+struct tend_workers {
+    size_t count;
+    const struct tend_worker *items;
+};
+TEND_API int tend_worker_list(tend *t, struct tend_workers **ret);
+TEND_API void tend_workers_free(struct tend_workers *workers);
+
+/* --- Schedules ---------------------------------------------------------------------------- */
+
+struct tend_schedule {
+    const char *name;
+    const char *cron;      /* five fields in UTC, @daily..., or "@every 90s" */
+    const char *queue, *kind, *payload;
+    int priority;
+    const char *catch_up;  /* runs missed while nobody was there: "none", "one" (default) or "all" */
+    int paused;
+    int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
+};
+struct tend_schedules {
+    size_t count;
+    const struct tend_schedule *items;
+};
+TEND_API void tend_schedule_init(struct tend_schedule *schedule);
+/* Make or replace. */
+TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
+TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
+TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);
+TEND_API void tend_schedules_free(struct tend_schedules *schedules);
+
+/* --- Events ------------------------------------------------------------------------------- */
+
+struct tend_event {
+    int64_t id, at_ms;
+    int64_t job_id;             /* or TEND_UNSET (also token) */
+    int64_t token;
+    int from_state, to_state;   /* or -1 */
+    const char *queue;          /* may be NULL, as may owner, why and data */
+    const char *who, *what;     /* "job.claimed", "worker.died", "queue.set"... */
+    const char *owner;          /* who held the lease before the change */
+    const char *why, *data;
+};
+struct tend_events {
+    size_t count;
+    const struct tend_event *items;
+};
+/* Events with an id above after_id in order, a page at a time; complete: none is ever inserted before. */
+TEND_API int tend_events_since(tend *t, int64_t after_id, size_t limit, struct tend_events **ret);
+/* The whole history of one job, oldest first. */
+TEND_API int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret);
+TEND_API void tend_events_free(struct tend_events *events);
+/* Id of the newest event, 0 if none. */
+TEND_API int tend_last_event(tend *t, int64_t *ret_id);
+
+/* --- Waiting ------------------------------------------------------------------------------ */
+
+/*
+ * Sleep until something changed in the store, a worker of this machine died (its work is then
+ * recovered), or timeout_ms (-1: for ever) has passed. 1: news; 0: time is over;
+ * TEND_EINTERRUPTED after tend_interrupt(). No change between the last call of this thread on this
+ * handle that read the store and this one is missed.
+ */
+TEND_API int tend_wait(tend *t, int64_t timeout_ms);
+
+/* Wake every thread that waits in a claim or tend_wait on this handle. Safe in a signal handler. */
+TEND_API void tend_interrupt(tend *t);
+
+/* --- Care --------------------------------------------------------------------------------- */
+
+enum tend_verdict { TEND_FINE, TEND_NOTE, TEND_WRONG };
+/* Look the store over; report is called once per finding. Returns the number of TEND_WRONG findings. */
+TEND_API int tend_doctor(tend *t,
+                         void (*report)(void *arg, enum tend_verdict verdict, const char *what,
+                                        const char *text),
+                         void *arg);
+
+/* Version of the schema in the store, and the one this library makes. */
+TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
+
+/* Delete finished jobs and old events whose time is over by retention; *ret_count jobs deleted. */
+TEND_API int tend_purge(tend *t, int64_t *ret_count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

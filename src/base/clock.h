@@ -1,0 +1,17 @@
+/*
+ * The machine's clocks. Only the outer layers ask them; rules in src/core get the time as an
+ * argument. Not the store's time: that one never runs backwards and belongs to the store.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Milliseconds since 1970-01-01T00:00:00Z; may jump when the clock is set. */
+int64_t clock_wall_ms(void);
+
+/* Time since some fixed point; never runs backwards, stands still while the machine sleeps. */
+int64_t clock_mono_ms(void);
+int64_t clock_mono_ns(void);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Which process is that, and does it still live? A pid alone is no answer: pids are reused, and
+ * mean nothing after a reboot or in another container.
+ *
+ * Not a way to stop processes. Invariant: PROC_DEAD is said only on evidence; whoever is declared
+ * dead loses its leases at once.
+ */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Names one process of one machine for ever. */
+struct proc_id {
+    int64_t pid;
+    int64_t start_ticks; /* clock ticks from boot to its start: tells apart two uses of a pid */
+    uint64_t pid_ns;     /* inode of its pid namespace: in which the pid counts */
+    char boot_id[40];    /* which boot of the machine */
+};
+
+enum proc_fate {
+    PROC_ALIVE,
+    PROC_DEAD,    /* gone, its pid belongs to another, a zombie, or the machine was rebooted */
+    PROC_UNKNOWN, /* it lives in another pid namespace, or /proc hides it: cannot be told */
+};
+
+/* 0, or TEND_EIO when /proc cannot be read. */
+int proc_self(struct proc_id *ret_id);
+
+/* A process of our own pid namespace. 0, TEND_ENOTFOUND, or TEND_EIO when /proc cannot be read. */
+int proc_of(int64_t pid, struct proc_id *ret_id);
+
+/*
+ * Asked only about processes of this machine: an id from another one looks like a reboot, that is,
+ * dead. The caller compares hosts (proc_host) first.
+ */
+enum proc_fate proc_fate(const struct proc_id *id);
+
+/*
+ * A close-on-exec descriptor that becomes readable when the process ends. TEND_ENOTFOUND when
+ * there is no such process, TEND_EIO otherwise.
+ */
+int proc_pidfd(int64_t pid);
+
+/* The machine's name, cut to size. 0, or TEND_EIO. */
+int proc_host(char *out, size_t size);
+
+#endif

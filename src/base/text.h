@@ -1,0 +1,46 @@
+/*
+ * Text as people read it: UTF-8, names, columns in a table.
+ *
+ * Not a Unicode library: widths come from a short table of ranges that is good enough to keep
+ * columns straight, and no locale is consulted.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+
+enum { NAME_MAX_BYTES = 200 };
+
+/*
+ * Length in bytes (1 to 4) of the UTF-8 sequence at the start of text; 0 when there is none:
+ * no bytes, a stray or missing continuation byte, an overlong form, a surrogate, beyond U+10FFFF.
+ */
+size_t utf8_sequence(const char *text, size_t len);
+bool utf8_valid(const char *text, size_t len);
+
+/*
+ * The largest cut <= at that does not split a sequence of text (len bytes long). Where the bytes
+ * are no UTF-8 there is nothing to split, and the cut is at itself.
+ */
+size_t utf8_floor(const char *text, size_t len, size_t at);
+
+/*
+ * Whether text can name a queue, kind, owner or lock: 1 to 200 bytes of UTF-8 without control
+ * characters (C0, DEL, C1). NULL is no name.
+ */
+bool name_ok(const char *text);
+
+/* Columns the text takes on a terminal; control characters and stray bytes count one each. */
+size_t text_width(const char *text, size_t len);
+
+/*
+ * Appends text in at most `columns` columns, cut with "…" when it is longer. Control characters
+ * become spaces and stray bytes U+FFFD, so that a table stays a table. With pad, fills up with
+ * spaces to exactly `columns`.
+ */
+void text_fit(struct buf *buf, const char *text, size_t len, size_t columns, bool pad);
+
+#endif

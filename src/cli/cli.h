@@ -1,0 +1,92 @@
+/*
+ * What every command works with: the store, the output, and the ways to fail.
+ *
+ * Not for the library's insides: the command line is a client of tend.h and base. Invariants: a
+ * failure is told in one sentence on standard error; with --json as one object; a run function
+ * returns an exit status and never exits by itself.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/buf.h"
+#include "cli/command.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tend.h>
+
+enum exit_status {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,       /* what was asked for failed */
+    EXIT_USAGE = 2,        /* usage or bad input */
+    EXIT_NOT_FOUND = 3,    /* no such job, schedule, store */
+    EXIT_REFUSED = 4,      /* by the present state: conflict, lease lost, lock held */
+    EXIT_NOTHING = 5,      /* nothing there: empty, busy, paused; the answer says which */
+    EXIT_UNREACHABLE = 69, /* the store is out of reach */
+    EXIT_SIGNAL = 128,     /* plus the number of the signal that ended a wait */
+};
+
+struct cli {
+    const struct command *command; /* the one that runs */
+    char path[64];                 /* its name with that of its parent: "lock acquire" */
+    tend *store;                   /* open when the command's row asks for it, else NULL */
+    bool json;
+    bool color;
+    size_t width;    /* columns of the terminal; 0: no terminal, no limit */
+    struct buf out;  /* standard output not yet written */
+    int out_errno;   /* why writing it failed, 0 if it has not */
+};
+
+/* Values of the global options. */
+struct globals {
+    const char *store_url;  /* NULL: not given */
+    const char *durability; /* "full" or "normal" */
+    bool json, no_color, help, version;
+};
+extern struct globals globals;
+
+/* The one place that turns a TEND_E… code into an exit status. */
+int exit_status_of(int code);
+
+/* "ELEASELOST" for TEND_ELEASELOST; "E?" for what is no code. */
+const char *error_name(int code);
+
+/*
+ * Tells what failed and returns the exit status for code. The sentence goes on standard error as
+ * "tend: …", with --json as {"error":{"code","message","exit"}}.
+ */
+int cli_fail(struct cli *cli, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with an exit status of the caller's choice. */
+int cli_fail_as(struct cli *cli, int status, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same with the library's own sentence for its last failure. */
+int cli_fail_store(struct cli *cli, int code);
+
+/* A remark on standard error that is no failure; nothing with --json. */
+void cli_note(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Opens the store of the global options into cli->store. 0, or an exit status after telling why. */
+int cli_open_store(struct cli *cli, enum store_need need);
+
+/* Writes cli->out. 0, or an exit status; the failure is told once, at the end, by main. */
+int cli_flush(struct cli *cli);
+/* Writes cli->out when it has grown large; for commands that print many rows. */
+int cli_flush_if_large(struct cli *cli);
+
+/* Store time, or the machine's where the store does not answer. */
+int64_t cli_now_ms(struct cli *cli);
+
+/* --- Signals (signals.c) --- */
+
+/* Ticks every second, so that a blocking call inside the library gets to look at its deadline. */
+void signals_start(void);
+/* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
+void signals_interrupt(tend *store);
+/* The signal that has come since, 0 if none. */
+int signals_seen(void);
+/* For commands that wait: exit status after TEND_EINTERRUPTED. */
+int signals_exit_status(void);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * The store a command works on: which one, made or not, and under whose name.
+ *
+ * Invariant: a command that only reads or acts on what is there never makes a store, neither file
+ * nor folder; somebody in the wrong folder is told so instead of seeing an empty queue.
+ */
+#include "base/clock.h"
+#include "base/proc.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char default_folder[] = ".tend";
+static const char default_file[] = ".tend/tend.db";
+static const char default_url[] = "sqlite:.tend/tend.db";
+
+enum { WHO_BYTES = 200 };
+
+/* Who does it, as events will say: user@host. */
+static void who_am_i(char who[WHO_BYTES])
+{
+    char host[64];
+    if (proc_host(host, sizeof host) < 0)
+        strcpy(host, "localhost");
+    const struct passwd *user = getpwuid(geteuid());
+    if (user)
+        snprintf(who, WHO_BYTES, "%s@%s", user->pw_name, host);
+    else
+        snprintf(who, WHO_BYTES, "%lu@%s", (unsigned long)geteuid(), host);
+}
+
+static const char *chosen_url(void)
+{
+    if (globals.store_url)
+        return globals.store_url;
+    const char *url = getenv("TEND_STORE");
+    return url && *url ? url : default_url;
+}
+
+/* The default store lives in a folder of its own, made on first use. */
+static int prepare_default(struct cli *cli, enum store_need need)
+{
+    if (need == STORE_MADE) {
+        if (mkdir(default_folder, 0777) == 0 || errno == EEXIST)
+            return EXIT_DONE;
+        int code = errno == ENOSPC ? TEND_EFULL : TEND_EREADONLY;
+        return cli_fail(cli, code,
+                        "cannot make the folder %s here: %s; go to a folder that can be written, or name a "
+                        "store with --store URL or TEND_STORE",
+                        default_folder, strerror(errno));
+    }
+    struct stat info;
+    if (stat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return EXIT_DONE;
+    return cli_fail(cli, TEND_ENOTFOUND,
+                    "there is no store here (%s); `tend add` or `tend migrate` makes one, --store URL or "
+                    "TEND_STORE names another",
+                    default_file);
+}
+
+/* TEND_RECOVERY_INTERVAL_MS: 0 is no timer. 0, or an exit status. */
+static int read_recovery_interval(struct cli *cli, int64_t *ret_ms)
+{
+    const char *text = getenv("TEND_RECOVERY_INTERVAL_MS");
+    if (!text || !*text)
+        return EXIT_DONE;
+    char *end;
+    errno = 0;
+    long long ms = strtoll(text, &end, 10);
+    if (errno || *end || end == text || ms < 0 || ms > 86400000)
+        return cli_fail(cli, TEND_EINVAL,
+                        "TEND_RECOVERY_INTERVAL_MS: \"%s\" is not a number of milliseconds from 0 to "
+                        "86400000; 0 is no timer",
+                        text);
+    *ret_ms = ms;
+    return EXIT_DONE;
+}
+
+/* Called by any thread of the library: touches nothing of ours. */
+static void log_line(void *arg, const char *line)
+{
+    (void)arg;
+    dprintf(STDERR_FILENO, "tend: %s\n", line);
+}
+
+int cli_open_store(struct cli *cli, enum store_need need)
+{
+    const char *url = chosen_url();
+    char who[WHO_BYTES];
+    who_am_i(who);
+    struct tend_options options;
+    tend_options_init(&options);
+    options.name = who;
+    options.must_exist = need == STORE_EXISTING;
+    options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
+    if (!cli->json)
+        options.log = log_line;
+    int status = read_recovery_interval(cli, &options.recovery_ms);
+    if (status == EXIT_DONE && strcmp(url, default_url) == 0)
+        status = prepare_default(cli, need);
+    if (status != EXIT_DONE)
+        return status;
+    int code = tend_open(&cli->store, url, &options);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
+}
+
+int64_t cli_now_ms(struct cli *cli)
+{
+    int64_t now_ms;
+    return tend_now(cli->store, &now_ms) < 0 ? clock_wall_ms() : now_ms;
+}

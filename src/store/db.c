@@ -1,0 +1,192 @@
+/* Picks the engine by the URL and passes calls on to it; values and results, which are the same for all. */
+#include "store/db_engine.h"
+
+#include <string.h>
+#include <tend.h>
+
+struct db_value db_null(void)
+{
+    return (struct db_value){.type = DB_NULL};
+}
+
+struct db_value db_int(int64_t number)
+{
+    return (struct db_value){.type = DB_INT, .number = number};
+}
+
+struct db_value db_int_or_null(int64_t number)
+{
+    return number == TEND_UNSET ? db_null() : db_int(number);
+}
+
+struct db_value db_text_n(const char *text, size_t bytes)
+{
+    return (struct db_value){.type = DB_TEXT, .text = text, .bytes = bytes};
+}
+
+struct db_value db_text(const char *text)
+{
+    return text == NULL ? db_null() : db_text_n(text, strlen(text));
+}
+
+const struct db_value *db_at(const struct db_result *result, size_t row, size_t column)
+{
+    return &result->values[row * result->columns + column];
+}
+
+int64_t db_number(const struct db_result *result, size_t row, size_t column)
+{
+    const struct db_value *value = db_at(result, row, column);
+    return value->type == DB_INT ? value->number : TEND_UNSET;
+}
+
+const char *db_string(const struct db_result *result, size_t row, size_t column)
+{
+    const struct db_value *value = db_at(result, row, column);
+    return value->type == DB_TEXT ? value->text : NULL;
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err)
+{
+    if (begins_with(url, "sqlite:"))
+        return db_sqlite_open(ret, url + strlen("sqlite:"), options, err);
+    if (begins_with(url, "postgresql://") || begins_with(url, "postgres://"))
+        return db_postgres_open(ret, url, options, err);
+    return err_set(err, TEND_EINVAL,
+                   "no store can be opened by '%s'; give sqlite:PATH or postgresql://HOST/DATABASE",
+                   url);
+}
+
+void db_close(struct db *db)
+{
+    if (db != NULL)
+        db->engine->close(db);
+}
+
+int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    return db->engine->write(db, arena, body, arg, err);
+}
+
+int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    return db->engine->read(db, arena, body, arg, err);
+}
+
+struct arena *db_arena(struct db_tx *tx)
+{
+    return tx->arena;
+}
+
+struct err *db_err(struct db_tx *tx)
+{
+    return tx->err;
+}
+
+int db_run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+           struct db_result *result)
+{
+    return tx->db->engine->run(tx, query, how, params, result);
+}
+
+int db_each(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+            size_t count, int64_t *ret_each)
+{
+    return count == 0 ? 0 : tx->db->engine->each(tx, query, how, params, count, ret_each);
+}
+
+struct db_value db_now(struct db_tx *tx)
+{
+    return tx->now;
+}
+
+int db_time(struct db_tx *tx, int64_t *ret_ms)
+{
+    if (tx->now.type == DB_INT) {
+        *ret_ms = tx->now.number;
+        return 0;
+    }
+    return tx->db->engine->time(tx, ret_ms);
+}
+
+void db_ring(struct db_tx *tx)
+{
+    tx->ring = true;
+}
+
+uint64_t db_bell(struct db *db)
+{
+    return db->engine->bell(db);
+}
+
+int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
+{
+    return db->engine->wait(db, seen, timeout_ms, err);
+}
+
+void db_interrupt(struct db *db)
+{
+    db->engine->interrupt(db);
+}
+
+int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err)
+{
+    return db->engine->watch(db, processes, count, err);
+}
+
+int db_alive_begin(struct db *db, int64_t worker_id, struct err *err)
+{
+    return db->engine->alive_begin(db, worker_id, err);
+}
+
+void db_alive_end(struct db *db, int64_t worker_id)
+{
+    db->engine->alive_end(db, worker_id);
+}
+
+int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
+                   struct err *err)
+{
+    return db->engine->alive_check(db, worker_ids, count, ret_alive, err);
+}
+
+int64_t db_alive_grace_ms(const struct db *db)
+{
+    return db->engine->alive_grace_ms;
+}
+
+bool db_one_machine(const struct db *db)
+{
+    return db->engine->one_machine;
+}
+
+int64_t db_alarm_interval_ms(const struct db *db)
+{
+    return db->engine->alarm_interval_ms;
+}
+
+int db_library_schema(void)
+{
+    int count = 0;
+    while (db_migrations_sqlite[count] != NULL)
+        count++;
+    return count;
+}
+
+int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err)
+{
+    *ret_library = db_library_schema();
+    return db->engine->schema_version(db, ret_store, err);
+}
+
+int db_doctor(struct db *db,
+              void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,
+              struct err *err)
+{
+    return db->engine->doctor(db, report, arg, err);
+}

@@ -1,0 +1,69 @@
+/*
+ * What an engine (db_sqlite*.c, db_postgres*.c) provides: db.h as a table of functions. db.c picks the
+ * engine by URL and passes calls on; the meaning and ownership of each slot is that of its twin in db.h.
+ */
+#ifndef STORE_DB_ENGINE_H
+#define STORE_DB_ENGINE_H
+
+#include "store/db.h"
+
+struct db_engine {
+    void (*close)(struct db *db);
+    int (*write)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
+    int (*read)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
+    int (*run)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+               struct db_result *result);
+    int (*each)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+                size_t count, int64_t *ret_each);
+    int (*time)(struct db_tx *tx, int64_t *ret_ms);
+    uint64_t (*bell)(struct db *db);
+    int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+    void (*interrupt)(struct db *db);
+    int (*watch)(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+    int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);
+    void (*alive_end)(struct db *db, int64_t worker_id);
+    int (*alive_check)(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
+                       struct err *err);
+    int (*schema_version)(struct db *db, int *ret_store, struct err *err);
+    int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
+                  struct err *err);
+    int64_t alive_grace_ms;
+    int64_t alarm_interval_ms;
+    bool one_machine;
+};
+
+/* The part of a store every engine starts its own struct with. */
+struct db {
+    const struct db_engine *engine;
+};
+
+/* The part of a transaction every engine starts its own struct with. */
+struct db_tx {
+    struct db *db;
+    struct arena *arena;
+    struct err *err;
+    struct db_value now; /* see db_now */
+    bool ring;
+};
+
+int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
+                   struct err *err);
+int db_postgres_open(struct db **ret, const char *url, const struct db_options *options,
+                     struct err *err);
+
+/* One row of the generated table of queries. */
+struct db_query_text {
+    const char *name;
+    const char *sqlite;
+    const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last parameter; or NULL */
+    const char *postgres;
+    int params;
+};
+extern const struct db_query_text db_query_texts[DB_QUERIES];
+
+/* The migrations of one dialect, in order; texts end with NULL. The store's version is how many ran. */
+extern const char *const db_migrations_sqlite[];
+extern const char *const db_migrations_postgres[];
+int db_library_schema(void);
+
+#endif

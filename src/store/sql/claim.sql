@@ -1,0 +1,70 @@
+-- Claims: who gets which job next.
+
+-- name: job_claim
+-- Leases up to $2 pending jobs of queue $1 to owner $3 with worker $4, for $6 ms, or as the job says,
+-- or $7 (the queue's). $8 = 1: they start at once. $9: the processing lock they are taken under.
+-- Index job_pending in its order: most urgent, then due, then id. Called by queue/claim.c.
+SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
+       now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
+       attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
+       finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
+       max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
+       result, payload
+FROM job
+WHERE queue = $1 AND state = 1
+ORDER BY priority, due_at, id
+LIMIT $2;
+-- each:
+UPDATE OR FAIL job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5), lock_name = $9,
+    version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+WHERE id = $0 AND state = 1;
+
+-- name: job_claim_one
+-- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.
+SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
+       now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
+       attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
+       finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
+       max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
+       result, payload
+FROM job
+WHERE id = $1 AND state = 1
+LIMIT $2;
+-- each:
+UPDATE OR FAIL job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5), lock_name = $9,
+    version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+WHERE id = $0 AND state = 1;
+
+-- name: claim_candidates
+-- The next $5 pending jobs after a position, with their keys. Index job_pending. Called by
+-- queue/limits.c to pass over keys that are at their limit.
+SELECT id, priority, due_at, concurrency_key
+FROM job
+WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($2, $3, $4)
+ORDER BY priority, due_at, id
+LIMIT $5;
+
+-- name: claim_any
+-- Whether anything is pending in a queue. Index job_pending. Called by queue/claim.c.
+SELECT 1 FROM job WHERE queue = $1 AND state = 1 LIMIT 1;
+
+-- name: running_in_queue
+-- Index job_running. Called by queue/limits.c.
+SELECT count(*) FROM job WHERE queue = $1 AND state = 2;
+
+-- name: running_with_key
+-- Index job_running. Called by queue/limits.c.
+SELECT count(*) FROM job WHERE queue = $1 AND concurrency_key = $2 AND state = 2;
+
+-- name: running_first_end
+-- When the next lease of a queue ends: not before then can a limit be lifted by the clock.
+-- Index job_running. Called by queue/limits.c.
+SELECT min(alarm_at) FROM job WHERE queue = $1 AND state = 2;

@@ -1,0 +1,50 @@
+-- Events. Those of jobs are written by triggers; these are for all others and for reading.
+
+-- name: event_add
+-- For db_each. Called by queue/event.c.
+INSERT INTO event (id, at, job_id, queue, who, what, token, owner, why, data)
+VALUES (take_event(), now($1), $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: event_of_phase
+-- The event of a change of phase, put into the job's chain; goes with job_phase. Called by queue/heartbeat.c.
+INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
+SELECT take_event(), event_id, now($2), id, queue, owner, 'job.phase', state, state, token, owner, phase
+FROM job
+WHERE id = $1;
+
+-- name: event_into_chain
+-- The job's newest event is the one just written. Called by queue/heartbeat.c.
+UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = $1;
+
+-- name: event_since
+-- In order of id. On PostgreSQL only what no open transaction can still get before. Primary key.
+SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+FROM event
+WHERE id > $1
+ORDER BY id
+LIMIT $2;
+
+-- name: event_last
+SELECT coalesce(max(id), 0) FROM event;
+
+-- name: event_of_job
+-- Along the chain from the newest; a deleted event ends it. Primary key, once per event.
+WITH RECURSIVE chain (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data) AS (
+    SELECT e.id, e.prev, e.at, e.job_id, e.queue, e.who, e.what, e.from_state, e.to_state, e.token,
+           e.owner, e.why, e.data
+    FROM event e
+    WHERE e.id = (SELECT event_id FROM job WHERE id = $1)
+    UNION ALL
+    SELECT e.id, e.prev, e.at, e.job_id, e.queue, e.who, e.what, e.from_state, e.to_state, e.token,
+           e.owner, e.why, e.data
+    FROM chain c JOIN event e ON e.id = c.prev
+)
+SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+FROM chain
+ORDER BY id;
+
+-- name: event_purge
+-- Old events, never the newest (ids go on from it); $2 at most. Primary key. Called by queue/retain.c.
+DELETE FROM event
+WHERE id IN (SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2)
+  AND at <= $1;

@@ -1,0 +1,185 @@
+-- Jobs: adding, reading, and the one statement that moves them. Claims are in claim.sql.
+--
+-- How these files are read (tools/sqlgen.c): "-- name:" begins a query, comments below it say what it does,
+-- who calls it and which index carries it. $n are its parameters. now($n) is store time: the parameter on
+-- SQLite, the server's clock on PostgreSQL unless the parameter is given. next_event() is the
+-- id of the event the statement leaves; take_event() uses it up where an event is written by hand.
+-- "-- each:" begins the statement SQLite runs for every row of the one before, whose first column
+-- is $0. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for
+-- db_each gets its parameters there as arrays of texts and returns either one row per element in
+-- order, or (ordinal, value).
+
+-- define: job
+id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, started_at, seen_at,
+attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
+finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
+max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
+result, payload
+
+-- name: job_add
+-- Adds a job; for db_each. Due at $6, or $7 ms from now. Called by queue/add.c.
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace, schedule,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what)
+VALUES
+    (next_event(), next_event(), $3, $4, coalesce($6, now($1) + $7) <= now($1), $5,
+     coalesce($6, now($1) + $7),
+     CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
+     $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now($1), now($1), $2, 'job.added');
+
+-- name: job_by_key
+-- The live job that has a unique key. Index job_unique. Called by queue/add.c.
+SELECT id, state, subject
+FROM job
+WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
+
+-- name: job_refresh
+-- A waiting job takes over what was submitted again under its key. Called by queue/add.c.
+UPDATE OR FAIL job
+SET payload = $4, priority = $5, due_at = coalesce($6, now($1) + $7),
+    state = coalesce($6, now($1) + $7) <= now($1),
+    alarm_at = CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
+    version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $2,
+    changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
+WHERE id = $3 AND state IN (0, 1);
+
+-- name: job_get
+SELECT {job}, now($2) FROM job WHERE id = $1;
+
+-- name: job_list
+-- A page in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
+SELECT {job}
+FROM job
+WHERE id > $6
+  AND ($1 IS NULL OR queue = $1)
+  AND ($2 = 0 OR ((1 << state) & $2) <> 0)
+  AND ($3 IS NULL OR kind = $3)
+  AND ($4 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = $4))
+  AND ($5 IS NULL OR changed_at <= $5)
+ORDER BY id
+LIMIT $7;
+
+-- name: job_policy
+-- What decides about a job whose lease ends badly: its own settings, else its queue's. Primary key.
+-- Called by queue/finish.c and queue/recover.c.
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.id = $1;
+
+-- name: job_move
+-- The choke point: every move of a job that is not a claim or a completion; for db_each.
+-- $4 new state, $5 added to the token, $6 due so many ms from now (NULL: unchanged), $7 added to the
+-- attempts (NULL: they start over), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
+-- Called by queue/move.c. Primary key.
+UPDATE OR FAIL job
+SET state = $4, token = token + $5,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    due_at = coalesce(now($13) + $6, due_at),
+    alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
+    attempts = coalesce(attempts + $7, 0),
+    crashes = coalesce($8, crashes),
+    finished_at = CASE WHEN $4 >= 4 THEN now($13) END,
+    error_class = coalesce($9, error_class), error_text = coalesce($10, error_text),
+    version = version + 1, event_id = next_event(), changed_at = now($13),
+    changed_by = coalesce($11, owner), changed_what = $14, changed_why = $12
+WHERE id = $1 AND state = $2 AND token = $3;
+
+-- name: job_complete
+-- The owner reports success; for db_each. Primary key. Called by queue/finish.c.
+UPDATE OR FAIL job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = now($4), result = $3,
+    version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+WHERE id = $1 AND token = $2 AND state = 2;
+
+-- name: job_start
+-- Work begins: from here on a crash counts; for db_each. Called by queue/heartbeat.c.
+UPDATE job
+SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
+WHERE id = $1 AND token = $2 AND state = 2;
+
+-- name: job_heartbeat
+-- The owner is alive: the lease ends $3 ms from now; for db_each. Called by queue/heartbeat.c.
+UPDATE job
+SET alarm_at = now($4) + coalesce($3, lease_ms,
+                                  (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
+    seen_at = now($4)
+WHERE id = $1 AND token = $2 AND state = 2;
+
+-- name: job_phase
+-- Where the job is, with an event. Called by queue/heartbeat.c.
+UPDATE job
+SET phase = $3, seen_at = now($4), version = version + 1
+WHERE id = $1 AND token = $2 AND state = 2;
+
+-- name: job_fence
+-- What became of a lease that an owner's call did not match. Primary key. Called by queue/lease.c.
+SELECT state, token, owner FROM job WHERE id = $1;
+
+-- name: job_due
+-- A scheduled job's time has come; for db_each. Called by queue/recover.c.
+UPDATE OR FAIL job
+SET state = 1, alarm_at = NULL, version = version + 1, event_id = next_event(),
+    changed_at = now($2), changed_by = $3, changed_what = 'job.due', changed_why = NULL
+WHERE id = $1 AND state = 0 AND alarm_at <= now($2);
+
+-- name: job_alarms
+-- What the clock acts on now: scheduled jobs that are due and leases that have expired, with
+-- what decides about the latter. Index job_alarm: costs what it finds. Called by queue/recover.c.
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.alarm_at <= now($1)
+ORDER BY j.alarm_at
+LIMIT $2;
+
+-- name: job_next_alarm
+-- When the clock acts next. Index job_alarm. Called by queue/wait.c.
+SELECT min(alarm_at) FROM job WHERE alarm_at IS NOT NULL;
+
+-- name: job_stale_count
+-- How many leases have expired. Index job_alarm. Called by queue/recover.c.
+SELECT count(*) FROM job WHERE alarm_at <= now($1) AND state = 2;
+
+-- name: job_silent
+-- Leases without a sign of life for $2 ms. Index job_running. Called by queue/recover.c.
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.state = 2 AND j.seen_at <= now($1) - $2
+LIMIT $3;
+
+-- name: job_of_worker
+-- Leases held by one worker. Index job_running, all of it: as many as are running, and a worker dies
+-- rarely. Called by queue/recover.c.
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.state = 2 AND j.worker_id = $1
+LIMIT $2;
+
+-- name: job_ahead
+-- Pending jobs before one in its queue. Index job_pending. Called by queue/explain.c.
+SELECT count(*)
+FROM job
+WHERE queue = $1 AND state = 1
+  AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4))));
+
+-- name: job_expired_finished
+-- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.
+SELECT id
+FROM job
+WHERE queue = $1 AND state = $2 AND finished_at <= $3
+LIMIT $4;
+
+-- name: job_delete
+-- For db_each. Called by queue/retain.c.
+DELETE FROM job WHERE id = $1 AND state >= 4;

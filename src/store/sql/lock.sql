@@ -1,0 +1,64 @@
+-- Named locks. A lock is held while it has an owner; the row stays when it is free, for its token.
+
+-- name: lock_acquire
+-- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its owner asks
+-- again (not when it is held with a job). $4 worker, $5 job. Returns nothing when somebody holds it.
+-- Called by queue/lock.c.
+INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at)
+VALUES ($1, 1, $2, $4, $5, now($6), now($6) + $3)
+ON CONFLICT (name) DO UPDATE
+SET token = CASE WHEN l.owner = excluded.owner AND l.expires_at > excluded.acquired_at
+                 THEN l.token ELSE l.token + 1 END,
+    acquired_at = CASE WHEN l.owner = excluded.owner AND l.expires_at > excluded.acquired_at
+                       THEN l.acquired_at ELSE excluded.acquired_at END,
+    owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
+    expires_at = excluded.expires_at
+WHERE l.owner IS NULL OR l.expires_at <= excluded.acquired_at
+   OR (l.owner = excluded.owner AND l.job_id IS NULL)
+RETURNING token, acquired_at, expires_at;
+
+-- name: lock_tie
+-- The lock of a claim now belongs to the claimed job. Called by queue/claim.c.
+UPDATE lock
+SET job_id = $2, expires_at = (SELECT alarm_at FROM job WHERE id = $2)
+WHERE name = $1;
+
+-- name: lock_free
+-- Only the holder releases; for db_each. Called by queue/lock.c.
+UPDATE lock
+SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
+WHERE name = $1 AND owner = $2;
+
+-- name: lock_extend
+-- LK-6: now + extra, by the holder, before it expires; for db_each. Called by queue/lock.c.
+UPDATE lock
+SET expires_at = now($4) + $3
+WHERE name = $1 AND owner = $2 AND expires_at > now($4);
+
+-- name: lock_get
+SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($2)
+FROM lock
+WHERE name = $1 AND owner IS NOT NULL;
+
+-- name: lock_list
+SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($1)
+FROM lock
+WHERE owner IS NOT NULL
+ORDER BY name;
+
+-- name: lock_expired
+-- Index lock_expiry. Called by queue/recover.c.
+SELECT name, owner, token FROM lock WHERE expires_at <= now($1) LIMIT $2;
+
+-- name: lock_expired_count
+SELECT count(*) FROM lock WHERE expires_at <= now($1);
+
+-- name: lock_of_worker
+-- Index lock_worker. Called by queue/recover.c.
+SELECT name, owner, token FROM lock WHERE worker_id = $1 LIMIT $2;
+
+-- name: lock_clean
+-- A recoverer takes a lock away, once; for db_each. Called by queue/recover.c.
+UPDATE lock
+SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
+WHERE name = $1 AND token = $2 AND owner IS NOT NULL;

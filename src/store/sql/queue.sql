@@ -1,0 +1,72 @@
+-- Queues: settings, limits and figures.
+
+-- name: queue_get
+-- Primary key. Called by queue/settings.c and, before each claim, by queue/claim.c.
+SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+       keep_done_ms, keep_failed_ms, version
+FROM queue
+WHERE name = $1;
+
+-- name: queue_lock
+-- As queue_get; on PostgreSQL claimers of a limited queue stand in line here.
+SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+       keep_done_ms, keep_failed_ms, version
+FROM queue
+WHERE name = $1;
+-- dialect: postgres
+SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+       keep_done_ms, keep_failed_ms, version
+FROM queue
+WHERE name = $1
+FOR UPDATE;
+
+-- name: queue_list
+SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+       keep_done_ms, keep_failed_ms, version
+FROM queue
+ORDER BY name;
+
+-- name: queue_put
+-- All settings of a queue at once. Called by queue/settings.c.
+INSERT INTO queue
+    (name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+     rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+     keep_done_ms, keep_failed_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+ON CONFLICT (name) DO UPDATE
+SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
+    concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
+    rate_count = excluded.rate_count, rate_period_ms = excluded.rate_period_ms,
+    rate_level = excluded.rate_level, rate_at = excluded.rate_at, lease_ms = excluded.lease_ms,
+    max_attempts = excluded.max_attempts, max_crashes = excluded.max_crashes,
+    backoff_ms = excluded.backoff_ms, backoff_max_ms = excluded.backoff_max_ms,
+    keep_done_ms = excluded.keep_done_ms, keep_failed_ms = excluded.keep_failed_ms,
+    version = queue.version + 1;
+
+-- name: queue_rate
+-- Tokens were taken. Called by queue/limits.c inside the claim.
+UPDATE queue SET rate_level = $2, rate_at = $3 WHERE name = $1;
+
+-- name: queue_counts
+-- Jobs per queue and state, each part from an index alone. Called by queue/stats.c.
+SELECT queue, 1, count(*) FROM job WHERE state = 1 GROUP BY queue
+UNION ALL
+SELECT queue, state, count(*) FROM job WHERE alarm_at IS NOT NULL GROUP BY queue, state
+UNION ALL
+SELECT queue, state, count(*) FROM job WHERE state >= 3 GROUP BY queue, state;
+
+-- name: queue_oldest
+-- First pending job of each queue by due time, over the priorities. Index job_pending.
+SELECT queue, min(due_at) FROM job WHERE state = 1 GROUP BY queue;
+
+-- name: store_counts
+SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE owner IS NOT NULL),
+       (SELECT count(*) FROM schedule), (SELECT coalesce(max(id), 0) FROM event), now($1);
+
+-- name: queue_names_resting
+-- Queues with finished jobs. Index job_resting. Called by queue/retain.c.
+SELECT DISTINCT queue FROM job WHERE state >= 3;

@@ -1,0 +1,26 @@
+-- Workers: who can be told to be alive by more than the time of a lease.
+
+-- name: worker_add
+-- For db_each, which returns the id. Called by queue/worker.c.
+INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now($8));
+
+-- name: worker_list
+SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
+       w.lost_at, now($1)
+FROM worker w
+ORDER BY w.id;
+
+-- name: worker_holdings
+-- Leases and locks per worker. Index job_running, lock_worker. Called by queue/worker.c.
+SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND worker_id IS NOT NULL GROUP BY worker_id
+UNION ALL
+SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
+
+-- name: worker_lost
+-- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
+UPDATE worker SET lost_at = $2 WHERE id = $1;
+
+-- name: worker_remove
+-- For db_each. Called by queue/worker.c and queue/recover.c.
+DELETE FROM worker WHERE id = $1;

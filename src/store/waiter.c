@@ -1,0 +1,229 @@
+#include "store/waiter.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <tend.h>
+#include <unistd.h>
+
+int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size_t, void *),
+                void *arg, struct err *err)
+{
+    *waiter = (struct waiter){.on_readable = on_readable, .arg = arg};
+    waiter->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    waiter->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    for (size_t i = 0; i < WAITER_ENGINE_FDS; i++)
+        waiter->engine_fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    waiter->engine_fd_count = WAITER_ENGINE_FDS;
+
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&waiter->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&waiter->mutex, NULL);
+
+    if (waiter->interrupt_fd < 0 || waiter->nudge_fd < 0) {
+        waiter_done(waiter);
+        return err_set(err, TEND_EIO, "no event descriptor could be made: %s", strerror(errno));
+    }
+    return 0;
+}
+
+static void close_pidfds(struct waiter *waiter)
+{
+    for (size_t i = 0; i < waiter->pidfd_count; i++)
+        if (waiter->pidfds[i] >= 0)
+            close(waiter->pidfds[i]);
+    free(waiter->pidfds);
+    free(waiter->pids);
+    waiter->pidfds = NULL;
+    waiter->pids = NULL;
+    waiter->pidfd_count = 0;
+}
+
+void waiter_done(struct waiter *waiter)
+{
+    close_pidfds(waiter);
+    if (waiter->interrupt_fd >= 0)
+        close(waiter->interrupt_fd);
+    if (waiter->nudge_fd >= 0)
+        close(waiter->nudge_fd);
+    pthread_cond_destroy(&waiter->changed);
+    pthread_mutex_destroy(&waiter->mutex);
+}
+
+static void signal_fd(int fd)
+{
+    uint64_t one = 1;
+    ssize_t ignored = write(fd, &one, sizeof one); /* full means signalled already */
+    (void)ignored;
+}
+
+static bool drain_fd(int fd)
+{
+    uint64_t count;
+    return read(fd, &count, sizeof count) == (ssize_t)sizeof count;
+}
+
+void waiter_set_fd(struct waiter *waiter, size_t index, int fd)
+{
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->engine_fds[index].fd = fd;
+    pthread_mutex_unlock(&waiter->mutex);
+    signal_fd(waiter->nudge_fd);
+}
+
+void waiter_interrupt(struct waiter *waiter)
+{
+    int saved = errno;
+    signal_fd(waiter->interrupt_fd);
+    errno = saved;
+}
+
+int waiter_watch(struct waiter *waiter, const struct proc_id *processes, size_t count,
+                 struct err *err)
+{
+    int *pidfds = calloc(count + 1, sizeof *pidfds);
+    int64_t *pids = calloc(count + 1, sizeof *pids);
+    if (pidfds == NULL || pids == NULL) {
+        free(pidfds);
+        free(pids);
+        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu processes", count);
+    }
+    pthread_mutex_lock(&waiter->mutex);
+    for (size_t i = 0; i < count; i++) {
+        pids[i] = processes[i].pid;
+        pidfds[i] = -1;
+        for (size_t k = 0; k < waiter->pidfd_count; k++) {
+            if (waiter->pids[k] == pids[i] && waiter->pidfds[k] >= 0) {
+                pidfds[i] = waiter->pidfds[k]; /* keep what is being polled */
+                waiter->pidfds[k] = -1;
+            }
+        }
+        if (pidfds[i] < 0)
+            pidfds[i] = proc_pidfd(pids[i]);
+        /* It may have ended before the descriptor was there, or its pid be another's by now. */
+        if (pidfds[i] < 0 || proc_fate(&processes[i]) == PROC_DEAD)
+            waiter->deaths++;
+    }
+    close_pidfds(waiter);
+    waiter->pidfds = pidfds;
+    waiter->pids = pids;
+    waiter->pidfd_count = count;
+    pthread_cond_broadcast(&waiter->changed);
+    pthread_mutex_unlock(&waiter->mutex);
+    signal_fd(waiter->nudge_fd);
+    return 0;
+}
+
+/* Everything that can be heard at this moment goes into the counters. Under the mutex. */
+static void hear(struct waiter *waiter, const struct pollfd *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i].fd < 0 || fds[i].revents == 0)
+            continue;
+        if (fds[i].fd == waiter->interrupt_fd) {
+            if (drain_fd(waiter->interrupt_fd))
+                waiter->interrupts++;
+        } else if (fds[i].fd == waiter->nudge_fd) {
+            drain_fd(waiter->nudge_fd);
+        } else {
+            for (size_t k = 0; k < waiter->engine_fd_count; k++)
+                if (waiter->engine_fds[k].fd == fds[i].fd)
+                    waiter->on_readable(waiter, k, waiter->arg);
+            for (size_t k = 0; k < waiter->pidfd_count; k++) {
+                if (waiter->pidfds[k] == fds[i].fd) {
+                    waiter->deaths++;
+                    close(waiter->pidfds[k]);
+                    waiter->pidfds[k] = -1;
+                }
+            }
+        }
+    }
+}
+
+/* The thread that sleeps for all: one poll. Called and returns with the mutex held. */
+static int poll_once(struct waiter *waiter, int64_t timeout_ms, struct err *err)
+{
+    size_t count = 2 + waiter->engine_fd_count + waiter->pidfd_count;
+    struct pollfd *fds = calloc(count, sizeof *fds);
+    if (fds == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while waiting");
+    size_t n = 0;
+    fds[n++] = (struct pollfd){.fd = waiter->interrupt_fd, .events = POLLIN};
+    fds[n++] = (struct pollfd){.fd = waiter->nudge_fd, .events = POLLIN};
+    for (size_t i = 0; i < waiter->engine_fd_count; i++)
+        fds[n++] = waiter->engine_fds[i];
+    for (size_t i = 0; i < waiter->pidfd_count; i++)
+        fds[n++] = (struct pollfd){.fd = waiter->pidfds[i], .events = POLLIN};
+
+    waiter->polling = true;
+    pthread_mutex_unlock(&waiter->mutex);
+    int timeout = timeout_ms < 0 ? -1 : timeout_ms > 3600000 ? 3600000 : (int)timeout_ms;
+    int rc = poll(fds, n, timeout);
+    int failed = rc < 0 && errno != EINTR ? errno : 0;
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->polling = false;
+    if (rc > 0)
+        hear(waiter, fds, n);
+    pthread_cond_broadcast(&waiter->changed);
+    free(fds);
+    return failed == 0 ? 0 : err_set(err, TEND_EIO, "poll failed: %s", strerror(failed));
+}
+
+uint64_t waiter_bell(struct waiter *waiter)
+{
+    pthread_mutex_lock(&waiter->mutex);
+    if (!waiter->polling) {
+        struct pollfd fds[WAITER_ENGINE_FDS];
+        memcpy(fds, waiter->engine_fds, sizeof fds);
+        if (poll(fds, waiter->engine_fd_count, 0) > 0)
+            hear(waiter, fds, waiter->engine_fd_count);
+    }
+    uint64_t bell = waiter->bell;
+    pthread_mutex_unlock(&waiter->mutex);
+    return bell;
+}
+
+static void wait_for_poller(struct waiter *waiter, int64_t timeout_ms)
+{
+    if (timeout_ms < 0) {
+        pthread_cond_wait(&waiter->changed, &waiter->mutex);
+        return;
+    }
+    int64_t until_ns = clock_mono_ns() + timeout_ms * 1000000;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
+}
+
+int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct err *err)
+{
+    int64_t until_ms = timeout_ms < 0 ? INT64_MAX : clock_mono_ms() + timeout_ms;
+    int rc = 0;
+    pthread_mutex_lock(&waiter->mutex);
+    uint64_t interrupts = waiter->interrupts;
+    uint64_t deaths = waiter->deaths;
+    for (;;) {
+        if (waiter->interrupts != interrupts)
+            rc = DB_INTERRUPTED;
+        else if (waiter->deaths != deaths)
+            rc = DB_DEATH;
+        else if (waiter->bell != seen)
+            rc = DB_RANG;
+        if (rc != 0)
+            break;
+        int64_t left_ms = timeout_ms < 0 ? -1 : until_ms - clock_mono_ms();
+        if (timeout_ms >= 0 && left_ms <= 0)
+            break;
+        if (waiter->polling)
+            wait_for_poller(waiter, left_ms);
+        else if ((rc = poll_once(waiter, left_ms, err)) < 0)
+            break;
+    }
+    pthread_mutex_unlock(&waiter->mutex);
+    return rc;
+}

@@ -1,0 +1,51 @@
+/*
+ * Waiting for news, shared by the engines: any number of threads sleep on one handle, one of them in poll(2)
+ * for all. The engine adds a descriptor of its own (the bell) and says what it means when it is readable.
+ *
+ * Invariant: descriptors are read only by the polling thread, or under the mutex while nobody polls; what
+ * they said is kept in counters, so that no thread can take news away from another.
+ */
+#ifndef STORE_WAITER_H
+#define STORE_WAITER_H
+
+#include "base/proc.h"
+#include "store/db.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+enum { WAITER_ENGINE_FDS = 4 };
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool polling;          /* a thread is in poll */
+    uint64_t bell;         /* how often it rang */
+    uint64_t deaths;       /* how often a watched process ended */
+    uint64_t interrupts;   /* how often db_interrupt was seen */
+    int interrupt_fd;      /* eventfd written by db_interrupt */
+    int nudge_fd;          /* eventfd: the set of descriptors has changed */
+    int *pidfds;           /* of watched processes; -1 once reported */
+    int64_t *pids;
+    size_t pidfd_count;
+    struct pollfd engine_fds[WAITER_ENGINE_FDS]; /* the engine's own */
+    size_t engine_fd_count;
+    /* Called under the mutex when an engine fd is readable; adds to bell or deaths. */
+    void (*on_readable)(struct waiter *waiter, size_t engine_fd, void *arg);
+    void *arg;
+};
+
+int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size_t, void *),
+                void *arg, struct err *err);
+void waiter_done(struct waiter *waiter);
+
+/* Sets the engine's descriptor number `index`; -1: none. */
+void waiter_set_fd(struct waiter *waiter, size_t index, int fd);
+
+uint64_t waiter_bell(struct waiter *waiter);
+int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct err *err);
+void waiter_interrupt(struct waiter *waiter); /* async-signal-safe */
+int waiter_watch(struct waiter *waiter, const struct proc_id *processes, size_t count,
+                 struct err *err);
+
+#endif

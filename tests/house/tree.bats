@@ -1,0 +1,43 @@
+# The files as files: short, finished, listed, formatted.
+
+check() {
+    "$TEND_SOURCE/tools/check-tree" "$@"
+}
+
+setup() {
+    mkdir -p "$BATS_TEST_TMPDIR/src/base"
+}
+
+@test "every file is short, finished and listed" {
+    check "$TEND_SOURCE"
+}
+
+@test "every C file is formatted" {
+    "$TEND_SOURCE/tools/check-format"
+}
+
+@test "a file of 500 lines is seen" {
+    seq 500 >"$BATS_TEST_TMPDIR/src/base/long.h"
+    run check "$BATS_TEST_TMPDIR"
+    [ "$status" = 1 ]
+    [ "$output" = "src/base/long.h: 500 lines; 499 are allowed" ]
+}
+
+@test "a file of 499 lines is fine" {
+    seq 499 >"$BATS_TEST_TMPDIR/src/base/long.h"
+    check "$BATS_TEST_TMPDIR"
+}
+
+@test "unfinished business is seen" {
+    echo "/* FIX""ME */" >"$BATS_TEST_TMPDIR/src/base/a.h"
+    run check "$BATS_TEST_TMPDIR"
+    [ "$status" = 1 ]
+}
+
+@test "a source that is not built is seen" {
+    echo "files('b.c')" >"$BATS_TEST_TMPDIR/src/base/meson.build"
+    touch "$BATS_TEST_TMPDIR/src/base/a.c" "$BATS_TEST_TMPDIR/src/base/b.c"
+    run check "$BATS_TEST_TMPDIR"
+    [ "$status" = 1 ]
+    [ "$output" = "src/base/a.c: not in src/base/meson.build" ]
+}

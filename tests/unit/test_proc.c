@@ -1,0 +1,171 @@
+/* base/proc: is that process still alive? (RC-13) */
+#include "base/proc.h"
+#include "unit/case.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <tend.h>
+#include <unistd.h>
+
+/* A child that waits to be killed. */
+static pid_t start_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    check(child > 0);
+    return child;
+}
+
+TEST(proc, knows_itself_and_is_alive)
+{
+    struct proc_id id;
+    check_int(proc_self(&id), ==, 0);
+    check_int(id.pid, ==, getpid());
+    check_int(id.start_ticks, >, 0);
+    check_int(id.pid_ns, >, 0);
+    check_int(strlen(id.boot_id), ==, 36);
+    check_int(proc_fate(&id), ==, PROC_ALIVE);
+}
+
+TEST(proc, a_killed_child_is_dead_as_zombie_and_after)
+{
+    pid_t child = start_child();
+    struct proc_id id;
+    check_int(proc_of(child, &id), ==, 0);
+    check_int(proc_fate(&id), ==, PROC_ALIVE);
+    kill(child, SIGKILL);
+    siginfo_t info;
+    check_int(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), ==, 0);
+    check_int(proc_fate(&id), ==, PROC_DEAD);
+    waitpid(child, NULL, 0);
+    check_int(proc_fate(&id), ==, PROC_DEAD);
+    check_int(proc_of(child, &id), ==, TEND_ENOTFOUND);
+}
+
+TEST(proc, a_stopped_process_is_alive)
+{
+    pid_t child = start_child();
+    struct proc_id id;
+    check_int(proc_of(child, &id), ==, 0);
+    kill(child, SIGSTOP);
+    int status;
+    check_int(waitpid(child, &status, WUNTRACED), ==, child);
+    check_int(proc_fate(&id), ==, PROC_ALIVE);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+TEST(proc, a_reused_pid_and_another_boot_are_dead_another_namespace_is_unknown)
+{
+    struct proc_id id, other;
+    check_int(proc_self(&id), ==, 0);
+    other = id;
+    other.start_ticks--;
+    check_int(proc_fate(&other), ==, PROC_DEAD);
+    other = id;
+    other.boot_id[0] = other.boot_id[0] == 'a' ? 'b' : 'a';
+    check_int(proc_fate(&other), ==, PROC_DEAD);
+    other.pid_ns++;
+    check_int(proc_fate(&other), ==, PROC_DEAD);
+    other = id;
+    other.pid_ns++;
+    check_int(proc_fate(&other), ==, PROC_UNKNOWN);
+    other = id;
+    other.pid = 0;
+    check_int(proc_fate(&other), ==, PROC_UNKNOWN);
+}
+
+TEST(proc, a_command_name_with_parentheses_and_blanks_is_read_over)
+{
+    int ready[2];
+    check_int(pipe(ready), ==, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_NAME, "a) Z 1 (b");
+        if (write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    struct proc_id before, after;
+    check_int(proc_of(child, &before), ==, 0);
+    char byte;
+    check_int(read(ready[0], &byte, 1), ==, 1);
+    check_int(proc_of(child, &after), ==, 0);
+    check_int(after.start_ticks, ==, before.start_ticks);
+    check_int(proc_fate(&after), ==, PROC_ALIVE);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void *wait_for_ever(void *nothing)
+{
+    for (;;)
+        pause();
+    return nothing;
+}
+
+static char state_letter(pid_t pid)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *stream = fopen(path, "r");
+    if (!stream)
+        return '?';
+    char *got = fgets(line, sizeof line, stream);
+    fclose(stream);
+    char *end = got ? strrchr(line, ')') : NULL;
+    return end ? end[2] : '?';
+}
+
+TEST(proc, is_alive_while_a_thread_outlives_the_leader)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, wait_for_ever, NULL);
+        pthread_exit(NULL);
+    }
+    struct proc_id id;
+    check_int(proc_of(child, &id), ==, 0);
+    wait_until(state_letter(child) == 'Z', 10000);
+    check_int(proc_fate(&id), ==, PROC_ALIVE);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    check_int(proc_fate(&id), ==, PROC_DEAD);
+}
+
+TEST(proc, pidfd_tells_the_end_and_does_not_pass_to_children)
+{
+    pid_t child = start_child();
+    int fd = proc_pidfd(child);
+    check_int(fd, >=, 0);
+    check(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    check_int(poll(&ended, 1, 0), ==, 0);
+    kill(child, SIGKILL);
+    check_int(poll(&ended, 1, 10000), ==, 1);
+    close(fd);
+    waitpid(child, NULL, 0);
+    check_int(proc_pidfd(child), ==, TEND_ENOTFOUND);
+    check_int(proc_pidfd(-1), <, 0);
+}
+
+TEST(proc, host_is_cut_to_size)
+{
+    char host[256], small[2] = "zz";
+    check_int(proc_host(host, sizeof host), ==, 0);
+    check(strlen(host) > 0);
+    check_int(proc_host(small, sizeof small), ==, 0);
+    check_int(strnlen(small, sizeof small), <=, 1);
+    check_int(proc_host(host, 0), ==, TEND_EIO);
+}
