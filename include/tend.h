@@ -375,7 +375,7 @@ struct tend_queue {
 };
 
 struct tend_setting {
-    const char *name;  /* "paused", "serial", "concurrency", "key-concurrency", "rate", "lease", ... */
+    const char *name;  /* one of tend_setting_table(): "paused", "why", "serial", "concurrency", "rate", ... */
     const char *value; /* as on the command line; "default" takes a setting back */
 };
 
@@ -470,10 +470,9 @@ TEND_API int tend_last_event(tend *t, int64_t *ret_id);
 /* --- Waiting ------------------------------------------------------------------------------ */
 
 /*
- * Sleep until something changed in the store, a worker of this machine died (its work is then
- * recovered), or timeout_ms (-1: for ever) has passed. 1: news; 0: time is over;
- * TEND_EINTERRUPTED after tend_interrupt(). No change between the last call of this thread on this
- * handle that read the store and this one is missed.
+ * Sleep until there may be work that was not there before, a worker of this machine died (its work is then
+ * recovered), or timeout_ms (-1: for ever) has passed. 1: news since the previous call on this handle (the
+ * first call answers 1 at once: look first); 0: time is over; TEND_EINTERRUPTED after tend_interrupt().
  */
 TEND_API int tend_wait(tend *t, int64_t timeout_ms);
 

@@ -33,9 +33,9 @@ struct cli {
     tend *store;                   /* open when the command's row asks for it, else NULL */
     bool json;
     bool color;
-    size_t width;    /* columns of the terminal; 0: no terminal, no limit */
-    struct buf out;  /* standard output not yet written */
-    int out_errno;   /* why writing it failed, 0 if it has not */
+    size_t width;   /* columns of the terminal; 0: no terminal, no limit */
+    struct buf out; /* standard output not yet written */
+    int out_errno;  /* why writing it failed, 0 if it has not */
 };
 
 /* Values of the global options. */
@@ -61,6 +61,9 @@ int cli_fail(struct cli *cli, int code, const char *format, ...)
 /* The same with an exit status of the caller's choice. */
 int cli_fail_as(struct cli *cli, int status, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same; members are more of the error object for --json: "\"id\":12". */
+int cli_fail_more(struct cli *cli, int status, int code, const char *members, const char *format,
+                  ...) __attribute__((format(printf, 5, 6)));
 /* The same with the library's own sentence for its last failure. */
 int cli_fail_store(struct cli *cli, int code);
 
@@ -69,6 +72,9 @@ void cli_note(struct cli *cli, const char *format, ...) __attribute__((format(pr
 
 /* Opens the store of the global options into cli->store. 0, or an exit status after telling why. */
 int cli_open_store(struct cli *cli, enum store_need need);
+
+/* The store that was chosen: by --store, TEND_STORE, or the default. */
+const char *cli_store_url(void);
 
 /* Writes cli->out. 0, or an exit status; the failure is told once, at the end, by main. */
 int cli_flush(struct cli *cli);

@@ -33,9 +33,21 @@ struct option {
     const char *text; /* one line of help */
     void *target;     /* written only when the option is given */
     int64_t min, max; /* OPTION_INT */
-    const char *choices; /* OPTION_CHOICE: words with | between; other types: offered in completion */
+    const char
+        *choices; /* OPTION_CHOICE: words with | between; other types: offered in completion */
     bool required;
 };
+
+/* A row of a table of options; behind the target may stand more members (.min = 1, .max = 9). */
+#define OPTION(name_, letter_, form_, type_, text_, target_, ...)                                  \
+    {                                                                                              \
+        .name = (name_), .letter = (letter_), .form = (form_), .type = (type_), .text = (text_),   \
+        .target = (target_), __VA_ARGS__                                                           \
+    }
+#define OPTION_END                                                                                 \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
 
 struct text_list {
     const char **items;
@@ -59,10 +71,11 @@ enum { ARGS_ANY = -1 };
 
 struct command {
     const char *name;
-    const char *aliases; /* other names with blanks between, or NULL */
-    const char *form;    /* the arguments, as in "NAME [ARG…]"; NULL: none */
-    const char *text;    /* one line of help */
-    const char *about;   /* paragraphs for `tend CMD --help` and the manual, or NULL */
+    const char *aliases;  /* other names with blanks between, or NULL */
+    const char *group;    /* heading under which `tend help` lists it; NULL for subcommands */
+    const char *form;     /* the arguments, as in "NAME [ARG…]"; NULL: none */
+    const char *text;     /* one line of help */
+    const char *about;    /* paragraphs for `tend CMD --help` and the manual, or NULL */
     const char *examples; /* lines "command  # what it does", or NULL */
     const struct option *options;
     /* Options known only at run time, after the others; NULL: none. Ends as a table does. */

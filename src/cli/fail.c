@@ -1,6 +1,7 @@
 /* How commands fail: exit statuses and sentences. See cli.h. */
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/table.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -63,7 +64,7 @@ static void write_error(const struct buf *text)
     }
 }
 
-static void report(struct cli *cli, int status, int code, const char *sentence)
+static void report(struct cli *cli, int status, int code, const char *members, const char *sentence)
 {
     struct buf line;
     buf_init(&line);
@@ -73,10 +74,13 @@ static void report(struct cli *cli, int status, int code, const char *sentence)
         json_text(&line, "code", error_name(code));
         json_text(&line, "message", sentence);
         json_int(&line, "exit", status);
+        if (members && *members)
+            buf_printf(&line, ",%s", members);
         json_close(&line, '}');
         json_close(&line, '}');
     } else {
-        buf_printf(&line, "tend: %s", sentence);
+        buf_puts(&line, "tend: ");
+        put_clean(&line, sentence);
     }
     buf_putc(&line, '\n');
     /* First what came before, so that a terminal shows both in order. */
@@ -85,14 +89,15 @@ static void report(struct cli *cli, int status, int code, const char *sentence)
     buf_done(&line);
 }
 
-static int fail_with(struct cli *cli, int status, int code, const char *format, va_list args)
-    __attribute__((format(printf, 4, 0)));
-static int fail_with(struct cli *cli, int status, int code, const char *format, va_list args)
+static int fail_with(struct cli *cli, int status, int code, const char *members, const char *format,
+                     va_list args) __attribute__((format(printf, 5, 0)));
+static int fail_with(struct cli *cli, int status, int code, const char *members, const char *format,
+                     va_list args)
 {
     char sentence[2048];
     if (vsnprintf(sentence, sizeof sentence, format, args) < 0)
         sentence[0] = '\0';
-    report(cli, status, code, sentence);
+    report(cli, status, code, members, sentence);
     return status;
 }
 
@@ -100,7 +105,7 @@ int cli_fail(struct cli *cli, int code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int status = fail_with(cli, exit_status_of(code), code, format, args);
+    int status = fail_with(cli, exit_status_of(code), code, NULL, format, args);
     va_end(args);
     return status;
 }
@@ -109,7 +114,17 @@ int cli_fail_as(struct cli *cli, int status, int code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fail_with(cli, status, code, format, args);
+    fail_with(cli, status, code, NULL, format, args);
+    va_end(args);
+    return status;
+}
+
+int cli_fail_more(struct cli *cli, int status, int code, const char *members, const char *format,
+                  ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail_with(cli, status, code, members, format, args);
     va_end(args);
     return status;
 }
@@ -135,7 +150,9 @@ void cli_note(struct cli *cli, const char *format, ...)
     va_end(args);
     struct buf line;
     buf_init(&line);
-    buf_printf(&line, "tend: %s\n", sentence);
+    buf_puts(&line, "tend: ");
+    put_clean(&line, sentence);
+    buf_putc(&line, '\n');
     cli_flush(cli);
     write_error(&line);
     buf_done(&line);

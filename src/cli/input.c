@@ -102,8 +102,8 @@ static bool input_waits(int fd, int wait_ms)
     return poll(&poll_fd, 1, wait_ms) > 0;
 }
 
-static int hand_out(struct line_reader *reader, size_t len, size_t end_bytes,
-                    const char **ret_line, size_t *ret_bytes)
+static int hand_out(struct line_reader *reader, size_t len, size_t end_bytes, const char **ret_line,
+                    size_t *ret_bytes)
 {
     *ret_line = reader->buf.data + reader->start;
     *ret_bytes = len > 0 && (*ret_line)[len - 1] == '\r' ? len - 1 : len;

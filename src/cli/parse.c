@@ -104,8 +104,8 @@ static int take_option(struct reader *reader, const struct option *option, const
     bool more = reader->at < reader->count;
     if (option->type == OPTION_FLAG) {
         if (value)
-            return cli_fail(reader->cli, TEND_EINVAL, "%s: --%s takes no value",
-                            reader->cli->path, option->name);
+            return cli_fail(reader->cli, TEND_EINVAL, "%s: --%s takes no value", reader->cli->path,
+                            option->name);
     } else if (!value && option->type == OPTION_WAIT) {
         if (more && option_wait_takes(reader->words[reader->at]))
             value = reader->words[reader->at++];
@@ -153,11 +153,12 @@ static int unknown_command(struct reader *reader, const struct command *const *t
     const char *path = reader->cli->path;
     const char *blank = *path ? " " : "";
     if (near.best)
-        return cli_fail(reader->cli, TEND_EINVAL, "unknown command \"%s%s%s\"; did you mean %s%s%s?",
-                        path, blank, name, path, blank, near.best);
+        return cli_fail(reader->cli, TEND_EINVAL,
+                        "unknown command \"%s%s%s\"; did you mean %s%s%s?", path, blank, name, path,
+                        blank, near.best);
     return cli_fail(reader->cli, TEND_EINVAL,
-                    "unknown command \"%s%s%s\"; `tend help%s%s` lists the commands", path, blank, name,
-                    blank, path);
+                    "unknown command \"%s%s%s\"; `tend help%s%s` lists the commands", path, blank,
+                    name, blank, path);
 }
 
 /* The first word is the command, the second may be its subcommand, all others are arguments. */
@@ -204,8 +205,9 @@ static int check_required(struct reader *reader)
     const struct option *option = reader->parsed->command->options;
     for (; option && option->name; option++) {
         if (option->required && !*(const char **)option->target)
-            return cli_fail(reader->cli, TEND_EINVAL, "%s: --%s %s is missing; see `tend %s --help`",
-                            reader->cli->path, option->name, option->form, reader->cli->path);
+            return cli_fail(reader->cli, TEND_EINVAL,
+                            "%s: --%s %s is missing; see `tend %s --help`", reader->cli->path,
+                            option->name, option->form, reader->cli->path);
     }
     return EXIT_DONE;
 }
@@ -216,11 +218,12 @@ static int check_arguments(struct reader *reader)
     struct cli *cli = reader->cli;
     int given = reader->parsed->argc;
     if (command->subcommands)
-        return cli_fail(cli, TEND_EINVAL, "%s: say what to do with it; `tend help %s` lists the ways",
-                        cli->path, cli->path);
+        return cli_fail(cli, TEND_EINVAL,
+                        "%s: say what to do with it; `tend help %s` lists the ways", cli->path,
+                        cli->path);
     if (given < command->args_min)
-        return cli_fail(cli, TEND_EINVAL, "%s: an argument is missing; usage: tend %s %s", cli->path,
-                        cli->path, command->form ? command->form : "");
+        return cli_fail(cli, TEND_EINVAL, "%s: an argument is missing; usage: tend %s %s",
+                        cli->path, cli->path, command->form ? command->form : "");
     if (command->args_max != ARGS_ANY && given > command->args_max)
         return cli_fail(cli, TEND_EINVAL, "%s: unexpected argument \"%s\"; see `tend %s --help`",
                         cli->path, reader->parsed->argv[command->args_max], cli->path);

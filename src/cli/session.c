@@ -35,7 +35,7 @@ static void who_am_i(char who[WHO_BYTES])
         snprintf(who, WHO_BYTES, "%lu@%s", (unsigned long)geteuid(), host);
 }
 
-static const char *chosen_url(void)
+const char *cli_store_url(void)
 {
     if (globals.store_url)
         return globals.store_url;
@@ -50,18 +50,20 @@ static int prepare_default(struct cli *cli, enum store_need need)
         if (mkdir(default_folder, 0777) == 0 || errno == EEXIST)
             return EXIT_DONE;
         int code = errno == ENOSPC ? TEND_EFULL : TEND_EREADONLY;
-        return cli_fail(cli, code,
-                        "cannot make the folder %s here: %s; go to a folder that can be written, or name a "
-                        "store with --store URL or TEND_STORE",
-                        default_folder, strerror(errno));
+        return cli_fail(
+            cli, code,
+            "cannot make the folder %s here: %s; go to a folder that can be written, or name a "
+            "store with --store URL or TEND_STORE",
+            default_folder, strerror(errno));
     }
     struct stat info;
     if (stat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
         return EXIT_DONE;
-    return cli_fail(cli, TEND_ENOTFOUND,
-                    "there is no store here (%s); `tend add` or `tend migrate` makes one, --store URL or "
-                    "TEND_STORE names another",
-                    default_file);
+    return cli_fail(
+        cli, TEND_ENOTFOUND,
+        "there is no store here (%s); `tend add` or `tend migrate` makes one, --store URL or "
+        "TEND_STORE names another",
+        default_file);
 }
 
 /* TEND_RECOVERY_INTERVAL_MS: 0 is no timer. 0, or an exit status. */
@@ -74,10 +76,11 @@ static int read_recovery_interval(struct cli *cli, int64_t *ret_ms)
     errno = 0;
     long long ms = strtoll(text, &end, 10);
     if (errno || *end || end == text || ms < 0 || ms > 86400000)
-        return cli_fail(cli, TEND_EINVAL,
-                        "TEND_RECOVERY_INTERVAL_MS: \"%s\" is not a number of milliseconds from 0 to "
-                        "86400000; 0 is no timer",
-                        text);
+        return cli_fail(
+            cli, TEND_EINVAL,
+            "TEND_RECOVERY_INTERVAL_MS: \"%s\" is not a number of milliseconds from 0 to "
+            "86400000; 0 is no timer",
+            text);
     *ret_ms = ms;
     return EXIT_DONE;
 }
@@ -91,7 +94,7 @@ static void log_line(void *arg, const char *line)
 
 int cli_open_store(struct cli *cli, enum store_need need)
 {
-    const char *url = chosen_url();
+    const char *url = cli_store_url();
     char who[WHO_BYTES];
     who_am_i(who);
     struct tend_options options;

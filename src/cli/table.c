@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,10 +96,11 @@ static void fit_columns(struct table *table, size_t terminal_width)
 {
     for (size_t i = 0; i < table->column_count; i++)
         table->widths[i] = strlen(table->columns[i].title);
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t *width = &table->widths[i % table->column_count];
-        if (table->cells[i].width > *width)
-            *width = table->cells[i].width;
+    for (size_t i = 0, column = 0; i < table->cell_count; i++, column++) {
+        if (column == table->column_count)
+            column = 0;
+        if (table->cells[i].width > table->widths[column])
+            table->widths[column] = table->cells[i].width;
     }
     while (terminal_width > 0 && total_width(table) > terminal_width) {
         size_t column = widest(table);
@@ -129,6 +131,14 @@ static void put_cell(const struct table *table, struct cli *cli, size_t column,
     buf_append(out, "  ", GAP);
 }
 
+/* Without the blanks of empty cells at the end. */
+static void end_row(struct buf *out)
+{
+    while (out->len > 0 && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = '\0';
+    buf_putc(out, '\n');
+}
+
 static void put_titles(const struct table *table, struct cli *cli)
 {
     for (size_t i = 0; i < table->column_count; i++) {
@@ -137,7 +147,7 @@ static void put_titles(const struct table *table, struct cli *cli)
             .text = title, .bytes = strlen(title), .width = strlen(title), .color = COLOR_BOLD};
         put_cell(table, cli, i, &cell);
     }
-    buf_putc(&cli->out, '\n');
+    end_row(&cli->out);
 }
 
 int table_print(struct table *table, struct cli *cli)
@@ -149,23 +159,30 @@ int table_print(struct table *table, struct cli *cli)
         put_titles(table, cli);
         table->fitted = true;
     }
-    for (size_t i = 0; i < table->cell_count; i++) {
-        size_t column = i % table->column_count;
+    for (size_t i = 0, column = 0; i < table->cell_count; i++) {
         put_cell(table, cli, column, &table->cells[i]);
-        if (column + 1 == table->column_count)
-            buf_putc(&cli->out, '\n');
+        if (++column == table->column_count) {
+            end_row(&cli->out);
+            column = 0;
+        }
     }
     table->cell_count = 0;
     arena_reset(&table->texts);
     return cli_flush_if_large(cli);
 }
 
+void put_clean(struct buf *out, const char *text)
+{
+    /* No text is wider than it has bytes, so nothing is cut. */
+    size_t bytes = strlen(text);
+    text_fit(out, text, bytes, bytes, false);
+}
+
 enum color color_of_state(int state)
 {
     static const enum color colors[TEND_STATE_COUNT] = {
-        [TEND_SCHEDULED] = COLOR_BLUE, [TEND_PENDING] = COLOR_YELLOW,
-        [TEND_RUNNING] = COLOR_CYAN,   [TEND_HELD] = COLOR_MAGENTA,
-        [TEND_DONE] = COLOR_GREEN,     [TEND_FAILED] = COLOR_RED,
+        [TEND_SCHEDULED] = COLOR_BLUE, [TEND_PENDING] = COLOR_YELLOW, [TEND_RUNNING] = COLOR_CYAN,
+        [TEND_HELD] = COLOR_MAGENTA,   [TEND_DONE] = COLOR_GREEN,     [TEND_FAILED] = COLOR_RED,
         [TEND_CANCELLED] = COLOR_DIM,
     };
     return state >= 0 && state < TEND_STATE_COUNT ? colors[state] : COLOR_NONE;
@@ -174,9 +191,9 @@ enum color color_of_state(int state)
 const char *color_on(const struct cli *cli, enum color color)
 {
     static const char *const codes[] = {
-        [COLOR_NONE] = "",           [COLOR_BOLD] = "\033[1m",   [COLOR_DIM] = "\033[2m",
-        [COLOR_RED] = "\033[31m",    [COLOR_GREEN] = "\033[32m", [COLOR_YELLOW] = "\033[33m",
-        [COLOR_BLUE] = "\033[34m",   [COLOR_MAGENTA] = "\033[35m", [COLOR_CYAN] = "\033[36m",
+        [COLOR_NONE] = "",         [COLOR_BOLD] = "\033[1m",     [COLOR_DIM] = "\033[2m",
+        [COLOR_RED] = "\033[31m",  [COLOR_GREEN] = "\033[32m",   [COLOR_YELLOW] = "\033[33m",
+        [COLOR_BLUE] = "\033[34m", [COLOR_MAGENTA] = "\033[35m", [COLOR_CYAN] = "\033[36m",
     };
     return cli->color ? codes[color] : "";
 }

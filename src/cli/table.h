@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct buf;
 struct cli;
 
 enum color {
@@ -68,6 +69,9 @@ void table_number(struct table *table, enum color color, long long number);
 
 /* Appends all rows collected so far to the output, and forgets them. 0, or an exit status. */
 int table_print(struct table *table, struct cli *cli);
+
+/* Text from a job or an event on one line: control characters become blanks. */
+void put_clean(struct buf *out, const char *text);
 
 /* The colour in which a state is shown everywhere. */
 enum color color_of_state(int state);

@@ -206,14 +206,15 @@ int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct
     int rc = 0;
     pthread_mutex_lock(&waiter->mutex);
     uint64_t interrupts = waiter->interrupts;
-    uint64_t deaths = waiter->deaths;
     for (;;) {
         if (waiter->interrupts != interrupts)
             rc = DB_INTERRUPTED;
-        else if (waiter->deaths != deaths)
+        else if (waiter->deaths_told != waiter->deaths)
             rc = DB_DEATH;
         else if (waiter->bell != seen)
             rc = DB_RANG;
+        if (rc == DB_DEATH)
+            waiter->deaths_told = waiter->deaths;
         if (rc != 0)
             break;
         int64_t left_ms = timeout_ms < 0 ? -1 : until_ms - clock_mono_ms();

@@ -22,6 +22,7 @@ struct waiter {
     bool polling;          /* a thread is in poll */
     uint64_t bell;         /* how often it rang */
     uint64_t deaths;       /* how often a watched process ended */
+    uint64_t deaths_told;  /* how many of them a waiting thread was told of; one thread is enough */
     uint64_t interrupts;   /* how often db_interrupt was seen */
     int interrupt_fd;      /* eventfd written by db_interrupt */
     int nudge_fd;          /* eventfd: the set of descriptors has changed */

@@ -2,7 +2,8 @@
 
 -- name: job_claim
 -- Leases up to $2 pending jobs of queue $1 to owner $3 with worker $4, for $6 ms, or as the job says,
--- or $7 (the queue's). $8 = 1: they start at once. $9: the processing lock they are taken under.
+-- or $7 (the queue's). $8 = 1: they start at once. $9: the processing lock they are taken under. Nothing
+-- when the queue's settings are no longer of version $10 (0: none), so that a claimer may remember them.
 -- Index job_pending in its order: most urgent, then due, then id. Called by queue/claim.c.
 SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
@@ -12,6 +13,7 @@ SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        result, payload
 FROM job
 WHERE queue = $1 AND state = 1
+  AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $10
 ORDER BY priority, due_at, id
 LIMIT $2;
 -- each:

@@ -1,0 +1,113 @@
+/* See arguments.h. */
+#include "cli/arguments.h"
+
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number of at least 1 and nothing else up to `end`, which may be NUL or a separator. */
+static bool read_number(const char *text, char end, int64_t *ret, const char **ret_end)
+{
+    if (!isdigit((unsigned char)*text))
+        return false;
+    char *stop;
+    errno = 0;
+    long long number = strtoll(text, &stop, 10);
+    if (errno || *stop != end || number < 1)
+        return false;
+    *ret = number;
+    *ret_end = stop;
+    return true;
+}
+
+int argument_id(struct cli *cli, const char *text, int64_t *ret)
+{
+    const char *end;
+    if (read_number(text, '\0', ret, &end))
+        return EXIT_DONE;
+    return cli_fail(cli, TEND_EINVAL,
+                    "%s: \"%s\" is not a job id; ids are whole numbers, `tend jobs` lists them",
+                    cli->path, text);
+}
+
+int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret)
+{
+    const char *end;
+    struct tend_lease lease;
+    if (read_number(text, ':', &lease.id, &end) && read_number(end + 1, '\0', &lease.token, &end)) {
+        *ret = lease;
+        return EXIT_DONE;
+    }
+    return cli_fail(cli, TEND_EINVAL,
+                    "%s: \"%s\" is not a lease; give ID:TOKEN as `tend claim` prints it, like 12:3",
+                    cli->path, text);
+}
+
+int argument_leases(struct cli *cli, int argc, char **argv, struct tend_lease **ret)
+{
+    struct tend_lease *leases = calloc((size_t)argc + 1, sizeof *leases);
+    if (!leases)
+        return cli_fail(cli, TEND_ENOMEM, "out of memory");
+    for (int i = 0; i < argc; i++) {
+        int status = argument_lease(cli, argv[i], &leases[i]);
+        if (status != EXIT_DONE) {
+            free(leases);
+            return status;
+        }
+    }
+    *ret = leases;
+    return EXIT_DONE;
+}
+
+static void print_json(struct cli *cli, const struct tend_lease *leases, const int *each,
+                       size_t count)
+{
+    json_open(&cli->out, NULL, '{');
+    json_open(&cli->out, "leases", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(&cli->out, NULL, '{');
+        json_int(&cli->out, "id", leases[i].id);
+        json_int(&cli->out, "token", leases[i].token);
+        json_bool(&cli->out, "ok", each[i] == 0);
+        json_text(&cli->out, "code", each[i] == 0 ? NULL : error_name(each[i]));
+        json_close(&cli->out, '}');
+    }
+    json_close(&cli->out, ']');
+    json_close(&cli->out, '}');
+    buf_putc(&cli->out, '\n');
+}
+
+int leases_report(struct cli *cli, int code, const struct tend_lease *leases, const int *each,
+                  size_t count, const char *done)
+{
+    if (code < 0 && code != TEND_ELEASELOST)
+        return cli_fail_store(cli, code);
+    size_t lost = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (each[i] != 0)
+            lost++;
+        else if (!cli->json)
+            buf_printf(&cli->out, "%" PRId64 " %s\n", leases[i].id, done);
+    }
+    if (cli->json) {
+        print_json(cli, leases, each, count);
+        return lost == 0
+                   ? EXIT_DONE
+                   : cli_fail(cli, TEND_ELEASELOST, "%s: %zu of %zu leases are no longer held",
+                              cli->path, lost, count);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (each[i] != 0)
+            cli_fail(cli, TEND_ELEASELOST,
+                     "%s: the lease %" PRId64 ":%" PRId64
+                     " is no longer held; stop work on the job, `tend show %" PRId64
+                     "` tells who has it",
+                     cli->path, leases[i].id, leases[i].token, leases[i].id);
+    return lost == 0 ? EXIT_DONE : EXIT_REFUSED;
+}

@@ -1,0 +1,207 @@
+/*
+ * See batch.h. Lines are added in transactions of up to CHUNK_JOBS; a job's id is printed once its
+ * transaction is on disk, so what was printed stays whatever comes after. Memory is that of one
+ * chunk. A chunk also ends when the input pauses, so that a slow producer is answered at once.
+ */
+#include "cli/batch.h"
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "cli/batch_line.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK_JOBS = 1000,
+    CHUNK_BYTES = 8 * 1024 * 1024,
+    PAUSE_MS = 20,
+    CONFLICTS_SHOWN = 10,
+};
+
+struct batch {
+    struct cli *cli;
+    const struct tend_job_spec *defaults;
+    struct line_reader reader;
+    int64_t now_ms;
+    int64_t line;      /* number of the line read last, from 1 */
+    int64_t added;     /* jobs acknowledged */
+    int64_t conflicts; /* jobs refused because their key is taken */
+
+    /* The chunk. */
+    struct arena arena;
+    size_t count, bytes;
+    struct tend_job_spec specs[CHUNK_JOBS];
+    int64_t lines[CHUNK_JOBS];
+    struct tend_added outcomes[CHUNK_JOBS];
+};
+
+static const char *outcome_name(int outcome)
+{
+    if (outcome == TEND_ECONFLICT)
+        return "conflict";
+    return outcome == TEND_REFRESHED ? "refreshed" : "added";
+}
+
+static void print_outcome(struct batch *batch, size_t index)
+{
+    struct cli *cli = batch->cli;
+    const struct tend_added *outcome = &batch->outcomes[index];
+    bool conflict = outcome->outcome == TEND_ECONFLICT;
+    batch->added += !conflict;
+    batch->conflicts += conflict;
+    if (cli->json) {
+        json_open(&cli->out, NULL, '{');
+        json_int(&cli->out, "line", batch->lines[index]);
+        json_int(&cli->out, "id", outcome->id);
+        json_text(&cli->out, "outcome", outcome_name(outcome->outcome));
+        json_close(&cli->out, '}');
+        buf_putc(&cli->out, '\n');
+    } else if (!conflict) {
+        buf_printf(&cli->out, "%" PRId64 "\n", outcome->id);
+    } else if (batch->conflicts <= CONFLICTS_SHOWN) {
+        cli_note(cli, "add: line %" PRId64 ": not added: its key \"%s\" is taken by job %" PRId64,
+                 batch->lines[index], batch->specs[index].unique_key, outcome->id);
+    }
+}
+
+/* The library refused the chunk as a whole: one by one up to the line that is at fault. */
+static int add_singly(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        int code = tend_add(batch->cli->store, &batch->specs[i], &batch->outcomes[i]);
+        if (code < 0 && code != TEND_ECONFLICT)
+            return cli_fail(batch->cli, code,
+                            "add: line %" PRId64
+                            ": %s; what stands before it was added, mend it and go on "
+                            "from there",
+                            batch->lines[i], tend_errmsg(batch->cli->store));
+        print_outcome(batch, i);
+    }
+    return EXIT_DONE;
+}
+
+static int add_chunk(struct batch *batch)
+{
+    if (batch->count == 0)
+        return EXIT_DONE;
+    int status = EXIT_DONE;
+    int code = tend_add_many(batch->cli->store, batch->specs, batch->count, batch->outcomes);
+    if (code == TEND_EINVAL) {
+        status = add_singly(batch);
+    } else if (code < 0 && code != TEND_ECONFLICT) {
+        status = cli_fail(batch->cli, code, "add: from line %" PRId64 " on nothing was added: %s",
+                          batch->lines[0], tend_errmsg(batch->cli->store));
+    } else {
+        for (size_t i = 0; i < batch->count; i++)
+            print_outcome(batch, i);
+    }
+    int written = cli_flush(batch->cli);
+    batch->count = batch->bytes = 0;
+    arena_reset(&batch->arena);
+    return status == EXIT_DONE ? written : status;
+}
+
+static bool is_blank(const char *line, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!strchr(" \t\r", line[i]) || line[i] == '\0')
+            return false;
+    return true;
+}
+
+static int bad_line(struct batch *batch, const struct line_fault *fault)
+{
+    int status = add_chunk(batch);
+    if (status != EXIT_DONE)
+        return status;
+    return cli_fail(batch->cli, TEND_EINVAL,
+                    "add: line %" PRId64
+                    ", column %zu: %s; what stands before it was added (%" PRId64
+                    " jobs), mend it and go on from there",
+                    batch->line, fault->column, fault->text, batch->added);
+}
+
+static int take_line(struct batch *batch, const char *line, size_t bytes)
+{
+    batch->line++;
+    if (is_blank(line, bytes))
+        return EXIT_DONE;
+    struct line_fault fault;
+    /* The reader's buffer moves on; and a copy ends with a NUL, which the parser relies on. */
+    const char *copy = arena_strndup(&batch->arena, line, bytes);
+    struct tend_job_spec *spec = &batch->specs[batch->count];
+    *spec = *batch->defaults;
+    int code = copy ? batch_line_parse(copy, bytes, batch->now_ms, &batch->arena, spec, &fault)
+                    : TEND_ENOMEM;
+    if (code == TEND_EINVAL)
+        return bad_line(batch, &fault);
+    if (code < 0)
+        return cli_fail(batch->cli, code, "add: line %" PRId64 ": %s", batch->line,
+                        tend_strerror(code));
+    batch->lines[batch->count++] = batch->line;
+    batch->bytes += bytes;
+    bool full = batch->count == CHUNK_JOBS || batch->bytes >= CHUNK_BYTES;
+    return full ? add_chunk(batch) : EXIT_DONE;
+}
+
+static int add_lines(struct batch *batch)
+{
+    for (;;) {
+        const char *line;
+        size_t bytes;
+        struct err err;
+        /* With an empty chunk there is nobody to answer. */
+        int wait_ms = batch->count > 0 ? PAUSE_MS : -1;
+        int got = line_next(&batch->reader, wait_ms, &line, &bytes, &err);
+        int status;
+        if (got == LINE_READY)
+            status = take_line(batch, line, bytes);
+        else
+            status = add_chunk(batch);
+        if (status != EXIT_DONE || got == LINE_END)
+            return status;
+        if (got < 0)
+            return cli_fail(batch->cli, got, "add: behind line %" PRId64 ": %s", batch->line,
+                            err.text);
+    }
+}
+
+static int open_and_add(struct batch *batch)
+{
+    struct cli *cli = batch->cli;
+    int status = cli_open_store(cli, STORE_MADE);
+    if (status != EXIT_DONE)
+        return status;
+    batch->now_ms = cli_now_ms(cli);
+    status = add_lines(batch);
+    if (batch->conflicts > CONFLICTS_SHOWN)
+        cli_note(cli, "add: %" PRId64 " jobs in all were not added because their key is taken",
+                 batch->conflicts);
+    return status == EXIT_DONE && batch->conflicts > 0 ? EXIT_REFUSED : status;
+}
+
+int batch_add(struct cli *cli, const char *path, const struct tend_job_spec *defaults)
+{
+    struct batch *batch = calloc(1, sizeof *batch);
+    if (!batch)
+        return cli_fail(cli, TEND_ENOMEM, "out of memory");
+    batch->cli = cli;
+    batch->defaults = defaults;
+    struct err err;
+    int code = line_reader_open(&batch->reader, path, &err);
+    if (code < 0) {
+        free(batch);
+        return cli_fail_as(cli, EXIT_USAGE, code, "add: --batch: %s", err.text);
+    }
+    arena_init(&batch->arena);
+    int status = open_and_add(batch);
+    arena_done(&batch->arena);
+    line_reader_close(&batch->reader);
+    free(batch);
+    return status;
+}

@@ -1,0 +1,207 @@
+/* tend add: one job from options, or many from JSON lines. */
+#include "base/text.h"
+#include "cli/batch.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    const char *queue, *kind, *unique, *subject, *key, *workspace, *batch;
+    struct text_list tags;
+    int64_t priority, in_ms, at_ms;
+    int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms;
+    struct document payload;
+} args = {
+    .priority = TEND_PRIORITY_DEFAULT,
+    .in_ms = TEND_UNSET,
+    .at_ms = TEND_UNSET,
+    .max_attempts = TEND_UNSET,
+    .max_crashes = TEND_UNSET,
+    .backoff_ms = TEND_UNSET,
+    .backoff_max_ms = TEND_UNSET,
+    .lease_ms = TEND_UNSET,
+};
+
+static const struct option options[] = {
+    OPTION("queue", 'q', "QUEUE", OPTION_TEXT, "queue to add to (default \"default\")",
+           &args.queue),
+    OPTION("kind", 'k', "KIND", OPTION_TEXT, "what sort of work it is", &args.kind),
+    OPTION("payload", 0, "JSON|@FILE|-", OPTION_JSON,
+           "what the job is about, kept byte for byte (default {})", &args.payload),
+    OPTION("priority", 'p', "0-9", OPTION_INT, "0 is most urgent (default 5)", &args.priority,
+           .min = 0, .max = 9),
+    OPTION("in", 0, "DURATION", OPTION_DURATION, "due so much later: 90s, 1h30m", &args.in_ms),
+    OPTION("at", 0, "TIME", OPTION_TIME, "due at a time: 2026-01-31T10:00:00Z, @1767225600",
+           &args.at_ms),
+    OPTION("unique", 0, "KEY", OPTION_TEXT, "one unfinished job per queue and key", &args.unique),
+    OPTION("subject", 0, "TEXT", OPTION_TEXT,
+           "what the key stands for: the same again refreshes the job, another is refused",
+           &args.subject),
+    OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
+    OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
+    OPTION("workspace", 0, "PATH", OPTION_TEXT, "where the job works", &args.workspace),
+    OPTION("max-attempts", 0, "N", OPTION_INT, "attempts in all (else as the queue says)",
+           &args.max_attempts, .min = 1, .max = 1000000),
+    OPTION("max-crashes", 0, "N", OPTION_INT,
+           "crashes until it is quarantined (else as the queue says)", &args.max_crashes, .min = 1,
+           .max = 1000000),
+    OPTION("backoff", 0, "DURATION", OPTION_DURATION, "wait before the second attempt; doubles",
+           &args.backoff_ms),
+    OPTION("backoff-max", 0, "DURATION", OPTION_DURATION, "no wait is longer",
+           &args.backoff_max_ms),
+    OPTION("lease", 0, "DURATION", OPTION_DURATION, "how long a claim holds without a heartbeat",
+           &args.lease_ms),
+    OPTION("batch", 0, "FILE|-", OPTION_TEXT,
+           "a job for each line of JSON; the other options are its defaults; see tend-batch(5)",
+           &args.batch),
+    OPTION_END,
+};
+
+/* {"argv":[…],"cwd":"…"}: the payload of a job of kind exec. */
+static int command_payload(struct cli *cli, int argc, char **argv, struct buf *out)
+{
+    json_open(out, NULL, '{');
+    json_open(out, "argv", '[');
+    for (int i = 0; i < argc; i++) {
+        if (!utf8_valid(argv[i], strlen(argv[i])))
+            return cli_fail(cli, TEND_EINVAL,
+                            "add: word %d of the command is not UTF-8 and cannot be kept", i + 1);
+        json_text(out, NULL, argv[i]);
+    }
+    json_close(out, ']');
+    char *cwd = getcwd(NULL, 0);
+    if (!cwd)
+        return cli_fail(cli, TEND_EIO, "add: cannot tell the current folder: %s", strerror(errno));
+    json_text(out, "cwd", cwd);
+    free(cwd);
+    json_close(out, '}');
+    return EXIT_DONE;
+}
+
+static void tags_json(struct buf *out)
+{
+    json_open(out, NULL, '[');
+    for (size_t i = 0; i < args.tags.count; i++)
+        json_text(out, NULL, args.tags.items[i]);
+    json_close(out, ']');
+}
+
+static void spec_of_args(struct tend_job_spec *spec)
+{
+    tend_job_spec_init(spec);
+    if (args.queue)
+        spec->queue = args.queue;
+    if (args.kind)
+        spec->kind = args.kind;
+    if (args.payload.text) {
+        spec->payload = args.payload.text;
+        spec->payload_bytes = args.payload.bytes;
+    }
+    spec->priority = (int)args.priority;
+    spec->due_at_ms = args.at_ms;
+    spec->delay_ms = args.in_ms;
+    spec->unique_key = args.unique;
+    spec->subject = args.subject;
+    spec->concurrency_key = args.key;
+    spec->workspace = args.workspace;
+    spec->max_attempts = args.max_attempts;
+    spec->max_crashes = args.max_crashes;
+    spec->backoff_ms = args.backoff_ms;
+    spec->backoff_max_ms = args.backoff_max_ms;
+    spec->lease_ms = args.lease_ms;
+}
+
+static int add_one(struct cli *cli, const struct tend_job_spec *spec)
+{
+    int status = cli_open_store(cli, STORE_MADE);
+    if (status != EXIT_DONE)
+        return status;
+    struct tend_added added = {.id = 0};
+    int code = tend_add(cli->store, spec, &added);
+    if (code == TEND_ECONFLICT) {
+        char members[32];
+        snprintf(members, sizeof members, "\"id\":%" PRId64, added.id);
+        return cli_fail_more(cli, EXIT_REFUSED, code, members, "%s", tend_errmsg(cli->store));
+    }
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (cli->json) {
+        json_open(&cli->out, NULL, '{');
+        json_int(&cli->out, "id", added.id);
+        json_text(&cli->out, "outcome", added.outcome == TEND_REFRESHED ? "refreshed" : "added");
+        json_close(&cli->out, '}');
+    } else {
+        buf_int(&cli->out, added.id);
+    }
+    buf_putc(&cli->out, '\n');
+    return EXIT_DONE;
+}
+
+static int check_args(struct cli *cli, int argc)
+{
+    if (args.in_ms != TEND_UNSET && args.at_ms != TEND_UNSET)
+        return cli_fail(cli, TEND_EINVAL, "add: --in and --at exclude each other; give one");
+    if (argc > 0 && args.batch)
+        return cli_fail(cli, TEND_EINVAL,
+                        "add: --batch and a command exclude each other; give one");
+    if (argc > 0 && (args.kind || args.payload.text))
+        return cli_fail(
+            cli, TEND_EINVAL,
+            "add: a command makes kind and payload itself; leave out --kind and --payload");
+    if (args.subject && !args.unique && !args.batch)
+        return cli_fail(cli, TEND_EINVAL,
+                        "add: --subject says what a key stands for; give --unique KEY too");
+    return EXIT_DONE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    int status = check_args(cli, argc);
+    struct tend_job_spec spec;
+    spec_of_args(&spec);
+    struct buf payload, tags;
+    buf_init(&payload);
+    buf_init(&tags);
+    if (args.tags.count > 0) {
+        tags_json(&tags);
+        spec.tags = tags.data;
+    }
+    if (status == EXIT_DONE && argc > 0) {
+        status = command_payload(cli, argc, argv, &payload);
+        spec.kind = "exec";
+        spec.payload = payload.data;
+        spec.payload_bytes = payload.len;
+    }
+    if (status == EXIT_DONE && (payload.failed || tags.failed))
+        status = cli_fail(cli, TEND_ENOMEM, "out of memory");
+    if (status == EXIT_DONE)
+        status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
+    buf_done(&payload);
+    buf_done(&tags);
+    return status;
+}
+
+const struct command cmd_add = {
+    .name = "add",
+    .group = "Jobs",
+    .form = "[-- CMD ARG…]",
+    .text = "add a job and print its id",
+    .about =
+        "The job is on disk when the id is printed. A command behind -- becomes a job of kind exec "
+        "with the payload {\"argv\": […], \"cwd\": …}. With --batch the ids of all jobs are printed, in "
+        "the order of their lines; a bad line ends it, and what stands before that line was added.",
+    .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
+                "tend add --in 10m -- make report\n"
+                "tend add -q build --unique main --subject 4f2a91c\n"
+                "generate-jobs | tend add -q crawl --batch -",
+    .options = options,
+    .args_max = ARGS_ANY,
+    .store = STORE_NONE,
+    .run = run,
+};

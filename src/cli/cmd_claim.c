@@ -1,0 +1,148 @@
+/*
+ * tend claim: lease jobs for a script, one line of JSON each.
+ *
+ * The command ends and the lease goes on: it is held by its time alone, or by the life of the
+ * process named with --while-pid. Jobs whose line could not be written are given back.
+ */
+#include "base/timetext.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct {
+    const char *queue, *worker;
+    int64_t count, ttl_ms, wait_ms, while_pid;
+    bool unstarted;
+} args = {.count = 1, .ttl_ms = TEND_UNSET};
+
+static const struct option options[] = {
+    OPTION("queue", 'q', "QUEUE", OPTION_TEXT, "queue to claim from (default \"default\")",
+           &args.queue),
+    OPTION("worker", 'w', "NAME", OPTION_TEXT, "who claims (default user@host)", &args.worker),
+    OPTION("count", 'n', "N", OPTION_INT, "how many jobs at most (default 1)", &args.count,
+           .min = 1, .max = 100000),
+    OPTION("ttl", 0, "DURATION", OPTION_DURATION,
+           "how long the lease holds without a heartbeat (else as job or queue say, 60s)",
+           &args.ttl_ms),
+    OPTION("wait", 0, "DURATION", OPTION_WAIT, "wait for a job; without a duration for ever",
+           &args.wait_ms),
+    OPTION("while-pid", 0, "PID", OPTION_INT, "the lease ends with this process", &args.while_pid,
+           .min = 1, .max = INT32_MAX),
+    OPTION("unstarted", 0, NULL, OPTION_FLAG, "lease only: nothing is charged before `tend start`",
+           &args.unstarted),
+    OPTION_END,
+};
+
+/* ", ask again in 12s" where that is known. */
+static void put_until(struct cli *cli, struct buf *out, const struct tend_none *none,
+                      const char *words)
+{
+    char when[DURATION_TEXT_BYTES];
+    if (none->until_ms != TEND_UNSET)
+        buf_printf(out, "%s %s", words, relative_text(none->until_ms, cli_now_ms(cli), when));
+}
+
+/* The four answers that are no job (CL-2). */
+static int nothing_claimed(struct cli *cli, const struct tend_none *none)
+{
+    struct buf why, members;
+    buf_init(&why);
+    buf_init(&members);
+    switch (none->code) {
+    case TEND_EBUSY:
+        buf_printf(&why, "it is busy: the lock is held by %s", none->by);
+        put_until(cli, &why, none, ", until");
+        break;
+    case TEND_EPAUSED:
+        buf_printf(&why, "it is paused%s%s; `tend queue set NAME --paused off` lets it go on",
+                   *none->by ? ": " : "", none->by);
+        break;
+    case TEND_ELIMITED:
+        buf_printf(&why, "its %s limit is reached", none->what);
+        put_until(cli, &why, none, "; the next may start");
+        break;
+    default:
+        buf_puts(&why, "it is empty");
+        put_until(cli, &why, none, "; the next job is due");
+        break;
+    }
+    json_text(&members, "what", *none->what ? none->what : NULL);
+    json_text(&members, "by", *none->by ? none->by : NULL);
+    json_int_or_null(&members, "until_ms", none->until_ms);
+    int status = cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
+                               "nothing to claim in queue \"%s\": %s",
+                               args.queue ? args.queue : "default", why.data);
+    buf_done(&why);
+    buf_done(&members);
+    return status;
+}
+
+/* Nobody has seen these leases, so nobody will work on them. */
+static void give_back(struct cli *cli, const struct tend_jobs *jobs)
+{
+    struct tend_lease *leases = calloc(jobs->count + 1, sizeof *leases);
+    if (!leases)
+        return;
+    for (size_t i = 0; i < jobs->count; i++)
+        leases[i] = (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
+    tend_release(cli->store, leases, jobs->count, 0, "the claimer's output could not be written",
+                 NULL);
+    free(leases);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct tend_claim claim;
+    tend_claim_init(&claim);
+    if (args.queue)
+        claim.queue = args.queue;
+    claim.owner = args.worker;
+    claim.count = (size_t)args.count;
+    claim.ttl_ms = args.ttl_ms;
+    claim.wait_ms = args.wait_ms;
+    claim.while_pid = args.while_pid;
+    claim.flags =
+        (args.while_pid ? 0 : TEND_CLAIM_BY_TIME) | (args.unstarted ? TEND_CLAIM_UNSTARTED : 0);
+    struct tend_jobs *jobs = NULL;
+    struct tend_none none = {.until_ms = TEND_UNSET};
+    if (args.wait_ms != 0)
+        signals_interrupt(cli->store);
+    int code = tend_claim_jobs(cli->store, &claim, &jobs, &none);
+    if (code == TEND_EEMPTY || code == TEND_EBUSY || code == TEND_EPAUSED ||
+        code == TEND_ELIMITED) {
+        none.code = code;
+        return nothing_claimed(cli, &none);
+    }
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    for (size_t i = 0; i < jobs->count; i++) {
+        json_job(&cli->out, NULL, &jobs->items[i], true);
+        buf_putc(&cli->out, '\n');
+    }
+    int status = cli_flush(cli);
+    if (status != EXIT_DONE)
+        give_back(cli, jobs);
+    tend_jobs_free(jobs);
+    return status;
+}
+
+const struct command cmd_claim = {
+    .name = "claim",
+    .group = "Workers",
+    .text = "lease jobs for a script: one line of JSON per job",
+    .about =
+        "Each line has the job's id, token, payload and the rest, and \"lease\" (ID:TOKEN), which "
+        "heartbeat, complete, fail and release take. The most urgent job comes first, then the one due "
+        "longest. The lease is held by its time alone: send heartbeats, or tie it to a process with "
+        "--while-pid. When there is nothing to claim the exit status is 5 and the answer says why: empty, "
+        "busy, paused or limited.",
+    .examples = "job=$(tend claim -q mail -w $(hostname):$$ --while-pid $$ --wait)\n"
+                "tend complete \"$(echo \"$job\" | jq -r .lease)\"",
+    .options = options,
+    .store = STORE_EXISTING,
+    .run = run,
+};

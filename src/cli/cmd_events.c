@@ -1,0 +1,171 @@
+/* tend events: what happened, and what happens. */
+#include "base/timetext.h"
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+
+static struct {
+    bool follow;
+    const char *job;
+    int64_t since, limit;
+} args = {.since = TEND_UNSET};
+
+static const struct option options[] = {
+    OPTION("follow", 'f', NULL, OPTION_FLAG, "go on with what happens, until interrupted",
+           &args.follow),
+    OPTION("job", 0, "ID", OPTION_TEXT, "only events of this job, from its beginning", &args.job),
+    OPTION("since", 0, "N", OPTION_INT, "events behind number N (default: the last ones)",
+           &args.since, .min = 0, .max = INT64_MAX),
+    OPTION("limit", 'n', "N", OPTION_INT,
+           "so many at most; without --since the last so many (default 20)", &args.limit, .min = 1,
+           .max = INT64_MAX),
+    OPTION_END,
+};
+
+enum { PAGE = 1000, LAST = 20 };
+
+/* One event on one line, without columns: it must be readable as it comes in. */
+static void put_event(struct cli *cli, const struct tend_event *event)
+{
+    struct buf *out = &cli->out;
+    if (cli->json) {
+        json_event(out, NULL, event);
+        buf_putc(out, '\n');
+        return;
+    }
+    char time[TIME_TEXT_BYTES];
+    enum color color = color_of_state(event->to_state);
+    buf_printf(out, "%s%" PRId64 " %s%s %s%-20s%s", color_on(cli, COLOR_DIM), event->id,
+               time_text(event->at_ms, time), color_off(cli, COLOR_DIM), color_on(cli, color),
+               event->what, color_off(cli, color));
+    if (event->job_id != TEND_UNSET)
+        buf_printf(out, " job %" PRId64, event->job_id);
+    if (event->queue)
+        buf_printf(out, " in %s", event->queue);
+    if (event->from_state >= 0 && event->to_state >= 0)
+        buf_printf(out, ", %s -> %s", tend_state_name(event->from_state),
+                   tend_state_name(event->to_state));
+    buf_printf(out, ", by %s", event->who);
+    if (event->why) {
+        buf_puts(out, ": ");
+        put_clean(out, event->why);
+    }
+    if (event->data) {
+        buf_putc(out, ' ');
+        put_clean(out, event->data);
+    }
+    buf_putc(out, '\n');
+}
+
+/* Prints those of the page that are wanted; *left counts down. */
+static int put_page(struct cli *cli, const struct tend_events *events, int64_t job_id,
+                    int64_t *left)
+{
+    for (size_t i = 0; i<events->count && * left> 0; i++) {
+        const struct tend_event *event = &events->items[i];
+        if (job_id != 0 && event->job_id != job_id)
+            continue;
+        put_event(cli, event);
+        (*left)--;
+    }
+    return cli_flush_if_large(cli);
+}
+
+/* Everything behind *after, and with -f all that comes. */
+static int print_since(struct cli *cli, int64_t after, int64_t job_id, int64_t left)
+{
+    if (args.follow)
+        signals_interrupt(cli->store);
+    int status = EXIT_DONE;
+    while (status == EXIT_DONE && left > 0) {
+        struct tend_events *events;
+        int code = tend_events_since(cli->store, after, PAGE, &events);
+        if (code < 0)
+            return cli_fail_store(cli, code);
+        size_t count = events->count;
+        status = put_page(cli, events, job_id, &left);
+        if (count > 0)
+            after = events->items[count - 1].id;
+        tend_events_free(events);
+        if (count > 0)
+            continue;
+        if (!args.follow)
+            break;
+        status = cli_flush(cli);
+        code = status == EXIT_DONE ? tend_wait(cli->store, -1) : 0;
+        if (signals_seen())
+            return signals_exit_status();
+        if (code < 0)
+            return cli_fail_store(cli, code);
+    }
+    return status;
+}
+
+/* A job's history; with -f it goes on behind the last of it. */
+static int print_job(struct cli *cli, int64_t job_id)
+{
+    struct tend_jobs *jobs;
+    int code = tend_get(cli->store, job_id, &jobs);
+    struct tend_events *events;
+    int events_code = tend_job_events(cli->store, job_id, &events);
+    if (events_code < 0)
+        return cli_fail_store(cli, events_code);
+    /* A job that was deleted may have left its history. */
+    if (code < 0 && events->count == 0) {
+        tend_events_free(events);
+        return cli_fail(cli, code, "events: there is no job %" PRId64 "; `tend jobs` lists them",
+                        job_id);
+    }
+    if (code == 0)
+        tend_jobs_free(jobs);
+    int64_t left = args.limit ? args.limit : INT64_MAX;
+    int64_t since = args.since == TEND_UNSET ? 0 : args.since;
+    int64_t last = since;
+    for (size_t i = 0; i < events->count && left > 0; i++) {
+        if (events->items[i].id <= since)
+            continue;
+        last = events->items[i].id;
+        put_event(cli, &events->items[i]);
+        left--;
+    }
+    tend_events_free(events);
+    return args.follow ? print_since(cli, last, job_id, left) : EXIT_DONE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    if (args.job) {
+        int64_t job_id;
+        int status = argument_id(cli, args.job, &job_id);
+        return status == EXIT_DONE ? print_job(cli, job_id) : status;
+    }
+    if (args.since != TEND_UNSET)
+        return print_since(cli, args.since, 0, args.limit ? args.limit : INT64_MAX);
+    int64_t last;
+    int code = tend_last_event(cli->store, &last);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    int64_t wanted = args.limit ? args.limit : LAST;
+    return print_since(cli, last > wanted ? last - wanted : 0, 0, INT64_MAX);
+}
+
+const struct command cmd_events = {
+    .name = "events",
+    .aliases = "log",
+    .group = "Operation",
+    .text = "what happened, and with -f what happens",
+    .about =
+        "Every change of a job, queue, lock, worker or schedule leaves an event in the same transaction. "
+        "Numbers only grow, so --since with the last number seen continues without a gap.",
+    .examples = "tend events -f\n"
+                "tend events --job 12\n"
+                "tend events --json --since 4711",
+    .options = options,
+    .store = STORE_EXISTING,
+    .run = run,
+};

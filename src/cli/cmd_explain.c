@@ -1,0 +1,64 @@
+/* tend explain: why a job is not running, or what it is doing. */
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+
+static void print_document(struct cli *cli, int64_t id, const struct tend_explanation *explanation)
+{
+    struct buf *out = &cli->out;
+    json_open(out, NULL, '{');
+    json_int(out, "id", id);
+    json_text(out, "state", tend_state_name(explanation->state));
+    json_bool(out, "waiting", explanation->waiting);
+    json_text(out, "reason", explanation->reason);
+    json_text(out, "text", explanation->text);
+    json_text(out, "hint", *explanation->hint ? explanation->hint : NULL);
+    json_text(out, "by", *explanation->by ? explanation->by : NULL);
+    json_int_or_null(out, "until_ms", explanation->until_ms);
+    json_int(out, "ahead", explanation->ahead);
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}
+
+static void print_text(struct cli *cli, int64_t id, const struct tend_explanation *explanation)
+{
+    enum color color = color_of_state(explanation->state);
+    buf_printf(&cli->out, "job %" PRId64 " is %s%s%s. %s\n", id, color_on(cli, color),
+               tend_state_name(explanation->state), color_off(cli, color), explanation->text);
+    if (*explanation->hint)
+        buf_printf(&cli->out, "%s\n", explanation->hint);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int64_t id;
+    int status = argument_id(cli, argv[0], &id);
+    if (status != EXIT_DONE)
+        return status;
+    struct tend_explanation explanation;
+    int code = tend_explain(cli->store, id, &explanation);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (cli->json)
+        print_document(cli, id, &explanation);
+    else
+        print_text(cli, id, &explanation);
+    return EXIT_DONE;
+}
+
+const struct command cmd_explain = {
+    .name = "explain",
+    .aliases = "why",
+    .group = "Jobs",
+    .form = "ID",
+    .text = "why a job is not running, or what it is doing",
+    .about = "Says what the job waits for, who holds that and until when, and what can be done.",
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run,
+};

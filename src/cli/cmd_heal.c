@@ -1,0 +1,95 @@
+/* tend heal: find and heal everything stale, now and by hand. */
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+
+static struct {
+    bool dry_run;
+    int64_t older_than_ms;
+} args = {.older_than_ms = TEND_UNSET};
+
+static const struct option options[] = {
+    OPTION("dry-run", 0, NULL, OPTION_FLAG, "say what would be healed, change nothing",
+           &args.dry_run),
+    OPTION("older-than", 0, "DURATION", OPTION_DURATION,
+           "take leases without a sign of life for so long, whatever their time says",
+           &args.older_than_ms),
+    OPTION_END,
+};
+
+/* What --older-than would take: running jobs by the time since their last sign of life. */
+static int count_silent(struct cli *cli, struct tend_recovery *ret)
+{
+    int64_t now_ms = cli_now_ms(cli);
+    struct tend_filter filter;
+    tend_filter_init(&filter);
+    filter.states = 1u << TEND_RUNNING;
+    *ret = (struct tend_recovery){.recovery_timestamp_ms = now_ms};
+    for (bool last = false; !last;) {
+        struct tend_jobs *jobs;
+        int code = tend_list(cli->store, &filter, &jobs);
+        if (code < 0)
+            return code;
+        for (size_t i = 0; i < jobs->count; i++)
+            ret->entries_reclaimed += now_ms - jobs->items[i].seen_at_ms >= args.older_than_ms;
+        last = jobs->count == 0;
+        if (!last)
+            filter.after_id = jobs->items[jobs->count - 1].id;
+        tend_jobs_free(jobs);
+    }
+    return 0;
+}
+
+static int heal(struct cli *cli, struct tend_recovery *ret)
+{
+    bool by_age = args.older_than_ms != TEND_UNSET;
+    if (args.dry_run)
+        return by_age ? count_silent(cli, ret) : tend_get_recovery_stats(cli->store, ret);
+    return by_age ? tend_reclaim_stale(cli->store, args.older_than_ms, ret)
+                  : tend_detect_and_recover_stale(cli->store, ret);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct tend_recovery recovery;
+    int code = heal(cli, &recovery);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    struct buf *out = &cli->out;
+    if (cli->json) {
+        json_open(out, NULL, '{');
+        json_int(out, "locks_cleaned", recovery.locks_cleaned);
+        json_int(out, "entries_reclaimed", recovery.entries_reclaimed);
+        json_int(out, "recovery_timestamp", recovery.recovery_timestamp_ms);
+        json_close(out, '}');
+        buf_putc(out, '\n');
+        return EXIT_DONE;
+    }
+    int64_t jobs = recovery.entries_reclaimed;
+    int64_t locks = recovery.locks_cleaned;
+    const char *would = args.dry_run ? "would be " : "";
+    if (jobs == 0 && locks == 0)
+        buf_puts(out, "nothing is stale\n");
+    else
+        buf_printf(out, "%" PRId64 " %s %sreclaimed, %" PRId64 " %s %scleaned\n", jobs,
+                   jobs == 1 ? "job" : "jobs", would, locks, locks == 1 ? "lock" : "locks", would);
+    return EXIT_DONE;
+}
+
+const struct command cmd_heal = {
+    .name = "heal",
+    .aliases = "recover",
+    .group = "Operation",
+    .text = "reclaim jobs and clean locks whose owner is gone",
+    .about =
+        "This happens by itself with every claim, at the start of a worker and on a timer; the command is "
+        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched.",
+    .examples = "tend heal --dry-run\n"
+                "tend heal --older-than 10m --json",
+    .options = options,
+    .store = STORE_EXISTING,
+    .run = run,
+};

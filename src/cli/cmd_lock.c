@@ -1,0 +1,287 @@
+/*
+ * tend lock: named locks for scripts.
+ *
+ * The holder is a name, so -w must be given: a default would let two scripts of one user share a
+ * lock without knowing. The command ends and the lock goes on, by its time or by --while-pid.
+ */
+#include "base/timetext.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static struct {
+    const char *owner;
+    int64_t ttl_ms, wait_ms, while_pid;
+} args = {.ttl_ms = TEND_LOCK_TTL_MS};
+
+#define OWNER_OPTION                                                                               \
+    OPTION("owner", 'w', "OWNER", OPTION_TEXT, "who holds it", &args.owner, .required = true)
+
+static const struct option acquire_options[] = {
+    OWNER_OPTION,
+    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "how long it is held (default 300s)",
+           &args.ttl_ms),
+    OPTION("wait", 0, "DURATION", OPTION_WAIT,
+           "wait while somebody else holds it; without a duration for ever", &args.wait_ms),
+    OPTION("while-pid", 0, "PID", OPTION_INT, "the lock ends with this process", &args.while_pid,
+           .min = 1, .max = INT32_MAX),
+    OPTION_END,
+};
+
+static const struct option release_options[] = {OWNER_OPTION, OPTION_END};
+
+static const struct option extend_options[] = {
+    OWNER_OPTION,
+    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "from now (default 300s)", &args.ttl_ms),
+    OPTION_END,
+};
+
+static void print_lock(struct cli *cli, const char *done, const struct tend_lock *lock)
+{
+    if (cli->json) {
+        json_lock(&cli->out, NULL, lock);
+        buf_putc(&cli->out, '\n');
+        return;
+    }
+    char when[DURATION_TEXT_BYTES];
+    buf_printf(&cli->out, "lock \"%s\" %s by %s, token %" PRId64 ", expires %s\n", lock->name, done,
+               lock->owner, lock->token, relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+}
+
+static int held_by_other(struct cli *cli, const struct tend_lock *lock)
+{
+    char when[DURATION_TEXT_BYTES];
+    struct buf members;
+    buf_init(&members);
+    json_lock(&members, "lock", lock);
+    int status = cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
+                               "lock \"%s\" is held by %s and expires %s; wait for it with --wait",
+                               lock->name, lock->owner,
+                               relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+    buf_done(&members);
+    return status;
+}
+
+static int run_acquire(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = argv[0];
+    request.owner = args.owner;
+    request.ttl_ms = args.ttl_ms;
+    request.wait_ms = args.wait_ms;
+    request.while_pid = args.while_pid;
+    request.flags = args.while_pid ? 0 : TEND_CLAIM_BY_TIME;
+    if (args.wait_ms != 0)
+        signals_interrupt(cli->store);
+    struct tend_lock lock = {.token = 0};
+    int code = tend_lock_acquire(cli->store, &request, &lock);
+    if (code == TEND_EBUSY)
+        return held_by_other(cli, &lock);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    print_lock(cli, "is held", &lock);
+    return EXIT_DONE;
+}
+
+/* An answer of "no" says who holds the lock instead. */
+static int answer_no(struct cli *cli, const char *member, const char *name)
+{
+    struct tend_lock lock;
+    int held = tend_lock_get(cli->store, name, &lock);
+    if (held < 0)
+        return cli_fail_store(cli, held);
+    struct buf *out = &cli->out;
+    if (cli->json) {
+        json_open(out, NULL, '{');
+        json_text(out, "name", name);
+        json_bool(out, member, false);
+        json_text(out, "owner", held ? lock.owner : NULL);
+        json_close(out, '}');
+    } else if (!held) {
+        buf_printf(out, "false: nobody holds lock \"%s\"", name);
+    } else if (strcmp(lock.owner, args.owner) == 0) {
+        buf_printf(out, "false: lock \"%s\" of %s has expired; acquire it anew", name, lock.owner);
+    } else {
+        buf_printf(out, "false: lock \"%s\" is held by %s, not by %s", name, lock.owner,
+                   args.owner);
+    }
+    buf_putc(out, '\n');
+    return EXIT_REFUSED;
+}
+
+static void answer_yes(struct cli *cli, const char *member, const char *name)
+{
+    if (!cli->json) {
+        buf_printf(&cli->out, "lock \"%s\" %s\n", name, member);
+        return;
+    }
+    json_open(&cli->out, NULL, '{');
+    json_text(&cli->out, "name", name);
+    json_bool(&cli->out, member, true);
+    json_close(&cli->out, '}');
+    buf_putc(&cli->out, '\n');
+}
+
+static int run_release(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int released = tend_lock_release(cli->store, argv[0], args.owner);
+    if (released < 0)
+        return cli_fail_store(cli, released);
+    if (released == 0)
+        return answer_no(cli, "released", argv[0]);
+    answer_yes(cli, "released", argv[0]);
+    return EXIT_DONE;
+}
+
+static int run_extend(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int extended = tend_lock_extend(cli->store, argv[0], args.owner, args.ttl_ms);
+    if (extended < 0)
+        return cli_fail_store(cli, extended);
+    if (extended == 0)
+        return answer_no(cli, "extended", argv[0]);
+    answer_yes(cli, "extended", argv[0]);
+    return EXIT_DONE;
+}
+
+static int run_show(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    struct tend_lock lock;
+    int held = tend_lock_get(cli->store, argv[0], &lock);
+    if (held < 0)
+        return cli_fail_store(cli, held);
+    if (held) {
+        print_lock(cli, lock.expired ? "was held" : "is held", &lock);
+        return EXIT_DONE;
+    }
+    if (cli->json) {
+        json_open(&cli->out, NULL, '{');
+        json_text(&cli->out, "name", argv[0]);
+        json_bool(&cli->out, "held", false);
+        json_text(&cli->out, "owner", NULL);
+        json_close(&cli->out, '}');
+        buf_putc(&cli->out, '\n');
+    } else {
+        buf_printf(&cli->out, "nobody holds lock \"%s\"\n", argv[0]);
+    }
+    return EXIT_NOTHING;
+}
+
+static const struct column columns[] = {
+    {"NAME", COLUMN_WIDE},   {"OWNER", COLUMN_WIDE},   {"TOKEN", COLUMN_RIGHT},
+    {"SINCE", COLUMN_RIGHT}, {"EXPIRES", COLUMN_LEFT}, {"JOB", COLUMN_LEFT},
+};
+
+static int print_table(struct cli *cli, const struct tend_locks *locks)
+{
+    struct table table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
+    int64_t now_ms = cli_now_ms(cli);
+    char when[DURATION_TEXT_BYTES];
+    for (size_t i = 0; i < locks->count; i++) {
+        const struct tend_lock *lock = &locks->items[i];
+        table_cell(&table, COLOR_NONE, "%s", lock->name);
+        table_cell(&table, COLOR_NONE, "%s", lock->owner);
+        table_number(&table, COLOR_NONE, lock->token);
+        table_cell(&table, COLOR_DIM, "%s", relative_text(lock->acquired_at_ms, now_ms, when));
+        table_cell(&table, lock->expired ? COLOR_RED : COLOR_NONE, "%s",
+                   relative_text(lock->expires_at_ms, now_ms, when));
+        table_number(&table, COLOR_NONE, lock->job_id);
+    }
+    int status = table_print(&table, cli);
+    table_done(&table);
+    return status;
+}
+
+static int run_ls(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct tend_locks *locks;
+    int code = tend_lock_list(cli->store, &locks);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    int status = EXIT_DONE;
+    for (size_t i = 0; cli->json && i < locks->count; i++) {
+        json_lock(&cli->out, NULL, &locks->items[i]);
+        buf_putc(&cli->out, '\n');
+    }
+    if (!cli->json)
+        status = print_table(cli, locks);
+    tend_locks_free(locks);
+    return status;
+}
+
+static const struct command acquire = {
+    .name = "acquire",
+    .form = "NAME",
+    .text = "take a lock, or refresh one's own",
+    .about =
+        "Exit status 4 when somebody else holds it. The token only grows: whatever the lock guards can "
+        "refuse a token below the last it has seen.",
+    .examples = "tend lock acquire deploy -w $(hostname):$$ --while-pid $$ --wait=10m",
+    .options = acquire_options,
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_MADE,
+    .run = run_acquire,
+};
+
+static const struct command release = {
+    .name = "release",
+    .form = "NAME",
+    .text = "give a lock back",
+    .about = "By anybody but its holder it changes nothing, answers false and has exit status 4.",
+    .options = release_options,
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_release,
+};
+
+static const struct command extend = {
+    .name = "extend",
+    .form = "NAME",
+    .text = "hold a lock for longer, from now",
+    .about = "Refused (false, exit status 4) once it has expired or been taken.",
+    .options = extend_options,
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_extend,
+};
+
+static const struct command show = {
+    .name = "show",
+    .form = "NAME",
+    .text = "who holds a lock; exit status 5 when nobody does",
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_show,
+};
+
+static const struct command ls = {
+    .name = "ls",
+    .aliases = "list",
+    .text = "list the locks that are held",
+    .store = STORE_EXISTING,
+    .run = run_ls,
+};
+
+static const struct command *const subcommands[] = {&acquire, &release, &extend, &show, &ls, NULL};
+
+const struct command cmd_lock = {
+    .name = "lock",
+    .group = "Operation",
+    .text = "named locks with an owner and an end",
+    .subcommands = subcommands,
+};

@@ -1,0 +1,41 @@
+/* tend phase: say where a running job is. */
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    struct tend_lease lease;
+    int status = argument_lease(cli, argv[0], &lease);
+    if (status != EXIT_DONE)
+        return status;
+    int code = tend_phase(cli->store, lease, argv[1]);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (cli->json) {
+        json_open(&cli->out, NULL, '{');
+        json_int(&cli->out, "id", lease.id);
+        json_int(&cli->out, "token", lease.token);
+        json_text(&cli->out, "phase", argv[1]);
+        json_close(&cli->out, '}');
+        buf_putc(&cli->out, '\n');
+    } else {
+        buf_printf(&cli->out, "%" PRId64 " is now %s\n", lease.id, argv[1]);
+    }
+    return EXIT_DONE;
+}
+
+const struct command cmd_phase = {
+    .name = "phase",
+    .group = "Workers",
+    .form = "ID:TOKEN NAME",
+    .text = "say where a running job is, in the words of its kind",
+    .examples = "tend phase 12:3 rebasing",
+    .args_min = 2,
+    .args_max = 2,
+    .store = STORE_EXISTING,
+    .run = run,
+};

@@ -1,0 +1,33 @@
+/* tend retry: start failed or cancelled jobs over */
+#include "cli/act.h"
+#include "cli/cli.h"
+
+static struct act_args args = ACT_ARGS_INIT;
+
+static const struct option options[] = {ACT_OPTIONS(args), OPTION_END};
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    static const struct act act = {
+        .action = TEND_REDRIVE,
+        .done = "started over",
+        .states = 1u << TEND_FAILED | 1u << TEND_CANCELLED,
+        .state_text = "failed and cancelled",
+    };
+    return act_run(cli, &act, &args, argc, argv);
+}
+
+const struct command cmd_retry = {
+    .name = "retry",
+    .aliases = "redrive",
+    .group = "Jobs",
+    .form = "ID…",
+    .text = "start failed or cancelled jobs over",
+    .about =
+        "Attempts and crashes are counted anew. Instead of ids, options choose jobs; the count is printed.",
+    .examples = "tend retry 12\ntend retry --queue mail --state failed",
+    .options = options,
+    .args_max = ARGS_ANY,
+    .store = STORE_EXISTING,
+    .run = run,
+};

@@ -1,0 +1,291 @@
+/* tend schedule: jobs that are added by the clock. */
+#include "base/timetext.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+#include "cli/suggest.h"
+#include "cli/table.h"
+
+#include <string.h>
+
+static struct {
+    const char *queue, *kind, *catch_up;
+    int64_t priority;
+    struct document payload;
+} args = {.priority = TEND_PRIORITY_DEFAULT};
+
+static const struct option add_options[] = {
+    OPTION("queue", 'q', "QUEUE", OPTION_TEXT, "queue to add to (default \"default\")",
+           &args.queue),
+    OPTION("kind", 'k', "KIND", OPTION_TEXT, "kind of the jobs", &args.kind),
+    OPTION("payload", 0, "JSON|@FILE|-", OPTION_JSON, "payload of the jobs (default {})",
+           &args.payload),
+    OPTION("priority", 'p', "0-9", OPTION_INT, "0 is most urgent (default 5)", &args.priority,
+           .min = 0, .max = 9),
+    OPTION("catch-up", 0, "none|one|all", OPTION_CHOICE,
+           "runs missed while nobody was there: none, one for all of them (default), or all",
+           &args.catch_up, .choices = "none|one|all"),
+    OPTION_END,
+};
+
+static void print_schedule(struct buf *out, const struct tend_schedule *schedule)
+{
+    json_open(out, NULL, '{');
+    json_text(out, "name", schedule->name);
+    json_text(out, "cron", schedule->cron);
+    json_text(out, "queue", schedule->queue);
+    json_text(out, "kind", schedule->kind);
+    json_int(out, "priority", schedule->priority);
+    json_text(out, "catch_up", schedule->catch_up);
+    json_bool(out, "paused", schedule->paused);
+    json_int_or_null(out, "last_at_ms", schedule->last_at_ms);
+    json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
+    json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}
+
+/* ---- one by its name ---- */
+
+static int no_such_schedule(struct cli *cli, const char *name, const struct tend_schedules *all)
+{
+    struct suggestion near;
+    suggestion_init(&near, name);
+    for (size_t i = 0; i < all->count; i++)
+        suggestion_offer(&near, all->items[i].name);
+    if (near.best)
+        return cli_fail(cli, TEND_ENOTFOUND,
+                        "%s: there is no schedule \"%s\"; did you mean \"%s\"?", cli->path, name,
+                        near.best);
+    return cli_fail(cli, TEND_ENOTFOUND,
+                    "%s: there is no schedule \"%s\"; `tend schedule ls` lists them", cli->path,
+                    name);
+}
+
+/* Calls use with the schedule of that name; gives its exit status. */
+static int with_schedule(struct cli *cli, const char *name,
+                         int (*use)(struct cli *cli, const struct tend_schedule *schedule))
+{
+    struct tend_schedules *all;
+    int code = tend_schedule_list(cli->store, &all);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    const struct tend_schedule *found = NULL;
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0)
+            found = &all->items[i];
+    int status = found ? use(cli, found) : no_such_schedule(cli, name, all);
+    tend_schedules_free(all);
+    return status;
+}
+
+static int print_one(struct cli *cli, const struct tend_schedule *schedule)
+{
+    if (cli->json) {
+        print_schedule(&cli->out, schedule);
+        return EXIT_DONE;
+    }
+    char time[TIME_TEXT_BYTES];
+    char when[DURATION_TEXT_BYTES];
+    buf_printf(&cli->out, "schedule \"%s\" ", schedule->name);
+    if (schedule->paused)
+        buf_puts(&cli->out, "is paused\n");
+    else if (schedule->next_at_ms == TEND_UNSET)
+        buf_puts(&cli->out, "never comes\n");
+    else
+        buf_printf(&cli->out, "comes next at %s (%s)\n", time_text(schedule->next_at_ms, time),
+                   relative_text(schedule->next_at_ms, cli_now_ms(cli), when));
+    return EXIT_DONE;
+}
+
+/* ---- the commands ---- */
+
+/* NAME CRON, where the five fields may also be words of their own. */
+static int run_add(struct cli *cli, int argc, char **argv)
+{
+    struct buf cron;
+    buf_init(&cron);
+    for (int i = 1; i < argc; i++)
+        buf_printf(&cron, "%s%s", i > 1 ? " " : "", argv[i]);
+    struct tend_schedule schedule;
+    tend_schedule_init(&schedule);
+    schedule.name = argv[0];
+    schedule.cron = cron.data;
+    if (args.queue)
+        schedule.queue = args.queue;
+    if (args.kind)
+        schedule.kind = args.kind;
+    if (args.payload.text)
+        schedule.payload = args.payload.text;
+    if (args.catch_up)
+        schedule.catch_up = args.catch_up;
+    schedule.priority = (int)args.priority;
+    int code = tend_schedule_put(cli->store, &schedule, NULL);
+    buf_done(&cron);
+    return code < 0 ? cli_fail_store(cli, code) : with_schedule(cli, argv[0], print_one);
+}
+
+static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
+{
+    int code = tend_schedule_remove(cli->store, schedule->name, NULL);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (cli->json)
+        print_schedule(&cli->out, schedule);
+    else
+        buf_printf(&cli->out, "schedule \"%s\" removed\n", schedule->name);
+    return EXIT_DONE;
+}
+
+static int run_rm(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    return with_schedule(cli, argv[0], remove_one);
+}
+
+static int set_paused(struct cli *cli, const struct tend_schedule *schedule, int paused)
+{
+    struct tend_schedule changed = *schedule;
+    changed.paused = paused;
+    int code = tend_schedule_put(cli->store, &changed, NULL);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
+}
+
+static int pause_one(struct cli *cli, const struct tend_schedule *schedule)
+{
+    return set_paused(cli, schedule, 1);
+}
+
+static int resume_one(struct cli *cli, const struct tend_schedule *schedule)
+{
+    return set_paused(cli, schedule, 0);
+}
+
+static int run_pause(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int status = with_schedule(cli, argv[0], pause_one);
+    return status == EXIT_DONE ? with_schedule(cli, argv[0], print_one) : status;
+}
+
+static int run_resume(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int status = with_schedule(cli, argv[0], resume_one);
+    return status == EXIT_DONE ? with_schedule(cli, argv[0], print_one) : status;
+}
+
+static const struct column columns[] = {
+    {"NAME", COLUMN_WIDE},  {"CRON", COLUMN_LEFT},     {"QUEUE", COLUMN_WIDE},
+    {"KIND", COLUMN_WIDE},  {"CATCH-UP", COLUMN_LEFT}, {"LAST", COLUMN_RIGHT},
+    {"NEXT", COLUMN_RIGHT},
+};
+
+static void time_cell(struct table *table, int64_t ms, int64_t now_ms)
+{
+    char when[DURATION_TEXT_BYTES];
+    if (ms == TEND_UNSET)
+        table_cell(table, COLOR_DIM, "-");
+    else
+        table_cell(table, COLOR_NONE, "%s", relative_text(ms, now_ms, when));
+}
+
+static void add_row(struct table *table, const struct tend_schedule *schedule, int64_t now_ms)
+{
+    table_cell(table, COLOR_NONE, "%s", schedule->name);
+    table_cell(table, COLOR_NONE, "%s", schedule->cron);
+    table_cell(table, COLOR_NONE, "%s", schedule->queue);
+    table_cell(table, COLOR_NONE, "%s", *schedule->kind ? schedule->kind : "-");
+    table_cell(table, COLOR_NONE, "%s", schedule->catch_up);
+    time_cell(table, schedule->last_at_ms, now_ms);
+    if (schedule->paused)
+        table_cell(table, COLOR_YELLOW, "paused");
+    else
+        time_cell(table, schedule->next_at_ms, now_ms);
+}
+
+static int run_ls(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct tend_schedules *all;
+    int code = tend_schedule_list(cli->store, &all);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    int64_t now_ms = cli_now_ms(cli);
+    struct table table;
+    table_init(&table, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < all->count; i++) {
+        if (cli->json)
+            print_schedule(&cli->out, &all->items[i]);
+        else
+            add_row(&table, &all->items[i], now_ms);
+    }
+    int status = cli->json ? EXIT_DONE : table_print(&table, cli);
+    table_done(&table);
+    tend_schedules_free(all);
+    return status;
+}
+
+static const struct command add = {
+    .name = "add",
+    .form = "NAME CRON",
+    .text = "make or replace a schedule",
+    .about =
+        "CRON is five fields in UTC (minute hour day month weekday), a word like @daily, or \"@every 90s\". "
+        "Prints when it comes next.",
+    .examples = "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
+                "tend schedule add poll '@every 90s' -q crawl --catch-up none",
+    .options = add_options,
+    .args_min = 2,
+    .args_max = 6,
+    .store = STORE_MADE,
+    .run = run_add,
+};
+
+static const struct command ls = {
+    .name = "ls",
+    .aliases = "list",
+    .text = "list the schedules",
+    .store = STORE_EXISTING,
+    .run = run_ls,
+};
+
+static const struct command rm = {
+    .name = "rm",
+    .aliases = "remove",
+    .form = "NAME",
+    .text = "remove a schedule; jobs it has added stay",
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_rm,
+};
+
+static const struct command pause = {
+    .name = "pause",
+    .form = "NAME",
+    .text = "add no jobs until it is resumed",
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_pause,
+};
+
+static const struct command resume = {
+    .name = "resume",
+    .form = "NAME",
+    .text = "let a paused schedule go on",
+    .args_min = 1,
+    .args_max = 1,
+    .store = STORE_EXISTING,
+    .run = run_resume,
+};
+
+static const struct command *const subcommands[] = {&add, &ls, &rm, &pause, &resume, NULL};
+
+const struct command cmd_schedule = {
+    .name = "schedule",
+    .group = "Operation",
+    .text = "jobs that are added by the clock",
+    .subcommands = subcommands,
+};

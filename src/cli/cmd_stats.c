@@ -1,0 +1,94 @@
+/* tend stats: the store in figures. */
+#include "base/timetext.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+
+struct totals {
+    int64_t jobs[TEND_STATE_COUNT];
+    int64_t oldest_pending_ms; /* or TEND_UNSET */
+    size_t paused;
+};
+
+static struct totals add_up(const struct tend_stats *stats)
+{
+    struct totals totals = {.oldest_pending_ms = TEND_UNSET};
+    for (size_t i = 0; i < stats->count; i++) {
+        const struct tend_queue_stats *queue = &stats->items[i];
+        for (int state = 0; state < TEND_STATE_COUNT; state++)
+            totals.jobs[state] += queue->jobs[state];
+        totals.paused += queue->settings.paused != 0;
+        int64_t oldest = queue->oldest_pending_ms;
+        if (oldest != TEND_UNSET &&
+            (totals.oldest_pending_ms == TEND_UNSET || oldest < totals.oldest_pending_ms))
+            totals.oldest_pending_ms = oldest;
+    }
+    return totals;
+}
+
+static void print_document(struct cli *cli, const struct tend_stats *stats,
+                           const struct totals *totals)
+{
+    struct buf *out = &cli->out;
+    json_open(out, NULL, '{');
+    json_int(out, "now_ms", stats->now_ms);
+    json_open(out, "jobs", '{');
+    for (int state = 0; state < TEND_STATE_COUNT; state++)
+        json_int(out, tend_state_name(state), totals->jobs[state]);
+    json_close(out, '}');
+    json_int_or_null(out, "oldest_pending_ms", totals->oldest_pending_ms);
+    json_int(out, "queues", (int64_t)stats->count);
+    json_int(out, "paused_queues", (int64_t)totals->paused);
+    json_int(out, "workers", stats->workers);
+    json_int(out, "locks", stats->locks);
+    json_int(out, "schedules", stats->schedules);
+    json_int(out, "events", stats->events);
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}
+
+static void print_text(struct cli *cli, const struct tend_stats *stats, const struct totals *totals)
+{
+    struct buf *out = &cli->out;
+    for (int state = 0; state < TEND_STATE_COUNT; state++) {
+        enum color color = totals->jobs[state] > 0 ? color_of_state(state) : COLOR_DIM;
+        buf_printf(out, "%-10s %s%10" PRId64 "%s\n", tend_state_name(state), color_on(cli, color),
+                   totals->jobs[state], color_off(cli, color));
+    }
+    char age[DURATION_TEXT_BYTES];
+    if (totals->oldest_pending_ms != TEND_UNSET)
+        buf_printf(out, "the oldest pending job was due %s\n",
+                   relative_text(totals->oldest_pending_ms, stats->now_ms, age));
+    buf_printf(out,
+               "%zu queues (%zu paused), %" PRId64 " workers, %" PRId64 " locks, %" PRId64
+               " schedules, %" PRId64 " events\n",
+               stats->count, totals->paused, stats->workers, stats->locks, stats->schedules,
+               stats->events);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct tend_stats *stats;
+    int code = tend_stats(cli->store, &stats);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    struct totals totals = add_up(stats);
+    if (cli->json)
+        print_document(cli, stats, &totals);
+    else
+        print_text(cli, stats, &totals);
+    tend_stats_free(stats);
+    return EXIT_DONE;
+}
+
+const struct command cmd_stats = {
+    .name = "stats",
+    .group = "Operation",
+    .text = "the store in figures",
+    .store = STORE_EXISTING,
+    .run = run,
+};

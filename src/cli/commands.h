@@ -1,0 +1,16 @@
+/* Every command's row; each is defined in the file of its name (cmd_add.c …). */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+extern const struct command cmd_add, cmd_jobs, cmd_show, cmd_explain;
+extern const struct command cmd_cancel, cmd_retry, cmd_hold, cmd_resume;
+extern const struct command cmd_claim, cmd_start, cmd_heartbeat, cmd_phase;
+extern const struct command cmd_complete, cmd_fail, cmd_release;
+extern const struct command cmd_heal, cmd_lock, cmd_workers, cmd_events;
+extern const struct command cmd_queues, cmd_queue, cmd_schedule, cmd_stats;
+extern const struct command cmd_doctor, cmd_migrate;
+extern const struct command cmd_help, cmd_version, cmd_completion, cmd_complete_words;
+
+#endif

@@ -1,0 +1,50 @@
+/* See queue_text.h. */
+#include "cli/queue_text.h"
+
+#include "base/rate.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+#include <tend.h>
+
+static void put_separator(struct buf *out)
+{
+    if (out->len > 0)
+        buf_puts(out, ", ");
+}
+
+void queue_limits_text(struct buf *out, const struct tend_queue *queue)
+{
+    if (queue->paused)
+        buf_printf(out, "paused%s%s", *queue->paused_why ? ": " : "", queue->paused_why);
+    if (queue->serial) {
+        put_separator(out);
+        buf_puts(out, "serial");
+    }
+    if (queue->concurrency != TEND_UNSET) {
+        put_separator(out);
+        buf_printf(out, "concurrency %" PRId64, queue->concurrency);
+    }
+    if (queue->key_concurrency != TEND_UNSET) {
+        put_separator(out);
+        buf_printf(out, "%" PRId64 " per key", queue->key_concurrency);
+    }
+    if (queue->rate_count != TEND_UNSET) {
+        char rate[RATE_TEXT_BYTES];
+        put_separator(out);
+        buf_puts(out, rate_text(queue->rate_count, queue->rate_period_ms, rate));
+    }
+}
+
+void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)
+{
+    json_open(out, NULL, '{');
+    json_queue_members(out, &queue->settings);
+    json_open(out, "jobs", '{');
+    for (int state = 0; state < TEND_STATE_COUNT; state++)
+        json_int(out, tend_state_name(state), queue->jobs[state]);
+    json_close(out, '}');
+    json_int_or_null(out, "oldest_pending_ms", queue->oldest_pending_ms);
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}

@@ -1,0 +1,15 @@
+/* A queue's settings and contents in words and in JSON, for `queues` and `queue`. */
+#ifndef CLI_QUEUE_TEXT_H
+#define CLI_QUEUE_TEXT_H
+
+struct buf;
+struct tend_queue;
+struct tend_queue_stats;
+
+/* What restrains the queue, in short: "paused, at most 4 at once, 20/1m"; "" when nothing does. */
+void queue_limits_text(struct buf *out, const struct tend_queue *queue);
+
+/* One line of JSON: settings, jobs per state, oldest pending. */
+void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue);
+
+#endif

@@ -1,0 +1,146 @@
+/* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
+#include "queue/move.h"
+#include "queue/row.h"
+
+enum { PAGE = 1000 };
+
+/* The verb for an action. A held job goes on where it was: later, when its due time has not come. */
+static enum job_move verb_of(enum tend_action action, int64_t due_at_ms, int64_t now_ms)
+{
+    switch (action) {
+    case TEND_HOLD:
+        return MOVE_HOLD;
+    case TEND_RESUME:
+        return due_at_ms > now_ms ? MOVE_RESUME_LATER : MOVE_RESUME;
+    case TEND_CANCEL:
+        return MOVE_CANCEL;
+    default:
+        return MOVE_REDRIVE;
+    }
+}
+
+struct act_call {
+    enum tend_action action;
+    int64_t id;
+    struct tend_filter filter;
+    const char *by, *why;
+    int64_t moved;
+    bool more;
+};
+
+static struct move move_for(const struct act_call *call, const struct tend_job *job,
+                            int64_t now_ms)
+{
+    struct move move = move_plain(job->id, (enum job_state)job->state, job->token,
+                                  verb_of(call->action, job->due_at_ms, now_ms));
+    move.by = call->by;
+    move.why = call->why;
+    if (call->action == TEND_REDRIVE) { /* a new life: all budgets are full again */
+        move.attempts = ATTEMPTS_START_OVER;
+        move.crashes = 0;
+        move.delay_ms = 0;
+    }
+    return move;
+}
+
+static int act_body(struct db_tx *tx, void *arg)
+{
+    struct act_call *call = arg;
+    struct tend_jobs jobs;
+    struct db_result found;
+    int64_t now_ms;
+    const struct db_value params[] = {db_int(call->id), db_now(tx)};
+    int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
+    if (rc < 0)
+        return rc;
+    if (found.rows == 0)
+        return err_set(db_err(tx), TEND_ENOTFOUND,
+                       "there is no job %lld; 'tend jobs' lists those that are", (long long)call->id);
+    now_ms = db_number(&found, 0, found.columns - 1);
+    if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
+        return rc;
+    struct move move = move_for(call, &jobs.items[0], now_ms);
+    if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
+        return rc;
+    return call->moved != 0 ? 0
+                            : err_set(db_err(tx), TEND_ECONFLICT,
+                                      "job %lld changed at the same moment; try again",
+                                      (long long)call->id);
+}
+
+static const char *const action_names[] = {
+    [TEND_HOLD] = "held", [TEND_RESUME] = "resumed", [TEND_CANCEL] = "cancelled",
+    [TEND_REDRIVE] = "redriven"};
+
+int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why)
+{
+    struct act_call call = {.action = action, .id = id, .by = handle_owner(t, by), .why = why};
+    int rc = TEND_ECONFLICT;
+    for (int tries = 0; tries < 5 && rc == TEND_ECONFLICT; tries++)
+        rc = handle_write(t, act_body, &call);
+    if (rc == TEND_ECONFLICT)
+        return handle_fail(t, TEND_ECONFLICT,
+                           "job %lld cannot be %s: another live job has its unique key", (long long)id,
+                           action_names[action]);
+    return rc < 0 ? rc : 0;
+}
+
+/* The states from which an action leads anywhere. */
+static unsigned states_for(enum tend_action action)
+{
+    unsigned states = 0;
+    for (int state = 0; state < TEND_STATE_COUNT; state++) {
+        const struct state_row *row;
+        if (state_move((enum job_state)state, verb_of(action, 0, 0), &row) == 0)
+            states |= 1u << state;
+    }
+    return states;
+}
+
+static int act_on_page_body(struct db_tx *tx, void *arg)
+{
+    struct act_call *call = arg;
+    struct tend_jobs jobs;
+    struct db_result found;
+    int64_t now_ms;
+    call->moved = 0;
+    int rc = list_page(tx, &call->filter, 0, &found);
+    if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0 ||
+        (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
+        return rc;
+    call->more = found.rows == PAGE;
+    struct move *moves = arena_alloc(db_arena(tx), (found.rows + 1) * sizeof *moves);
+    int64_t *moved = arena_zalloc(db_arena(tx), (found.rows + 1) * sizeof *moved);
+    if (moves == NULL || moved == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    for (size_t i = 0; i < found.rows; i++)
+        moves[i] = move_for(call, &jobs.items[i], now_ms);
+    if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
+        return rc;
+    for (size_t i = 0; i < found.rows; i++)
+        call->moved += moved[i];
+    if (found.rows > 0)
+        call->id = jobs.items[found.rows - 1].id;
+    return 0;
+}
+
+int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
+                    const char *by, const char *why, int64_t *ret_count)
+{
+    struct act_call call = {
+        .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
+    unsigned possible = states_for(action);
+    int64_t total = 0;
+    call.filter.states = filter->states == 0 ? possible : filter->states & possible;
+    call.filter.limit = PAGE;
+    do {
+        int rc = call.filter.states == 0 ? 0 : handle_write(t, act_on_page_body, &call);
+        if (rc < 0)
+            return rc;
+        total += call.moved;
+        call.filter.after_id = call.id;
+    } while (call.more);
+    if (ret_count != NULL)
+        *ret_count = total;
+    return 0;
+}

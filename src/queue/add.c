@@ -1,0 +1,235 @@
+/*
+ * Adding jobs. Input is checked before the store is asked, so that bad input changes nothing. Jobs without a
+ * unique key go in with one statement for all; one with a key is looked up first (CL-7).
+ */
+#include "base/json.h"
+#include "core/state.h"
+#include "queue/add.h"
+
+#include <string.h>
+
+enum { ADD_PARAMS = 19 };
+
+void tend_job_spec_init(struct tend_job_spec *spec)
+{
+    *spec = (struct tend_job_spec){
+        .priority = TEND_PRIORITY_DEFAULT,
+        .due_at_ms = TEND_UNSET,
+        .delay_ms = TEND_UNSET,
+        .max_attempts = TEND_UNSET,
+        .max_crashes = TEND_UNSET,
+        .backoff_ms = TEND_UNSET,
+        .backoff_max_ms = TEND_UNSET,
+        .lease_ms = TEND_UNSET,
+    };
+}
+
+static const char *queue_of(const struct tend_job_spec *spec)
+{
+    return spec->queue != NULL ? spec->queue : "default";
+}
+
+static const char *payload_of(const struct tend_job_spec *spec, size_t *ret_bytes)
+{
+    const char *payload = spec->payload != NULL ? spec->payload : "{}";
+    *ret_bytes = spec->payload == NULL || spec->payload_bytes == 0 ? strlen(payload)
+                                                                   : spec->payload_bytes;
+    return payload;
+}
+
+int add_check_json(tend *t, const char *what, const char *text, size_t bytes)
+{
+    struct json_fault fault;
+    if (json_check(text, bytes, &fault) == 0)
+        return 0;
+    return handle_fail(t, TEND_EINVAL, "the %s is not valid JSON: line %zu, column %zu: %s", what,
+                       fault.line, fault.column, fault.reason);
+}
+
+static int check_number(tend *t, const char *what, int64_t value, int64_t low, int64_t high)
+{
+    if (value == TEND_UNSET || (value >= low && value <= high))
+        return 0;
+    return handle_fail(t, TEND_EINVAL, "%s is %lld; it must be from %lld to %lld", what,
+                       (long long)value, (long long)low, (long long)high);
+}
+
+static int check_numbers(tend *t, const struct tend_job_spec *spec)
+{
+    const int64_t year_ms = 366LL * 24 * 3600 * 1000;
+    int rc;
+    if ((rc = check_number(t, "priority", spec->priority, 0, 9)) < 0 ||
+        (rc = check_number(t, "due time", spec->due_at_ms, 0, 10000 * year_ms)) < 0 ||
+        (rc = check_number(t, "delay (ms)", spec->delay_ms, 0, 1000 * year_ms)) < 0 ||
+        (rc = check_number(t, "max attempts", spec->max_attempts, 1, 1000000)) < 0 ||
+        (rc = check_number(t, "max crashes", spec->max_crashes, 1, 1000000)) < 0 ||
+        (rc = check_number(t, "backoff (ms)", spec->backoff_ms, 0, year_ms)) < 0 ||
+        (rc = check_number(t, "longest backoff (ms)", spec->backoff_max_ms, 0, year_ms)) < 0)
+        return rc;
+    return check_number(t, "lease (ms)", spec->lease_ms, 100, year_ms);
+}
+
+static int check_spec(tend *t, const struct tend_job_spec *spec)
+{
+    int rc;
+    size_t bytes;
+    const char *payload = payload_of(spec, &bytes);
+    if ((rc = handle_check_name(t, "queue", queue_of(spec))) < 0 ||
+        (rc = add_check_json(t, "payload", payload, bytes)) < 0 ||
+        (rc = check_numbers(t, spec)) < 0)
+        return rc;
+    const char *const names[][2] = {{"kind", spec->kind},
+                                    {"unique key", spec->unique_key},
+                                    {"subject", spec->subject},
+                                    {"concurrency key", spec->concurrency_key},
+                                    {"submitter", spec->by}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i][1] != NULL && names[i][1][0] != '\0' &&
+            (rc = handle_check_name(t, names[i][0], names[i][1])) < 0)
+            return rc;
+    if (spec->tags != NULL) {
+        if ((rc = add_check_json(t, "list of tags", spec->tags, strlen(spec->tags))) < 0)
+            return rc;
+        if (spec->tags[strspn(spec->tags, " \t\r\n")] != '[')
+            return handle_fail(t, TEND_EINVAL, "tags must be a JSON array of strings");
+    }
+    return 0;
+}
+
+static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
+                        const char *schedule, struct db_value *params)
+{
+    size_t bytes;
+    const char *payload = payload_of(spec, &bytes);
+    const struct db_value filled[ADD_PARAMS] = {
+        db_now(tx),
+        db_text(by),
+        db_text(queue_of(spec)),
+        db_text(spec->kind != NULL ? spec->kind : ""),
+        db_int(spec->priority),
+        db_int_or_null(spec->due_at_ms),
+        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
+        db_text_n(payload, bytes),
+        db_text(spec->unique_key),
+        db_text(spec->subject),
+        db_text(spec->concurrency_key),
+        db_text(spec->tags),
+        db_text(spec->workspace),
+        db_text(schedule),
+        db_int_or_null(spec->max_attempts),
+        db_int_or_null(spec->max_crashes),
+        db_int_or_null(spec->backoff_ms),
+        db_int_or_null(spec->backoff_max_ms),
+        db_int_or_null(spec->lease_ms),
+    };
+    memcpy(params, filled, sizeof filled);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+/* The key is taken: the same subject is refreshed while it waits, another is refused. */
+static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
+                       const struct db_result *holder, struct tend_added *ret)
+{
+    ret->id = db_number(holder, 0, 0);
+    if (!same_text(db_string(holder, 0, 2), spec->subject)) {
+        ret->outcome = TEND_ECONFLICT;
+        return 0;
+    }
+    ret->outcome = TEND_REFRESHED;
+    int64_t state = db_number(holder, 0, 1);
+    if (state != JOB_SCHEDULED && state != JOB_PENDING)
+        return 0;
+    size_t bytes;
+    const char *payload = payload_of(spec, &bytes);
+    const struct db_value params[] = {
+        db_now(tx),
+        db_text(by),
+        db_int(ret->id),
+        db_text_n(payload, bytes),
+        db_int(spec->priority),
+        db_int_or_null(spec->due_at_ms),
+        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
+    };
+    return db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
+}
+
+static int add_with_key(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
+                        const char *schedule, struct tend_added *ret)
+{
+    struct db_result holder;
+    const struct db_value key[] = {db_text(queue_of(spec)), db_text(spec->unique_key)};
+    int rc = db_run(tx, Q_JOB_BY_KEY, 0, key, &holder);
+    if (rc < 0)
+        return rc;
+    if (holder.rows > 0)
+        return meet_holder(tx, spec, by, &holder, ret);
+    struct db_value params[ADD_PARAMS];
+    fill_params(tx, spec, by, schedule, params);
+    ret->outcome = TEND_OK;
+    return db_each(tx, Q_JOB_ADD, 0, params, 1, &ret->id);
+}
+
+int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
+{
+    struct arena *arena = db_arena(tx);
+    struct db_value *params = arena_alloc(arena, batch->count * ADD_PARAMS * sizeof *params);
+    int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
+    size_t plain = 0;
+    if (params == NULL || ids == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs", batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct tend_job_spec *spec = &batch->specs[i];
+        const char *by = spec->by != NULL ? spec->by : batch->by;
+        if (spec->unique_key != NULL) {
+            int rc = add_with_key(tx, spec, by, batch->schedule, &batch->ret[i]);
+            if (rc < 0)
+                return rc;
+        } else {
+            fill_params(tx, spec, by, batch->schedule, &params[plain++ * ADD_PARAMS]);
+        }
+    }
+    db_ring(tx);
+    int rc = db_each(tx, Q_JOB_ADD, how, params, plain, ids);
+    plain = 0;
+    for (size_t i = 0; rc >= 0 && i < batch->count; i++)
+        if (batch->specs[i].unique_key == NULL)
+            batch->ret[i] = (struct tend_added){.id = ids[plain++], .outcome = TEND_OK};
+    return rc;
+}
+
+static int add_body(struct db_tx *tx, void *arg)
+{
+    return add_jobs(tx, arg, DB_LAST);
+}
+
+int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, struct tend_added *ret)
+{
+    struct add_batch batch = {.specs = specs, .count = count, .by = t->name, .ret = ret};
+    for (size_t i = 0; i < count; i++) {
+        int rc = check_spec(t, &specs[i]);
+        if (rc < 0)
+            return rc;
+    }
+    if (count == 0)
+        return 0;
+    int rc = TEND_ECONFLICT;
+    /* Two who add the same key at once: the second is refused by the index and then finds the first. */
+    for (int tries = 0; tries < 3 && rc == TEND_ECONFLICT; tries++)
+        rc = handle_write(t, add_body, &batch);
+    return rc;
+}
+
+int tend_add(tend *t, const struct tend_job_spec *spec, struct tend_added *ret)
+{
+    int rc = tend_add_many(t, spec, 1, ret);
+    if (rc == 0 && ret->outcome == TEND_ECONFLICT)
+        return handle_fail(t, TEND_ECONFLICT,
+                           "key '%s' of queue '%s' is taken by job %lld for another subject; wait until it "
+                           "has finished or cancel it",
+                           spec->unique_key, queue_of(spec), (long long)ret->id);
+    return rc;
+}

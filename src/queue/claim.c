@@ -1,0 +1,299 @@
+/*
+ * Claiming. The fast way is one statement: it needs to know the queue's settings, and takes the handle's word
+ * for them, which the statement itself checks by their version. Whenever it comes back with nothing, and for
+ * queues with limits, the slow way looks at everything: alarms, schedules, settings, limits, reasons.
+ */
+#include "base/clock.h"
+#include "queue/lease.h"
+#include "queue/limits.h"
+#include "queue/recover.h"
+#include "queue/row.h"
+#include "queue/schedule.h"
+#include "queue/settings.h"
+#include "queue/wait.h"
+#include "queue/worker.h"
+
+#include <stdlib.h>
+
+enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000 };
+
+void tend_claim_init(struct tend_claim *claim)
+{
+    *claim = (struct tend_claim){.count = 1, .ttl_ms = TEND_UNSET};
+}
+
+struct claim_call {
+    tend *t;
+    struct claim_want want;
+    struct queue_settings settings;
+    struct completion *completion; /* done in the same transaction; NULL once it has been */
+    bool look_for_alarms;
+    bool recovering;               /* the body is in its recovery part: errors there do not count */
+    bool skip_recovery;
+    struct recovery recovery;
+    struct jobs_box *box;
+    struct tend_none none;
+    struct wait_hint hint;
+};
+
+static int take_rows(struct claim_call *call, const struct db_result *rows)
+{
+    int rc = rows->rows == 0 ? 0 : jobs_box_fill(call->box, rows);
+    return rc < 0 ? rc : (int)rows->rows;
+}
+
+/* LS-7, CL-6: recovery goes along with a claim, but must not keep it from happening. */
+static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
+{
+    call->recovery = (struct recovery){.by = call->t->name};
+    if (call->skip_recovery)
+        return 0;
+    call->recovering = true;
+    int rc = recover_alarms(tx, &call->recovery, limit);
+    if (rc >= 0)
+        rc = schedule_fire_due(tx);
+    call->recovering = rc < 0;
+    return rc;
+}
+
+static int fast_body(struct db_tx *tx, void *arg)
+{
+    struct claim_call *call = arg;
+    struct db_result rows;
+    int rc = 0;
+    call->box->jobs.count = 0;
+    if (call->completion != NULL)
+        rc = lease_complete(tx, call->completion, DB_LATER);
+    if (rc >= 0 && call->look_for_alarms)
+        rc = recover_on_the_way(tx, call, call->want.count / 4 + 1);
+    if (rc >= 0)
+        rc = limits_claim_plain(tx, &call->want, &call->settings, call->want.count, NULL, DB_LAST,
+                                &rows);
+    return rc < 0 ? rc : take_rows(call, &rows);
+}
+
+static int slow_body(struct db_tx *tx, void *arg)
+{
+    struct claim_call *call = arg;
+    struct db_result rows;
+    int rc = 0;
+    call->box->jobs.count = 0;
+    if (call->completion != NULL && (rc = lease_complete(tx, call->completion, DB_LATER)) < 0)
+        return rc;
+    if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0 ||
+        (rc = settings_load(tx, call->want.queue, false, &call->settings)) < 0)
+        return rc;
+    if (!settings_are_plain(&call->settings) &&
+        (rc = settings_load(tx, call->want.queue, true, &call->settings)) < 0)
+        return rc;
+    if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)
+        return rc;
+    if (rows.rows == 0 && (rc = wait_hint_read(tx, &call->hint)) < 0)
+        return rc;
+    return take_rows(call, &rows);
+}
+
+static int complete_body(struct db_tx *tx, void *arg)
+{
+    struct claim_call *call = arg;
+    return lease_complete(tx, call->completion, DB_LAST);
+}
+
+static int run_body(struct claim_call *call, db_body *body)
+{
+    tend *t = call->t;
+    call->recovery = (struct recovery){0};
+    int rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+    if (rc < 0 && call->recovering && rc != TEND_EUNREACHABLE) {
+        handle_log(t, "recovery inside a claim failed: %s", handle_err(t)->text);
+        call->skip_recovery = true;
+        call->recovering = false;
+        rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+    }
+    if (rc >= 0) {
+        recover_log(t, &call->recovery);
+        call->completion = NULL;
+    }
+    return rc;
+}
+
+/* Monotonic timers of the handle: true when it is time, and sets the next. */
+static bool is_time(tend *t, int64_t *next_ms, int64_t interval_ms)
+{
+    int64_t now_ms = clock_mono_ms();
+    pthread_mutex_lock(&t->mutex);
+    bool due = now_ms >= *next_ms;
+    if (due)
+        *next_ms = now_ms + interval_ms;
+    pthread_mutex_unlock(&t->mutex);
+    return due;
+}
+
+static void look_for_dead(tend *t)
+{
+    struct recovery ignored = {.by = t->name};
+    if (recover_dead_workers(t, &ignored) < 0)
+        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
+}
+
+/* One try: the number of jobs, 0 with call->none filled, or a negative code. */
+static int claim_once(struct claim_call *call)
+{
+    tend *t = call->t;
+    int rc;
+    if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
+        look_for_dead(t);
+    call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
+    if (!call->want.with_lock && settings_cached(t, call->want.queue, &call->settings) &&
+        settings_are_plain(&call->settings)) {
+        if ((rc = run_body(call, fast_body)) != 0)
+            return rc;
+    }
+    rc = run_body(call, slow_body);
+    if (rc == TEND_EEMPTY) { /* undone as a whole: what was to be completed still is */
+        call->none = (struct tend_none){.code = TEND_EEMPTY, .until_ms = TEND_UNSET};
+        rc = call->completion == NULL ? 0 : run_body(call, complete_body);
+    }
+    if (rc >= 0)
+        settings_remember(t, &call->settings);
+    return rc;
+}
+
+static int check_claim(tend *t, const struct tend_claim *claim)
+{
+    const int64_t year_ms = 366LL * 24 * 3600 * 1000;
+    int rc;
+    if ((claim->queue != NULL && (rc = handle_check_name(t, "queue", claim->queue)) < 0) ||
+        (claim->owner != NULL && (rc = handle_check_name(t, "worker", claim->owner)) < 0))
+        return rc;
+    if (claim->ttl_ms != TEND_UNSET && (claim->ttl_ms <= 0 || claim->ttl_ms > year_ms))
+        return handle_fail(t, TEND_EINVAL, "a lease of %lld ms is not possible; give 1 ms to 366 days",
+                           (long long)claim->ttl_ms);
+    if (claim->count > 100000)
+        return handle_fail(t, TEND_EINVAL, "%zu jobs are too many for one claim; ask for up to 100000",
+                           claim->count);
+    return 0;
+}
+
+static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
+                     struct claim_want *want)
+{
+    *want = (struct claim_want){
+        .queue = claim->queue != NULL ? claim->queue : "default",
+        .owner = handle_owner(t, claim->owner),
+        .worker_id = TEND_UNSET,
+        .count = claim->count == 0 ? 1 : (int64_t)claim->count,
+        .ttl_ms = claim->ttl_ms,
+        .started = (claim->flags & TEND_CLAIM_UNSTARTED) == 0,
+        .with_lock = with_lock,
+    };
+    if (claim->while_pid > 0)
+        return worker_of_pid(t, claim->while_pid, want->owner, &want->worker_id);
+    if ((claim->flags & TEND_CLAIM_BY_TIME) != 0)
+        return 0;
+    return worker_self(t, &want->worker_id);
+}
+
+static int none_sentence(tend *t, const struct claim_call *call)
+{
+    const struct tend_none *none = &call->none;
+    const char *queue = call->want.queue;
+    switch (none->code) {
+    case TEND_EBUSY:
+        return handle_fail(t, none->code, "queue %s is busy: its lock is held by %s", queue,
+                           none->by);
+    case TEND_EPAUSED:
+        return handle_fail(t, none->code, "queue %s is paused%s%s", queue,
+                           none->by[0] != '\0' ? ": " : "", none->by);
+    case TEND_ELIMITED:
+        return handle_fail(t, none->code, "queue %s has reached its limit on %s", queue,
+                           none->what);
+    default:
+        return handle_fail(t, TEND_EEMPTY, "nothing to claim in queue %s", queue);
+    }
+}
+
+/* Tries, and waits as long as wait_ms allows for something to try again for. */
+static int claim_loop(struct claim_call *call, int64_t wait_ms)
+{
+    tend *t = call->t;
+    struct wait_clock clock = wait_clock_start(wait_ms);
+    for (;;) {
+        uint64_t seen = wait_ms == 0 ? 0 : db_bell(t->db);
+        int rc = claim_once(call);
+        if (rc != 0)
+            return rc;
+        if (wait_clock_over(&clock))
+            return none_sentence(t, call);
+        if ((rc = wait_for_queue(t, call->want.queue, seen, &clock, &call->hint, &call->none)) < 0)
+            return rc;
+    }
+}
+
+static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
+                 struct completion *completion, struct tend_jobs **ret, struct tend_none *ret_none)
+{
+    struct claim_call call = {.t = t, .completion = completion};
+    int rc = check_claim(t, claim);
+    if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want)) < 0)
+        return rc;
+    call.box = jobs_box_new();
+    if (call.box == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while claiming");
+    rc = claim_loop(&call, claim->wait_ms);
+    if (rc > 0) {
+        *ret = &call.box->jobs;
+        pthread_mutex_lock(&t->mutex);
+        t->claimed = true;
+        t->limited |= with_lock || !settings_are_plain(&call.settings);
+        pthread_mutex_unlock(&t->mutex);
+    } else {
+        tend_jobs_free(&call.box->jobs);
+        if (ret_none != NULL)
+            *ret_none = call.none;
+    }
+    return rc;
+}
+
+int tend_claim_jobs(tend *t, const struct tend_claim *options, struct tend_jobs **ret,
+                    struct tend_none *ret_none)
+{
+    return claim(t, options, false, NULL, ret, ret_none);
+}
+
+int tend_next_with_lock(tend *t, const struct tend_claim *options, struct tend_jobs **ret,
+                        struct tend_none *ret_none)
+{
+    return claim(t, options, true, NULL, ret, ret_none);
+}
+
+int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t count,
+                            const char *const *results, int *ret_each,
+                            const struct tend_claim *options, struct tend_jobs **ret,
+                            struct tend_none *ret_none)
+{
+    int rc = lease_check_results(t, results, count);
+    if (rc < 0)
+        return rc;
+    struct completion completion = {.leases = leases,
+                                    .count = count,
+                                    .results = results,
+                                    .changed = calloc(count + 1, sizeof *completion.changed),
+                                    .ring = lease_end_rings(t)};
+    if (completion.changed == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+    rc = claim(t, options, false, &completion, ret, ret_none);
+    bool committed = rc > 0 || (rc <= TEND_EEMPTY && rc >= TEND_ELIMITED) || rc == TEND_EINTERRUPTED;
+    if (committed) {
+        /* What became of the leases is in ret_each; the answer is about the claim. */
+        struct err kept = *handle_err(t);
+        int verdict = lease_verdicts(t, leases, count, completion.changed,
+                                     LEASE_ENDED_IN(TEND_DONE), ret_each);
+        if (verdict != 0 && verdict != TEND_ELEASELOST && rc < 0)
+            rc = verdict;
+        else
+            *handle_err(t) = kept;
+    }
+    free(completion.changed);
+    return rc;
+}

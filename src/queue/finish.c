@@ -1,0 +1,123 @@
+/* How a lease ends otherwise than by completion: fail and release, both by its owner. */
+#include "core/policy.h"
+#include "queue/lease.h"
+#include "queue/move.h"
+#include "queue/policy_row.h"
+
+#include <stdlib.h>
+
+void tend_failure_init(struct tend_failure *failure)
+{
+    *failure = (struct tend_failure){.retry_in_ms = TEND_UNSET};
+}
+
+struct fail_call {
+    tend *t;
+    struct tend_lease lease;
+    const struct tend_failure *failure;
+    double random;
+    int64_t changed;
+    int64_t delay_ms; /* TEND_UNSET: failed for good */
+};
+
+static int fail_body(struct db_tx *tx, void *arg)
+{
+    struct fail_call *call = arg;
+    const struct tend_failure *failure = call->failure;
+    struct db_result found;
+    const struct db_value params[] = {db_int(call->lease.id)};
+    call->changed = 0;
+    int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
+    if (rc < 0)
+        return rc;
+    struct policy_row row;
+    if (found.rows == 0)
+        return 0;
+    policy_row_read(&row, &found, 0);
+    if (row.state != JOB_RUNNING || row.token != call->lease.token)
+        return 0;
+    struct failure_verdict verdict = policy_after_failure(
+        &row.policy, (int)row.attempts, failure->final == 0,
+        failure->retry_in_ms == TEND_UNSET ? -1 : failure->retry_in_ms, call->random);
+    struct move move = move_plain(row.id, JOB_RUNNING, row.token, verdict.verb);
+    move.attempts = 1;
+    move.error_class = failure->error_class != NULL ? failure->error_class : "transient_runtime";
+    move.error_text = failure->text != NULL ? failure->text : "";
+    move.why = failure->text != NULL ? failure->text : move.error_class;
+    move.by = failure->by;
+    if (verdict.verb == MOVE_RETRY_LATER)
+        move.delay_ms = verdict.delay_ms;
+    call->delay_ms = move.delay_ms;
+    return move_jobs(tx, &move, 1, DB_LAST, &call->changed);
+}
+
+int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
+              int64_t *ret_due_ms)
+{
+    if (failure->retry_in_ms != TEND_UNSET && failure->retry_in_ms < 0)
+        return handle_fail(t, TEND_EINVAL, "retry in %lld ms lies in the past; give 0 or more",
+                           (long long)failure->retry_in_ms);
+    struct fail_call call = {
+        .t = t, .lease = lease, .failure = failure, .random = handle_random(t)};
+    int rc = handle_write(t, fail_body, &call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, &lease, 1, &call.changed,
+                            LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_FAILED), NULL);
+    if (rc < 0 || ret_due_ms == NULL)
+        return rc;
+    *ret_due_ms = TEND_UNSET;
+    struct tend_jobs *jobs;
+    if (call.delay_ms != TEND_UNSET && tend_get(t, lease.id, &jobs) == 0) {
+        if (jobs->items[0].state == TEND_SCHEDULED || jobs->items[0].state == TEND_PENDING)
+            *ret_due_ms = jobs->items[0].due_at_ms;
+        tend_jobs_free(jobs);
+    }
+    return 0;
+}
+
+struct release_call {
+    const struct tend_lease *leases;
+    size_t count;
+    int64_t delay_ms;
+    const char *why;
+    int64_t *changed;
+};
+
+static int release_body(struct db_tx *tx, void *arg)
+{
+    struct release_call *call = arg;
+    struct move *moves = arena_alloc(db_arena(tx), call->count * sizeof *moves);
+    if (moves == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    for (size_t i = 0; i < call->count; i++) {
+        moves[i] = move_plain(call->leases[i].id, JOB_RUNNING, call->leases[i].token,
+                              call->delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE);
+        if (call->delay_ms > 0)
+            moves[i].delay_ms = call->delay_ms;
+        moves[i].why = call->why;
+    }
+    return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
+}
+
+int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
+                 const char *why, int *ret_each)
+{
+    if (delay_ms < 0)
+        return handle_fail(t, TEND_EINVAL, "a delay of %lld ms lies in the past; give 0 or more",
+                           (long long)delay_ms);
+    if (count == 0)
+        return 0;
+    struct release_call call = {.leases = leases,
+                                .count = count,
+                                .delay_ms = delay_ms,
+                                .why = why,
+                                .changed = calloc(count, sizeof *call.changed)};
+    if (call.changed == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+    int rc = handle_write(t, release_body, &call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, leases, count, call.changed,
+                            LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_SCHEDULED), ret_each);
+    free(call.changed);
+    return rc;
+}

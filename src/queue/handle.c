@@ -1,0 +1,189 @@
+#include "queue/handle.h"
+
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/text.h"
+#include "queue/worker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *tend_version(void)
+{
+    return TEND_VERSION;
+}
+
+const char *tend_strerror(int code)
+{
+    switch (code) {
+#define X(name, value, text)                                                                       \
+    case TEND_##name:                                                                              \
+        return text;
+        TEND_ERRORS(X)
+#undef X
+    default:
+        return code >= 0 ? "done" : "unknown error";
+    }
+}
+
+struct err *handle_err(tend *t)
+{
+    struct err *err = pthread_getspecific(t->error_key);
+    if (err == NULL) {
+        err = calloc(1, sizeof *err);
+        if (err == NULL || pthread_setspecific(t->error_key, err) != 0) {
+            free(err);
+            return &t->open_error;
+        }
+    }
+    return err;
+}
+
+const char *tend_errmsg(tend *t)
+{
+    if (t == NULL)
+        return "out of memory";
+    return t->db == NULL ? t->open_error.text : handle_err(t)->text;
+}
+
+int handle_fail(tend *t, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err_vset(handle_err(t), code, format, args);
+    va_end(args);
+    return code;
+}
+
+void handle_log(tend *t, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    if (t->options.log == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    t->options.log(t->options.log_arg, line);
+}
+
+double handle_random(tend *t)
+{
+    pthread_mutex_lock(&t->mutex);
+    double random = rng_double(&t->rng);
+    pthread_mutex_unlock(&t->mutex);
+    return random;
+}
+
+const char *handle_owner(const tend *t, const char *who)
+{
+    return who != NULL ? who : t->name;
+}
+
+int handle_check_name(tend *t, const char *what, const char *name)
+{
+    if (name_ok(name))
+        return 0;
+    return handle_fail(t, TEND_EINVAL,
+                       "'%.80s' is no name for a %s; give 1 to 200 bytes of UTF-8 without control "
+                       "characters",
+                       name, what);
+}
+
+int handle_write(tend *t, db_body *body, void *arg)
+{
+    struct arena arena;
+    arena_init(&arena);
+    int rc = db_write(t->db, &arena, body, arg, handle_err(t));
+    arena_done(&arena);
+    return rc;
+}
+
+int handle_read(tend *t, db_body *body, void *arg)
+{
+    struct arena arena;
+    arena_init(&arena);
+    int rc = db_read(t->db, &arena, body, arg, handle_err(t));
+    arena_done(&arena);
+    return rc;
+}
+
+void tend_options_init(struct tend_options *options)
+{
+    *options = (struct tend_options){.connections = 8, .busy_ms = 30000, .recovery_ms = 60000};
+}
+
+static void default_name(char *out, size_t size)
+{
+    char host[128];
+    if (proc_host(host, sizeof host) < 0)
+        snprintf(host, sizeof host, "localhost");
+    snprintf(out, size, "%s:%lld", host, (long long)getpid());
+}
+
+int tend_open(tend **ret, const char *url, const struct tend_options *options)
+{
+    struct tend_options defaults;
+    tend_options_init(&defaults);
+    if (options == NULL)
+        options = &defaults;
+    tend *t = calloc(1, sizeof *t);
+    *ret = t;
+    if (t == NULL)
+        return TEND_ENOMEM;
+    if (pthread_key_create(&t->error_key, free) != 0) {
+        free(t);
+        *ret = NULL;
+        return TEND_ENOMEM;
+    }
+    pthread_mutex_init(&t->mutex, NULL);
+    t->options = *options;
+    rng_seed_random(&t->rng);
+    default_name(t->name, sizeof t->name);
+    if (options->name != NULL) {
+        if (!name_ok(options->name))
+            return err_set(&t->open_error, TEND_EINVAL, "'%.80s' is no name for an owner",
+                           options->name);
+        snprintf(t->name, sizeof t->name, "%s", options->name);
+    }
+    struct db_options db_options = {
+        .must_exist = options->must_exist != 0,
+        .durability_normal = options->durability_normal != 0,
+        .connections = options->connections > 0 ? options->connections : 8,
+        .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
+        .clock_ms = options->clock_ms,
+        .clock_arg = options->clock_arg,
+    };
+    return db_open(&t->db, url, &db_options, &t->open_error);
+}
+
+void tend_close(tend *t)
+{
+    if (t == NULL)
+        return;
+    if (t->db != NULL)
+        worker_leave(t);
+    db_close(t->db);
+    free(pthread_getspecific(t->error_key));
+    pthread_key_delete(t->error_key);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
+}
+
+static int now_body(struct db_tx *tx, void *arg)
+{
+    return db_time(tx, arg);
+}
+
+int tend_now(tend *t, int64_t *ret_ms)
+{
+    return handle_read(t, now_body, ret_ms);
+}
+
+void tend_interrupt(tend *t)
+{
+    db_interrupt(t->db);
+}

@@ -1,0 +1,63 @@
+/* The handle behind every public call, and what the files of this folder share. */
+#ifndef QUEUE_HANDLE_H
+#define QUEUE_HANDLE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "store/db.h"
+
+#include <pthread.h>
+#include <tend.h>
+
+enum { NAME_BYTES = 256, SETTINGS_CACHED = 16 };
+
+/* Settings of a queue as a claim needs them. */
+struct queue_settings {
+    struct tend_queue queue;
+    int64_t rate_level, rate_at; /* the bucket of core/limit.h; TEND_UNSET: full */
+};
+
+struct tend {
+    struct db *db; /* NULL when opening failed */
+    struct tend_options options;
+    char name[NAME_BYTES];     /* owner where a call gives none */
+    pthread_key_t error_key;   /* struct err per thread */
+    struct err open_error;     /* also the last resort when memory is out */
+
+    pthread_mutex_t mutex;     /* guards what follows */
+    int64_t worker_id;         /* 0: not registered */
+    struct rng rng;
+    struct queue_settings cached[SETTINGS_CACHED]; /* by name; checked by version in each claim */
+    size_t cached_next;        /* which is replaced next */
+    int64_t alarms_next_ms;    /* monotonic: when a claim looks for alarms again */
+    int64_t workers_next_ms;   /* ... for dead workers */
+    int64_t recovery_next_ms;  /* ... when the recovery timer of a waiting thread fires */
+    int64_t purge_next_ms;     /* ... for retention */
+    uint64_t bell_seen;        /* tend_wait */
+    bool waited;               /* tend_wait has been called */
+    bool claimed;              /* this handle has claimed */
+    bool limited;              /* ... under a limit or lock: others may wait for the end of its leases */
+};
+
+/* The calling thread's error on this handle; never NULL. */
+struct err *handle_err(tend *t);
+
+/* Sets the sentence and returns code. */
+int handle_fail(tend *t, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+void handle_log(tend *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+double handle_random(tend *t);
+
+/* who or the handle's name. */
+const char *handle_owner(const tend *t, const char *who);
+
+/* 0, or TEND_EINVAL with a sentence: what is the word for the thing named ("queue", "owner"). */
+int handle_check_name(tend *t, const char *what, const char *name);
+
+/* db_write and db_read with an arena of their own that ends with the call. */
+int handle_write(tend *t, db_body *body, void *arg);
+int handle_read(tend *t, db_body *body, void *arg);
+
+#endif

@@ -1,0 +1,250 @@
+#include "queue/lease.h"
+
+#include "core/state.h"
+#include "queue/add.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct verdict_call {
+    const struct tend_lease *leases;
+    size_t count;
+    const int64_t *changed;
+    unsigned replayed;
+    int *ret_each;
+    struct tend_lease lost; /* the first that is; id 0: none */
+    char owner[NAME_BYTES]; /* who has it now */
+    int state;              /* -1: there is no such job */
+};
+
+static void note_lost(struct verdict_call *call, const struct tend_lease *lease,
+                      const struct db_result *found)
+{
+    if (call->lost.id != 0)
+        return;
+    call->lost = *lease;
+    call->state = found->rows == 0 ? -1 : (int)db_number(found, 0, 0);
+    const char *owner = found->rows == 0 ? NULL : db_string(found, 0, 2);
+    strncpy(call->owner, owner != NULL ? owner : "", NAME_BYTES - 1);
+}
+
+static int verdict_body(struct db_tx *tx, void *arg)
+{
+    struct verdict_call *call = arg;
+    call->lost.id = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        call->ret_each[i] = 0;
+        if (call->changed[i] != 0)
+            continue;
+        struct db_result found;
+        const struct db_value params[] = {db_int(call->leases[i].id)};
+        int rc = db_run(tx, Q_JOB_FENCE, 0, params, &found);
+        if (rc < 0)
+            return rc;
+        bool same = found.rows > 0 && db_number(&found, 0, 1) == call->leases[i].token;
+        if (same && (call->replayed & LEASE_ENDED_IN(db_number(&found, 0, 0))) != 0)
+            continue;
+        call->ret_each[i] = TEND_ELEASELOST;
+        note_lost(call, &call->leases[i], &found);
+    }
+    return 0;
+}
+
+static int lost_sentence(tend *t, const struct verdict_call *call)
+{
+    long long id = (long long)call->lost.id;
+    long long token = (long long)call->lost.token;
+    if (call->state < 0)
+        return handle_fail(t, TEND_ELEASELOST,
+                           "lease %lld:%lld is not held: there is no job %lld", id, token, id);
+    if (call->owner[0] != '\0')
+        return handle_fail(t, TEND_ELEASELOST,
+                           "lease %lld:%lld is lost: the job is now held by %s; stop working on it", id,
+                           token, call->owner);
+    return handle_fail(t, TEND_ELEASELOST,
+                       "lease %lld:%lld is lost: the job is %s by now; stop working on it", id, token,
+                       state_name((enum job_state)call->state));
+}
+
+int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const int64_t *changed,
+                   unsigned replayed, int *ret_each)
+{
+    size_t lost = 0;
+    for (size_t i = 0; i < count; i++) {
+        lost += changed[i] == 0;
+        if (ret_each != NULL)
+            ret_each[i] = 0;
+    }
+    if (lost == 0)
+        return 0;
+    int *each = ret_each != NULL ? ret_each : calloc(count, sizeof *each);
+    if (each == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
+    struct verdict_call call = {.leases = leases,
+                                .count = count,
+                                .changed = changed,
+                                .replayed = replayed,
+                                .ret_each = each};
+    int rc = handle_read(t, verdict_body, &call);
+    if (each != ret_each)
+        free(each);
+    if (rc < 0)
+        return rc;
+    return call.lost.id == 0 ? 0 : lost_sentence(t, &call);
+}
+
+bool lease_end_rings(tend *t)
+{
+    pthread_mutex_lock(&t->mutex);
+    bool rings = t->limited || !t->claimed;
+    pthread_mutex_unlock(&t->mutex);
+    return rings;
+}
+
+/* --- start, heartbeat, complete, release: the same shape, one query each --- */
+
+struct lease_call {
+    tend *t;
+    const struct tend_lease *leases;
+    size_t count;
+    enum db_query query;
+    int64_t ttl_ms;  /* heartbeat */
+    int64_t *changed;
+};
+
+static int touch_body(struct db_tx *tx, void *arg)
+{
+    struct lease_call *call = arg;
+    size_t width = call->query == Q_JOB_HEARTBEAT ? 4 : 3;
+    struct db_value *params = arena_alloc(db_arena(tx), call->count * width * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    for (size_t i = 0; i < call->count; i++) {
+        struct db_value *row = &params[i * width];
+        row[0] = db_int(call->leases[i].id);
+        row[1] = db_int(call->leases[i].token);
+        if (width == 4)
+            row[2] = db_int_or_null(call->ttl_ms);
+        row[width - 1] = db_now(tx);
+    }
+    return db_each(tx, call->query, DB_LAST, params, call->count, call->changed);
+}
+
+/* Runs body over the leases and turns what it changed into verdicts. */
+static int call_on_leases(tend *t, struct lease_call *call, db_body *body, unsigned replayed,
+                          int *ret_each)
+{
+    if (call->count == 0)
+        return 0;
+    int64_t *changed = calloc(call->count, sizeof *changed);
+    if (changed == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    call->changed = changed;
+    int rc = handle_write(t, body, call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, call->leases, call->count, changed, replayed, ret_each);
+    free(changed);
+    return rc;
+}
+
+int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+{
+    struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
+    return call_on_leases(t, &call, touch_body, 0, ret_each);
+}
+
+int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
+                   int *ret_each)
+{
+    if (ttl_ms != TEND_UNSET && ttl_ms <= 0)
+        return handle_fail(t, TEND_EINVAL, "a lease of %lld ms is over at once; give more than 0",
+                           (long long)ttl_ms);
+    struct lease_call call = {
+        .leases = leases, .count = count, .query = Q_JOB_HEARTBEAT, .ttl_ms = ttl_ms};
+    return call_on_leases(t, &call, touch_body, 0, ret_each);
+}
+
+int lease_check_results(tend *t, const char *const *results, size_t count)
+{
+    for (size_t i = 0; results != NULL && i < count; i++) {
+        int rc = results[i] == NULL ? 0 : add_check_json(t, "result", results[i], strlen(results[i]));
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how)
+{
+    size_t count = completion->count;
+    struct db_value *params = arena_alloc(db_arena(tx), count * 4 * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", count);
+    for (size_t i = 0; i < count; i++) {
+        struct db_value *row = &params[i * 4];
+        row[0] = db_int(completion->leases[i].id);
+        row[1] = db_int(completion->leases[i].token);
+        row[2] = db_text(completion->results == NULL ? NULL : completion->results[i]);
+        row[3] = db_now(tx);
+    }
+    if (completion->ring)
+        db_ring(tx);
+    return db_each(tx, Q_JOB_COMPLETE, how, params, count, completion->changed);
+}
+
+static int complete_body(struct db_tx *tx, void *arg)
+{
+    return lease_complete(tx, arg, DB_LAST);
+}
+
+int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
+                  const char *const *results, int *ret_each)
+{
+    int rc = lease_check_results(t, results, count);
+    if (rc < 0 || count == 0)
+        return rc;
+    struct completion completion = {.leases = leases,
+                                    .count = count,
+                                    .results = results,
+                                    .changed = calloc(count, sizeof *completion.changed),
+                                    .ring = lease_end_rings(t)};
+    if (completion.changed == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+    rc = handle_write(t, complete_body, &completion);
+    if (rc >= 0)
+        rc = lease_verdicts(t, leases, count, completion.changed, LEASE_ENDED_IN(JOB_DONE),
+                            ret_each);
+    free(completion.changed);
+    return rc;
+}
+
+/* --- phase --- */
+
+struct phase_call {
+    struct tend_lease lease;
+    const char *phase;
+    int64_t changed;
+};
+
+static int phase_body(struct db_tx *tx, void *arg)
+{
+    struct phase_call *call = arg;
+    const struct db_value params[] = {db_int(call->lease.id), db_int(call->lease.token),
+                                      db_text(call->phase), db_now(tx)};
+    const struct db_value event[] = {db_int(call->lease.id), db_now(tx)};
+    int rc = db_each(tx, Q_JOB_PHASE, 0, params, 1, &call->changed);
+    if (rc < 0 || call->changed == 0)
+        return rc;
+    if ((rc = db_each(tx, Q_EVENT_OF_PHASE, 0, event, 1, NULL)) < 0)
+        return rc;
+    return db_each(tx, Q_EVENT_INTO_CHAIN, DB_LAST, event, 1, NULL);
+}
+
+int tend_phase(tend *t, struct tend_lease lease, const char *phase)
+{
+    struct phase_call call = {.lease = lease, .phase = phase};
+    int rc = handle_check_name(t, "phase", phase);
+    if (rc == 0)
+        rc = handle_write(t, phase_body, &call);
+    return rc < 0 ? rc : lease_verdicts(t, &lease, 1, &call.changed, 0, NULL);
+}

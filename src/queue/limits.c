@@ -1,0 +1,302 @@
+#include "queue/limits.h"
+
+#include "core/limit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CANDIDATES = 256, KEYS_REMEMBERED = 64 };
+
+static void say(struct tend_none *none, int code, const char *what, const char *by,
+                int64_t until_ms)
+{
+    *none = (struct tend_none){.code = code, .until_ms = until_ms};
+    snprintf(none->what, sizeof none->what, "%s", what);
+    snprintf(none->by, sizeof none->by, "%s", by);
+}
+
+/* Parameters $3 to $10 of job_claim, the same for job_claim_one. */
+static void claim_params(struct db_tx *tx, const struct claim_want *want,
+                         const struct queue_settings *settings, const char *lock_name,
+                         struct db_value *params)
+{
+    params[2] = db_text(want->owner);
+    params[3] = db_int_or_null(want->worker_id);
+    params[4] = db_now(tx);
+    params[5] = db_int_or_null(want->ttl_ms);
+    params[6] = db_int(settings->queue.lease_ms);
+    params[7] = db_int(want->started);
+    params[8] = db_text(lock_name);
+    params[9] = db_int(settings->queue.version);
+}
+
+int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
+                       const struct queue_settings *settings, int64_t count, const char *lock_name,
+                       unsigned how, struct db_result *ret)
+{
+    struct db_value params[10] = {db_text(want->queue), db_int(count)};
+    claim_params(tx, want, settings, lock_name, params);
+    return db_run(tx, Q_JOB_CLAIM, how, params, ret);
+}
+
+static int count_rows(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                      int64_t *ret)
+{
+    struct db_result rows;
+    int rc = db_run(tx, query, 0, params, &rows);
+    if (rc == 0)
+        *ret = db_number(&rows, 0, 0);
+    return rc;
+}
+
+static bool any_pending(struct db_tx *tx, const char *queue, int *rc)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_text(queue)};
+    *rc = db_run(tx, Q_CLAIM_ANY, 0, params, &rows);
+    return *rc == 0 && rows.rows > 0;
+}
+
+/* --- limits on number and rate --- */
+
+static struct limit bucket_of(const struct queue_settings *settings, int64_t now_ms)
+{
+    struct limit limit;
+    limit_init(&limit, settings->queue.rate_count, settings->queue.rate_period_ms, now_ms);
+    if (settings->rate_level != TEND_UNSET) {
+        limit.level_micro = settings->rate_level;
+        limit.at_ms = settings->rate_at;
+    }
+    return limit;
+}
+
+/* How many more may run; lowers *allowed, says why when that is none. */
+static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_t now_ms,
+                 int64_t *allowed, struct tend_none *none)
+{
+    const struct tend_queue *queue = &settings->queue;
+    const struct db_value params[] = {db_text(queue->name)};
+    if (queue->concurrency != TEND_UNSET) {
+        int64_t running = 0;
+        int64_t first_end = TEND_UNSET;
+        int rc = count_rows(tx, Q_RUNNING_IN_QUEUE, params, &running);
+        if (rc < 0)
+            return rc;
+        if (queue->concurrency - running < *allowed)
+            *allowed = queue->concurrency - running;
+        if (*allowed <= 0) {
+            if ((rc = count_rows(tx, Q_RUNNING_FIRST_END, params, &first_end)) < 0)
+                return rc;
+            say(none, TEND_ELIMITED, "concurrency", "", first_end);
+            return 0;
+        }
+    }
+    if (queue->rate_count != TEND_UNSET) {
+        struct limit limit = bucket_of(settings, now_ms);
+        int64_t available = limit_available(&limit, now_ms);
+        if (available < *allowed)
+            *allowed = available;
+        if (*allowed <= 0)
+            say(none, TEND_ELIMITED, "rate", "", limit_next_ms(&limit, now_ms));
+    }
+    return 0;
+}
+
+static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, int64_t now_ms,
+                       int64_t count)
+{
+    if (settings->queue.rate_count == TEND_UNSET)
+        return 0;
+    struct limit limit = bucket_of(settings, now_ms);
+    limit_take(&limit, now_ms, count);
+    const struct db_value params[] = {db_text(settings->queue.name), db_int(limit.level_micro),
+                                      db_int(limit.at_ms)};
+    return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
+}
+
+/* --- limits per key --- */
+
+struct key_count {
+    const char *key;
+    int64_t running;
+};
+
+struct by_key {
+    const struct claim_want *want;
+    const struct queue_settings *settings;
+    struct key_count keys[KEYS_REMEMBERED];
+    size_t key_count;
+    struct db_value at[3]; /* position of the last candidate */
+    int64_t *ids;
+    size_t chosen;
+};
+
+/* Whether one more with this key may run; counts it when so. */
+static int key_allows(struct db_tx *tx, struct by_key *by, const char *key, bool *ret)
+{
+    struct key_count *entry = NULL;
+    for (size_t i = 0; i < by->key_count && entry == NULL; i++)
+        if (strcmp(by->keys[i].key, key) == 0)
+            entry = &by->keys[i];
+    if (entry == NULL) {
+        int64_t running = 0;
+        const struct db_value params[] = {db_text(by->want->queue), db_text(key)};
+        int rc = count_rows(tx, Q_RUNNING_WITH_KEY, params, &running);
+        if (rc < 0)
+            return rc;
+        /* With very many keys in one claim the oldest is forgotten; it may not be chosen twice then. */
+        if (by->key_count == KEYS_REMEMBERED) {
+            *ret = false;
+            return 0;
+        }
+        entry = &by->keys[by->key_count++];
+        *entry = (struct key_count){.key = key, .running = running};
+    }
+    *ret = entry->running < by->settings->queue.key_concurrency;
+    entry->running += *ret;
+    return 0;
+}
+
+/* Looks at the next candidates in order; *ret_more: there may be others behind them. */
+static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted, bool *ret_more)
+{
+    struct db_result page;
+    const struct db_value params[] = {db_text(by->want->queue), by->at[0], by->at[1], by->at[2],
+                                      db_int(CANDIDATES)};
+    int rc = db_run(tx, Q_CLAIM_CANDIDATES, 0, params, &page);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < page.rows && (int64_t)by->chosen < wanted; i++) {
+        const char *key = db_string(&page, i, 3);
+        bool allowed = true;
+        if (key != NULL && (rc = key_allows(tx, by, key, &allowed)) < 0)
+            return rc;
+        if (allowed)
+            by->ids[by->chosen++] = db_number(&page, i, 0);
+        by->at[0] = *db_at(&page, i, 1);
+        by->at[1] = *db_at(&page, i, 2);
+        by->at[2] = *db_at(&page, i, 0);
+    }
+    *ret_more = page.rows == CANDIDATES;
+    return 0;
+}
+
+/* Claims the chosen one by one and puts the rows together. */
+static int claim_chosen(struct db_tx *tx, const struct by_key *by, struct db_result *ret)
+{
+    struct db_value *values = NULL;
+    struct db_value params[10] = {db_null(), db_int(1)};
+    claim_params(tx, by->want, by->settings, NULL, params);
+    *ret = (struct db_result){0};
+    for (size_t i = 0; i < by->chosen; i++) {
+        struct db_result one;
+        params[0] = db_int(by->ids[i]);
+        int rc = db_run(tx, Q_JOB_CLAIM_ONE, 0, params, &one);
+        if (rc < 0)
+            return rc;
+        if (one.rows == 0)
+            continue;
+        if (values == NULL)
+            values = arena_alloc(db_arena(tx), by->chosen * one.columns * sizeof *values);
+        if (values == NULL)
+            return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
+        memcpy(&values[ret->rows * one.columns], one.values, one.columns * sizeof *values);
+        ret->columns = one.columns;
+        ret->values = values;
+        ret->rows++;
+    }
+    return 0;
+}
+
+static int claim_by_key(struct db_tx *tx, const struct claim_want *want,
+                        const struct queue_settings *settings, int64_t count, struct db_result *ret,
+                        struct tend_none *none)
+{
+    struct by_key by = {.want = want,
+                        .settings = settings,
+                        .at = {db_int(-1), db_int(0), db_int(0)},
+                        .ids = arena_alloc(db_arena(tx), (size_t)count * sizeof *by.ids)};
+    bool more = true;
+    if (by.ids == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
+    while (more && (int64_t)by.chosen < count) {
+        int rc = choose_from_page(tx, &by, count, &more);
+        if (rc < 0)
+            return rc;
+    }
+    int rc = claim_chosen(tx, &by, ret);
+    if (rc == 0 && ret->rows == 0) {
+        int64_t first_end = TEND_UNSET;
+        const struct db_value params[] = {db_text(want->queue)};
+        if ((rc = count_rows(tx, Q_RUNNING_FIRST_END, params, &first_end)) == 0)
+            say(none, TEND_ELIMITED, "key-concurrency", "", first_end);
+    }
+    return rc;
+}
+
+/* --- the processing lock --- */
+
+static int say_held(struct db_tx *tx, const char *lock_name, struct tend_none *none)
+{
+    struct db_result lock;
+    const struct db_value params[] = {db_text(lock_name), db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
+    if (rc < 0)
+        return rc;
+    say(none, TEND_EBUSY, "lock", lock.rows > 0 ? db_string(&lock, 0, 1) : "",
+        lock.rows > 0 ? db_number(&lock, 0, 4) : TEND_UNSET);
+    return 0;
+}
+
+/* CL-1: lock and best entry, or neither. */
+static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
+                           const struct queue_settings *settings, struct db_result *ret,
+                           struct tend_none *none)
+{
+    struct db_result taken;
+    const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
+    int64_t ttl_ms = want->ttl_ms != TEND_UNSET ? want->ttl_ms : settings->queue.lease_ms;
+    const struct db_value params[] = {db_text(name),  db_text(want->owner),
+                                      db_int(ttl_ms), db_int_or_null(want->worker_id),
+                                      db_null(),      db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    if (rc < 0)
+        return rc;
+    if (taken.rows == 0)
+        return say_held(tx, name, none);
+    if ((rc = limits_claim_plain(tx, want, settings, 1, name, 0, ret)) < 0)
+        return rc;
+    if (ret->rows == 0) /* taken from under us on the way: undo the lock with everything else */
+        return err_set(db_err(tx), TEND_EEMPTY, "nothing to claim in queue %s", want->queue);
+    const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
+    return db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
+}
+
+int limits_claim(struct db_tx *tx, const struct claim_want *want,
+                 const struct queue_settings *settings, struct db_result *ret,
+                 struct tend_none *none)
+{
+    const struct tend_queue *queue = &settings->queue;
+    int64_t allowed = want->count;
+    int64_t now_ms;
+    int rc;
+    *ret = (struct db_result){0};
+    say(none, TEND_EEMPTY, "", "", TEND_UNSET);
+    if (queue->paused) {
+        say(none, TEND_EPAUSED, "queue", queue->paused_why, TEND_UNSET);
+        return 0;
+    }
+    if (!any_pending(tx, want->queue, &rc) || (rc = db_time(tx, &now_ms)) < 0)
+        return rc;
+    if ((rc = allow(tx, settings, now_ms, &allowed, none)) < 0 || allowed <= 0)
+        return rc;
+    if (queue->serial || want->with_lock)
+        rc = claim_with_lock(tx, want, settings, ret, none);
+    else if (queue->key_concurrency != TEND_UNSET)
+        rc = claim_by_key(tx, want, settings, allowed, ret, none);
+    else
+        rc = limits_claim_plain(tx, want, settings, allowed, NULL, 0, ret);
+    if (rc < 0 || ret->rows == 0)
+        return rc;
+    return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);
+}

@@ -1,0 +1,31 @@
+/*
+ * Claims from queues where more than priority and due time decides: paused, serial, or with limits on
+ * concurrency, on concurrency per key, or on rate. Runs under the queue's row lock, so that limits hold over
+ * all workers of all machines.
+ */
+#ifndef QUEUE_LIMITS_H
+#define QUEUE_LIMITS_H
+
+#include "queue/handle.h"
+
+/* What a claim asks for, with everything looked up. */
+struct claim_want {
+    const char *queue, *owner;
+    int64_t worker_id; /* TEND_UNSET: held by time alone */
+    int64_t count;
+    int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says */
+    bool started;
+    bool with_lock;    /* under the processing lock, serial queue or not */
+};
+
+/* One plain claim; what was leased is in ret, in {job} columns. */
+int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
+                       const struct queue_settings *settings, int64_t count, const char *lock_name,
+                       unsigned how, struct db_result *ret);
+
+/* As above within the limits. When ret has no rows, none says why. */
+int limits_claim(struct db_tx *tx, const struct claim_want *want,
+                 const struct queue_settings *settings, struct db_result *ret,
+                 struct tend_none *none);
+
+#endif

@@ -1,0 +1,251 @@
+/* Named locks: a lease without a job. */
+#include "base/clock.h"
+#include "queue/event.h"
+#include "queue/wait.h"
+#include "queue/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tend_lock_request_init(struct tend_lock_request *request)
+{
+    *request = (struct tend_lock_request){.ttl_ms = TEND_LOCK_TTL_MS};
+}
+
+/* From a row of lock_get or lock_list. */
+static void read_lock(struct tend_lock *lock, const struct db_result *rows, size_t row)
+{
+    *lock = (struct tend_lock){
+        .token = db_number(rows, row, 2),
+        .acquired_at_ms = db_number(rows, row, 3),
+        .expires_at_ms = db_number(rows, row, 4),
+        .worker_id = db_number(rows, row, 5),
+        .job_id = db_number(rows, row, 6),
+        .expired = db_number(rows, row, 7) >= db_number(rows, row, 4),
+    };
+    snprintf(lock->name, sizeof lock->name, "%s", db_string(rows, row, 0));
+    snprintf(lock->owner, sizeof lock->owner, "%s", db_string(rows, row, 1));
+}
+
+struct lock_call {
+    const char *name, *owner;
+    int64_t ttl_ms;
+    int64_t worker_id;
+    struct tend_lock lock;
+    bool done; /* acquired, released, extended, found */
+};
+
+static int get_body(struct db_tx *tx, void *arg)
+{
+    struct lock_call *call = arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_text(call->name), db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
+    if (rc < 0)
+        return rc;
+    call->done = rows.rows > 0;
+    if (call->done)
+        read_lock(&call->lock, &rows, 0);
+    return 0;
+}
+
+static int acquire_body(struct db_tx *tx, void *arg)
+{
+    struct lock_call *call = arg;
+    struct db_result taken;
+    const struct db_value params[] = {db_text(call->name),    db_text(call->owner),
+                                      db_int(call->ttl_ms),   db_int_or_null(call->worker_id),
+                                      db_null(),              db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    if (rc < 0 || (rc = get_body(tx, arg)) < 0)
+        return rc;
+    call->done = taken.rows > 0;
+    if (!call->done)
+        return 0;
+    struct event_note event = {.who = call->owner,
+                               .what = "lock.acquired",
+                               .token = call->lock.token,
+                               .owner = call->owner,
+                               .why = call->name};
+    return event_add(tx, &event, DB_LAST);
+}
+
+/* Sleeps until the lock may be free: somebody rang, its holder died, or its time is over. */
+static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
+                         const struct wait_clock *clock)
+{
+    int64_t now_ms;
+    int rc;
+    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = worker_watch_all(t)) < 0)
+        return rc;
+    int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
+    if (timeout_ms < 1)
+        timeout_ms = 1;
+    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - clock_mono_ms() < timeout_ms)
+        timeout_ms = clock->deadline_ms - clock_mono_ms();
+    rc = db_wait(t->db, seen, timeout_ms < 0 ? 0 : timeout_ms, handle_err(t));
+    if (rc == DB_INTERRUPTED)
+        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s", call->name);
+    struct tend_recovery ignored;
+    return rc == DB_DEATH ? tend_detect_and_recover_stale(t, &ignored) : rc;
+}
+
+static int check_request(tend *t, const struct tend_lock_request *request)
+{
+    int rc = handle_check_name(t, "lock", request->name != NULL ? request->name : "");
+    if (rc == 0 && request->owner != NULL)
+        rc = handle_check_name(t, "lock owner", request->owner);
+    if (rc == 0 && request->ttl_ms <= 0)
+        rc = handle_fail(t, TEND_EINVAL, "a lock of %lld ms is over at once; give more than 0",
+                         (long long)request->ttl_ms);
+    return rc;
+}
+
+int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret)
+{
+    struct lock_call call = {.name = request->name,
+                             .owner = handle_owner(t, request->owner),
+                             .ttl_ms = request->ttl_ms,
+                             .worker_id = TEND_UNSET};
+    int rc = check_request(t, request);
+    if (rc < 0)
+        return rc;
+    if (request->while_pid > 0)
+        rc = worker_of_pid(t, request->while_pid, call.owner, &call.worker_id);
+    else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
+        rc = worker_self(t, &call.worker_id);
+    struct wait_clock clock = wait_clock_start(request->wait_ms);
+    while (rc >= 0) {
+        uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
+        if ((rc = handle_write(t, acquire_body, &call)) < 0)
+            return rc;
+        if (ret != NULL)
+            *ret = call.lock;
+        if (call.done)
+            return 0;
+        if (wait_clock_over(&clock))
+            return handle_fail(t, TEND_EBUSY, "lock %s is held by %s", call.name, call.lock.owner);
+        rc = wait_for_lock(t, &call, seen, &clock);
+    }
+    return rc;
+}
+
+static int release_body(struct db_tx *tx, void *arg)
+{
+    struct lock_call *call = arg;
+    int64_t freed = 0;
+    int rc = get_body(tx, arg);
+    if (rc < 0)
+        return rc;
+    const struct db_value params[] = {db_text(call->name), db_text(call->owner)};
+    if ((rc = db_each(tx, Q_LOCK_FREE, 0, params, 1, &freed)) < 0)
+        return rc;
+    call->done = freed != 0;
+    if (!call->done)
+        return 0;
+    struct event_note event = {.who = call->owner,
+                               .what = "lock.released",
+                               .token = call->lock.token,
+                               .owner = call->owner,
+                               .why = call->name};
+    db_ring(tx);
+    return event_add(tx, &event, DB_LAST);
+}
+
+int tend_lock_release(tend *t, const char *name, const char *owner)
+{
+    struct lock_call call = {.name = name, .owner = handle_owner(t, owner)};
+    int rc = handle_check_name(t, "lock", name);
+    if (rc == 0)
+        rc = handle_write(t, release_body, &call);
+    return rc < 0 ? rc : call.done;
+}
+
+int tend_lock_get(tend *t, const char *name, struct tend_lock *ret)
+{
+    struct lock_call call = {.name = name};
+    int rc = handle_check_name(t, "lock", name);
+    if (rc == 0)
+        rc = handle_read(t, get_body, &call);
+    if (rc < 0)
+        return rc;
+    if (call.done && ret != NULL)
+        *ret = call.lock;
+    return call.done;
+}
+
+static int extend_body(struct db_tx *tx, void *arg)
+{
+    struct lock_call *call = arg;
+    int64_t extended = 0;
+    const struct db_value params[] = {db_text(call->name), db_text(call->owner),
+                                      db_int(call->ttl_ms), db_now(tx)};
+    int rc = db_each(tx, Q_LOCK_EXTEND, DB_LAST, params, 1, &extended);
+    call->done = extended != 0;
+    return rc;
+}
+
+int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms)
+{
+    struct lock_call call = {.name = name, .owner = handle_owner(t, owner), .ttl_ms = extra_ms};
+    int rc = handle_check_name(t, "lock", name);
+    if (rc == 0 && extra_ms <= 0)
+        rc = handle_fail(t, TEND_EINVAL, "a lock cannot be extended by %lld ms; give more than 0",
+                         (long long)extra_ms);
+    if (rc == 0)
+        rc = handle_write(t, extend_body, &call);
+    return rc < 0 ? rc : call.done;
+}
+
+int tend_is_lock_stale(tend *t, const char *name)
+{
+    struct tend_lock lock;
+    int rc = tend_lock_get(t, name, &lock);
+    return rc <= 0 ? rc : lock.expired;
+}
+
+struct locks_box {
+    struct tend_locks locks; /* first: a struct tend_locks pointer is a pointer to its box */
+    struct arena arena;
+};
+
+void tend_locks_free(struct tend_locks *locks)
+{
+    struct locks_box *box = (struct locks_box *)locks;
+    if (box == NULL)
+        return;
+    arena_done(&box->arena);
+    free(box);
+}
+
+static int list_body(struct db_tx *tx, void *arg)
+{
+    struct locks_box *box = arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_LIST, DB_LAST, params, &rows);
+    if (rc < 0)
+        return rc;
+    struct tend_lock *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
+    if (items == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing locks");
+    for (size_t i = 0; i < rows.rows; i++)
+        read_lock(&items[i], &rows, i);
+    box->locks = (struct tend_locks){.count = rows.rows, .items = items};
+    return 0;
+}
+
+int tend_lock_list(tend *t, struct tend_locks **ret)
+{
+    struct locks_box *box = calloc(1, sizeof *box);
+    if (box == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while listing locks");
+    arena_init(&box->arena);
+    int rc = db_read(t->db, &box->arena, list_body, box, handle_err(t));
+    if (rc < 0)
+        tend_locks_free(&box->locks);
+    else
+        *ret = &box->locks;
+    return rc;
+}

@@ -1,0 +1,58 @@
+#include "queue/move.h"
+
+enum { MOVE_PARAMS = 14 };
+
+struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb)
+{
+    return (struct move){.id = id,
+                         .from = from,
+                         .token = token,
+                         .verb = verb,
+                         .delay_ms = TEND_UNSET,
+                         .crashes = TEND_UNSET};
+}
+
+static int fill_params(struct db_tx *tx, const struct move *move, struct db_value *params)
+{
+    const struct state_row *row;
+    int rc = state_move(move->from, move->verb, &row);
+    if (rc < 0)
+        return err_set(db_err(tx), rc, "job %lld is %s, which does not allow to %s it",
+                       (long long)move->id, state_name(move->from), move_name(move->verb));
+    const struct db_value filled[MOVE_PARAMS] = {
+        db_int(move->id),
+        db_int(move->from),
+        db_int(move->token),
+        db_int(row->to),
+        db_int(row->bumps_token),
+        db_int_or_null(move->delay_ms),
+        move->attempts == ATTEMPTS_START_OVER ? db_null() : db_int(move->attempts),
+        db_int_or_null(move->crashes),
+        db_text(move->error_class),
+        db_text(move->error_text),
+        db_text(move->by),
+        db_text(move->why),
+        db_now(tx),
+        db_text(row->event),
+    };
+    for (size_t i = 0; i < MOVE_PARAMS; i++)
+        params[i] = filled[i];
+    return 0;
+}
+
+int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
+              int64_t *ret_each)
+{
+    struct db_value *params =
+        arena_alloc(db_arena(tx), count * MOVE_PARAMS * sizeof(struct db_value));
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while moving %zu jobs", count);
+    for (size_t i = 0; i < count; i++) {
+        int rc = fill_params(tx, &moves[i], &params[i * MOVE_PARAMS]);
+        if (rc < 0)
+            return rc;
+    }
+    if (count > 0)
+        db_ring(tx);
+    return db_each(tx, Q_JOB_MOVE, how, params, count, ret_each);
+}

@@ -1,0 +1,264 @@
+#include "queue/recover.h"
+
+#include "queue/move.h"
+#include "queue/policy_row.h"
+#include "queue/event.h"
+#include "queue/worker.h"
+
+#include <string.h>
+
+enum { CHUNK = 1000 };
+
+struct recovery_note {
+    const char *text;
+    struct recovery_note *next;
+};
+
+static void note(struct db_tx *tx, struct recovery *recovery, const char *text)
+{
+    struct recovery_note *entry = arena_alloc(db_arena(tx), sizeof *entry);
+    if (entry == NULL || text == NULL)
+        return; /* the event tells it all the same */
+    *entry = (struct recovery_note){.text = text, .next = recovery->notes};
+    recovery->notes = entry;
+}
+
+void recover_log(tend *t, const struct recovery *recovery)
+{
+    for (const struct recovery_note *entry = recovery->notes; entry != NULL; entry = entry->next)
+        handle_log(t, "%s", entry->text);
+}
+
+/* The move for a job whose owner is gone: back to pending, or quarantined when it has crashed too often. */
+static struct move crash_move(struct db_tx *tx, const struct policy_row *row, const char *by,
+                              const char *why)
+{
+    struct crash_verdict verdict =
+        policy_after_crash(&row->policy, (int)row->crashes, row->started);
+    struct move move = move_plain(row->id, JOB_RUNNING, row->token, verdict.verb);
+    move.crashes = verdict.crashes;
+    move.by = by;
+    move.why = arena_printf(db_arena(tx), "%s; it was held by %s%s", why, row->owner,
+                            row->started ? "" : " and not started");
+    if (verdict.verb == MOVE_QUARANTINE) {
+        move.error_class = "poison";
+        move.error_text =
+            arena_printf(db_arena(tx), "its worker was lost %d times while it ran, last: %s",
+                         verdict.crashes, move.why);
+    }
+    return move;
+}
+
+/* Moves the running jobs among rows; one compare-and-set each, so that each is reclaimed once. */
+static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
+                        const char *why)
+{
+    struct move *moves = arena_alloc(db_arena(tx), (rows->rows + 1) * sizeof *moves);
+    int64_t *moved = arena_zalloc(db_arena(tx), (rows->rows + 1) * sizeof *moved);
+    size_t count = 0;
+    if (moves == NULL || moved == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
+    for (size_t i = 0; i < rows->rows; i++) {
+        struct policy_row row;
+        policy_row_read(&row, rows, i);
+        if (row.state == JOB_RUNNING)
+            moves[count++] = crash_move(tx, &row, recovery->by, why);
+    }
+    int rc = move_jobs(tx, moves, count, 0, moved);
+    for (size_t i = 0; rc >= 0 && i < count; i++) {
+        if (moved[i] == 0)
+            continue;
+        recovery->entries_reclaimed++;
+        note(tx, recovery,
+             arena_printf(db_arena(tx), "job %lld %s: %s", (long long)moves[i].id,
+                          moves[i].verb == MOVE_QUARANTINE ? "quarantined" : "recovered",
+                          moves[i].why));
+    }
+    return rc;
+}
+
+static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows)
+{
+    struct db_value *params = arena_alloc(db_arena(tx), (rows->rows + 1) * 3 * sizeof *params);
+    size_t count = 0;
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
+    for (size_t i = 0; i < rows->rows; i++) {
+        if (db_number(rows, i, 1) != JOB_SCHEDULED)
+            continue;
+        params[count * 3] = db_int(db_number(rows, i, 0));
+        params[count * 3 + 1] = db_now(tx);
+        params[count * 3 + 2] = db_text(recovery->by);
+        count++;
+    }
+    if (count > 0)
+        db_ring(tx);
+    recovery->jobs_due += (int64_t)count;
+    return db_each(tx, Q_JOB_DUE, 0, params, count, NULL);
+}
+
+/* Locks whose holder has lost them; rows are name, owner, token. */
+static int clean_locks(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
+                       const char *why)
+{
+    for (size_t i = 0; i < rows->rows; i++) {
+        int64_t cleaned = 0;
+        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        int rc = db_each(tx, Q_LOCK_CLEAN, 0, params, 1, &cleaned);
+        if (rc < 0)
+            return rc;
+        if (cleaned == 0)
+            continue;
+        const char *text = arena_printf(db_arena(tx), "lock %s: %s", db_string(rows, i, 0), why);
+        struct event_note event = {.who = recovery->by,
+                                   .what = "lock.recovered",
+                                   .token = db_number(rows, i, 2),
+                                   .owner = db_string(rows, i, 1),
+                                   .why = text};
+        if ((rc = event_add(tx, &event, 0)) < 0)
+            return rc;
+        recovery->locks_cleaned++;
+        note(tx, recovery, text);
+        db_ring(tx);
+    }
+    return 0;
+}
+
+int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
+{
+    struct db_result jobs;
+    struct db_result locks;
+    const struct db_value params[] = {db_now(tx), db_int(limit)};
+    int rc;
+    if ((rc = db_run(tx, Q_LOCK_EXPIRED, DB_LATER, params, &locks)) < 0 ||
+        (rc = db_run(tx, Q_JOB_ALARMS, 0, params, &jobs)) < 0)
+        return rc;
+    if (jobs.rows == 0 && locks.rows == 0)
+        return 0;
+    if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
+        (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0 ||
+        (rc = clean_locks(tx, recovery, &locks, "it has expired")) < 0)
+        return rc;
+    return (int)(jobs.rows + locks.rows);
+}
+
+int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why)
+{
+    int64_t removed = 0;
+    const struct db_value remove[] = {db_int(worker_id)};
+    const struct db_value held[] = {db_int(worker_id), db_int(CHUNK)};
+    struct db_result rows;
+    int rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed);
+    if (rc < 0 || removed == 0)
+        return rc;
+    do {
+        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0 ||
+            (rc = reclaim_rows(tx, recovery, &rows, why)) < 0)
+            return rc;
+    } while (rows.rows == CHUNK);
+    if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
+        (rc = clean_locks(tx, recovery, &rows, why)) < 0)
+        return rc;
+    struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
+    event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
+    note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));
+    return event_add(tx, &event, 0);
+}
+
+/* --- on demand --- */
+
+struct recover_call {
+    tend *t;
+    struct recovery recovery;
+    int64_t threshold_ms;
+    int found;
+    int64_t now_ms;
+};
+
+static int alarms_body(struct db_tx *tx, void *arg)
+{
+    struct recover_call *call = arg;
+    call->recovery = (struct recovery){.by = call->t->name};
+    call->found = recover_alarms(tx, &call->recovery, CHUNK);
+    return call->found < 0 ? call->found : db_time(tx, &call->now_ms);
+}
+
+static int silent_body(struct db_tx *tx, void *arg)
+{
+    struct recover_call *call = arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_now(tx), db_int(call->threshold_ms), db_int(CHUNK)};
+    call->recovery = (struct recovery){.by = call->t->name};
+    int rc = db_run(tx, Q_JOB_SILENT, 0, params, &rows);
+    if (rc < 0)
+        return rc;
+    call->found = (int)rows.rows;
+    rc = reclaim_rows(tx, &call->recovery, &rows, "no sign of life for longer than was asked for");
+    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+}
+
+/* Transactions of CHUNK entries each, until nothing is left; adds up into ret. */
+static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
+                             struct tend_recovery *ret)
+{
+    int64_t before;
+    do {
+        struct arena arena;
+        arena_init(&arena);
+        int rc = db_write(t->db, &arena, body, call, handle_err(t));
+        if (rc >= 0)
+            recover_log(t, &call->recovery);
+        arena_done(&arena);
+        if (rc < 0)
+            return rc;
+        before = call->recovery.entries_reclaimed + call->recovery.jobs_due;
+        ret->locks_cleaned += call->recovery.locks_cleaned;
+        ret->entries_reclaimed += call->recovery.entries_reclaimed;
+        ret->recovery_timestamp_ms = call->now_ms;
+    } while (call->found >= CHUNK && before > 0);
+    return 0;
+}
+
+int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
+{
+    struct recover_call call = {.t = t};
+    struct recovery dead = {.by = t->name};
+    int rc = recover_dead_workers(t, &dead);
+    if (rc < 0)
+        return rc;
+    *ret = (struct tend_recovery){.locks_cleaned = dead.locks_cleaned,
+                                  .entries_reclaimed = dead.entries_reclaimed};
+    return recover_in_chunks(t, alarms_body, &call, ret);
+}
+
+int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
+{
+    if (threshold_ms < 0)
+        return handle_fail(t, TEND_EINVAL, "a threshold of %lld ms is negative; give 0 or more",
+                           (long long)threshold_ms);
+    struct recover_call call = {.t = t, .threshold_ms = threshold_ms};
+    int rc = tend_detect_and_recover_stale(t, ret);
+    return rc < 0 ? rc : recover_in_chunks(t, silent_body, &call, ret);
+}
+
+static int count_body(struct db_tx *tx, void *arg)
+{
+    struct tend_recovery *ret = arg;
+    struct db_result jobs;
+    struct db_result locks;
+    const struct db_value params[] = {db_now(tx)};
+    int rc;
+    if ((rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, params, &jobs)) < 0 ||
+        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, params, &locks)) < 0)
+        return rc;
+    ret->entries_reclaimed += db_number(&jobs, 0, 0);
+    ret->locks_cleaned += db_number(&locks, 0, 0);
+    return db_time(tx, &ret->recovery_timestamp_ms);
+}
+
+int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)
+{
+    *ret = (struct tend_recovery){0};
+    int rc = worker_count_held_by_dead(t, &ret->entries_reclaimed, &ret->locks_cleaned);
+    return rc < 0 ? rc : handle_read(t, count_body, ret);
+}

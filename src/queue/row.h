@@ -1,0 +1,25 @@
+/* Rows of the store as the structs of tend.h, in boxes that own their memory. */
+#ifndef QUEUE_ROW_H
+#define QUEUE_ROW_H
+
+#include "queue/handle.h"
+
+/* What a pointer-to-pointer result of the API really points to: the list, then the arena it lives in. */
+struct jobs_box {
+    struct tend_jobs jobs; /* first: a struct tend_jobs pointer is a pointer to its box */
+    struct arena arena;
+};
+
+struct jobs_box *jobs_box_new(void);
+
+/* The rows of a result whose first columns are {job}, in an arena. 0 or TEND_ENOMEM. */
+int jobs_read(struct arena *arena, const struct db_result *result, struct tend_jobs *ret);
+
+/* Fills the box from a result whose first columns are {job}. 0 or TEND_ENOMEM. */
+int jobs_box_fill(struct jobs_box *box, const struct db_result *result);
+
+/* One page of {job} that match, in order of id. */
+int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
+              struct db_result *ret);
+
+#endif

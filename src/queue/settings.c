@@ -1,0 +1,412 @@
+#include "queue/settings.h"
+
+#include "base/rate.h"
+#include "base/timetext.h"
+#include "core/limit.h"
+#include "core/policy.h"
+#include "queue/event.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_MS (24LL * 3600 * 1000)
+#define LEASE_DEFAULT_MS 60000
+#define KEEP_DONE_DEFAULT_MS (7 * DAY_MS)
+
+enum setting_form { FORM_ON_OFF, FORM_TEXT, FORM_COUNT, FORM_DURATION, FORM_RATE };
+
+struct setting_row {
+    enum setting_form form;
+    size_t offset;     /* into struct tend_queue */
+    int64_t low, high; /* range; milliseconds for durations */
+    int64_t none;      /* what "none" is stored as; NO_NONE: it is no value */
+};
+
+#define NO_NONE INT64_MAX
+#define FOR_EVER (-1)
+#define AT(field) offsetof(struct tend_queue, field)
+
+/* The two tables go together row by row. */
+static const struct tend_setting_info infos[] = {
+    {"paused", "on|off", "hand out no jobs"},
+    {"why", "TEXT", "why it is paused"},
+    {"serial", "on|off", "one job at a time, under the lock queue:NAME"},
+    {"concurrency", "N|none", "jobs running at once, over all workers"},
+    {"key-concurrency", "N|none", "jobs running at once with the same concurrency key"},
+    {"rate", "N/DURATION|none", "jobs handed out per time, e.g. 20/60s"},
+    {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
+    {"max-attempts", "N", "attempts before a job has failed, default 3"},
+    {"max-crashes", "N", "lost workers before a job is quarantined, default 3"},
+    {"backoff", "DURATION", "wait after the first failure, doubling, default 15s"},
+    {"backoff-max", "DURATION", "longest wait between attempts, default 10m"},
+    {"keep-done", "DURATION|none", "how long done and cancelled jobs are kept, default 7d"},
+    {"keep-failed", "DURATION|none", "how long failed jobs are kept, default none: for ever"},
+};
+
+static const struct setting_row table[] = {
+    {FORM_ON_OFF, AT(paused), 0, 1, NO_NONE},
+    {FORM_TEXT, AT(paused_why), 0, 255, NO_NONE},
+    {FORM_ON_OFF, AT(serial), 0, 1, NO_NONE},
+    {FORM_COUNT, AT(concurrency), 1, 1000000, TEND_UNSET},
+    {FORM_COUNT, AT(key_concurrency), 1, 1000000, TEND_UNSET},
+    {FORM_RATE, AT(rate_count), 1, RATE_COUNT_MAX, TEND_UNSET},
+    {FORM_DURATION, AT(lease_ms), 100, 30 * DAY_MS, NO_NONE},
+    {FORM_COUNT, AT(max_attempts), 1, 1000000, NO_NONE},
+    {FORM_COUNT, AT(max_crashes), 1, 1000000, NO_NONE},
+    {FORM_DURATION, AT(backoff_ms), 0, 30 * DAY_MS, NO_NONE},
+    {FORM_DURATION, AT(backoff_max_ms), 0, 366 * DAY_MS, NO_NONE},
+    {FORM_DURATION, AT(keep_done_ms), 0, 36600 * DAY_MS, FOR_EVER},
+    {FORM_DURATION, AT(keep_failed_ms), 0, 36600 * DAY_MS, FOR_EVER},
+};
+
+enum { TABLE_ROWS = sizeof table / sizeof *table };
+_Static_assert(TABLE_ROWS == sizeof infos / sizeof *infos, "the tables go together");
+
+const struct tend_setting_info *tend_setting_table(size_t *ret_count)
+{
+    *ret_count = TABLE_ROWS;
+    return infos;
+}
+
+/* --- reading --- */
+
+/* As stored: TEND_UNSET where nothing is set, FOR_EVER where it was set to "none". */
+static void read_stored(struct queue_settings *settings, const struct db_result *rows, size_t row)
+{
+    const char *why = db_string(rows, row, 2);
+    *settings = (struct queue_settings){
+        .queue = {.exists = 1,
+                  .paused = (int)db_number(rows, row, 1),
+                  .serial = (int)db_number(rows, row, 3),
+                  .concurrency = db_number(rows, row, 4),
+                  .key_concurrency = db_number(rows, row, 5),
+                  .rate_count = db_number(rows, row, 6),
+                  .rate_period_ms = db_number(rows, row, 7),
+                  .lease_ms = db_number(rows, row, 10),
+                  .max_attempts = db_number(rows, row, 11),
+                  .max_crashes = db_number(rows, row, 12),
+                  .backoff_ms = db_number(rows, row, 13),
+                  .backoff_max_ms = db_number(rows, row, 14),
+                  .keep_done_ms = db_number(rows, row, 15),
+                  .keep_failed_ms = db_number(rows, row, 16),
+                  .version = db_number(rows, row, 17)},
+        .rate_level = db_number(rows, row, 8),
+        .rate_at = db_number(rows, row, 9),
+    };
+    snprintf(settings->queue.name, sizeof settings->queue.name, "%s", db_string(rows, row, 0));
+    snprintf(settings->queue.paused_why, sizeof settings->queue.paused_why, "%s",
+             why != NULL ? why : "");
+}
+
+static void stored_default(struct queue_settings *settings, const char *name)
+{
+    *settings = (struct queue_settings){
+        .queue = {.concurrency = TEND_UNSET,
+                  .key_concurrency = TEND_UNSET,
+                  .rate_count = TEND_UNSET,
+                  .rate_period_ms = TEND_UNSET,
+                  .lease_ms = TEND_UNSET,
+                  .max_attempts = TEND_UNSET,
+                  .max_crashes = TEND_UNSET,
+                  .backoff_ms = TEND_UNSET,
+                  .backoff_max_ms = TEND_UNSET,
+                  .keep_done_ms = TEND_UNSET,
+                  .keep_failed_ms = TEND_UNSET},
+        .rate_level = TEND_UNSET,
+        .rate_at = TEND_UNSET,
+    };
+    snprintf(settings->queue.name, sizeof settings->queue.name, "%s", name);
+}
+
+static void fill(int64_t *value, int64_t otherwise)
+{
+    if (*value == TEND_UNSET)
+        *value = otherwise;
+    else if (*value == FOR_EVER)
+        *value = TEND_UNSET;
+}
+
+static void fill_defaults(struct tend_queue *queue)
+{
+    struct retry_policy policy = policy_default();
+    fill(&queue->lease_ms, LEASE_DEFAULT_MS);
+    fill(&queue->max_attempts, policy.max_attempts);
+    fill(&queue->max_crashes, policy.max_crashes);
+    fill(&queue->backoff_ms, policy.backoff_ms);
+    fill(&queue->backoff_max_ms, policy.backoff_max_ms);
+    fill(&queue->keep_done_ms, KEEP_DONE_DEFAULT_MS);
+    fill(&queue->keep_failed_ms, TEND_UNSET);
+}
+
+void settings_read(struct queue_settings *settings, const struct db_result *rows, size_t row)
+{
+    read_stored(settings, rows, row);
+    fill_defaults(&settings->queue);
+}
+
+void settings_default(struct queue_settings *settings, const char *name)
+{
+    stored_default(settings, name);
+    fill_defaults(&settings->queue);
+}
+
+int settings_load(struct db_tx *tx, const char *name, bool lock, struct queue_settings *ret)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_text(name)};
+    int rc = db_run(tx, lock ? Q_QUEUE_LOCK : Q_QUEUE_GET, 0, params, &rows);
+    if (rc < 0)
+        return rc;
+    if (rows.rows > 0)
+        settings_read(ret, &rows, 0);
+    else
+        settings_default(ret, name);
+    return 0;
+}
+
+bool settings_are_plain(const struct queue_settings *settings)
+{
+    const struct tend_queue *queue = &settings->queue;
+    return !queue->paused && !queue->serial && queue->concurrency == TEND_UNSET &&
+           queue->key_concurrency == TEND_UNSET && queue->rate_count == TEND_UNSET;
+}
+
+bool settings_cached(tend *t, const char *name, struct queue_settings *ret)
+{
+    bool found = false;
+    pthread_mutex_lock(&t->mutex);
+    for (size_t i = 0; i < SETTINGS_CACHED && !found; i++) {
+        if (strcmp(t->cached[i].queue.name, name) != 0)
+            continue;
+        *ret = t->cached[i];
+        found = true;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return found;
+}
+
+void settings_remember(tend *t, const struct queue_settings *settings)
+{
+    pthread_mutex_lock(&t->mutex);
+    size_t slot = SETTINGS_CACHED;
+    for (size_t i = 0; i < SETTINGS_CACHED; i++)
+        if (strcmp(t->cached[i].queue.name, settings->queue.name) == 0)
+            slot = i;
+    if (slot == SETTINGS_CACHED)
+        slot = t->cached_next++ % SETTINGS_CACHED;
+    t->cached[slot] = *settings;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+/* --- setting --- */
+
+static const char *range_text(const struct setting_row *row, char *out, size_t size)
+{
+    char low[DURATION_TEXT_BYTES];
+    char high[DURATION_TEXT_BYTES];
+    switch (row->form) {
+    case FORM_ON_OFF:
+        snprintf(out, size, "on or off");
+        break;
+    case FORM_TEXT:
+        snprintf(out, size, "up to %lld bytes of text", (long long)row->high);
+        break;
+    case FORM_RATE:
+        snprintf(out, size, "a number per time such as 20/60s, or none");
+        break;
+    case FORM_COUNT:
+        snprintf(out, size, "a number from %lld to %lld%s", (long long)row->low,
+                 (long long)row->high, row->none == NO_NONE ? "" : ", or none");
+        break;
+    case FORM_DURATION:
+        snprintf(out, size, "a duration from %s to %s%s",
+                 duration_text(row->low, low), duration_text(row->high, high),
+                 row->none == NO_NONE ? "" : ", or none");
+        break;
+    }
+    return out;
+}
+
+static bool parse_count(const char *text, int64_t *ret)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    *ret = number;
+    return errno == 0 && end != text && *end == '\0';
+}
+
+static bool parse_number(const struct setting_row *row, const char *value, int64_t *ret)
+{
+    struct err ignored;
+    bool parsed = row->form == FORM_DURATION ? duration_parse(value, ret, &ignored) == 0
+                                             : parse_count(value, ret);
+    return parsed && *ret >= row->low && *ret <= row->high;
+}
+
+/* Applies one setting; false when its value is no good. */
+static bool apply(struct tend_queue *queue, const struct setting_row *row, const char *value)
+{
+    char *field = (char *)queue + row->offset;
+    struct err ignored;
+    bool take_back = strcmp(value, "default") == 0;
+    bool none = strcmp(value, "none") == 0 && row->none != NO_NONE;
+    if (row->form == FORM_ON_OFF) {
+        bool on = strcmp(value, "on") == 0;
+        *(int *)(void *)field = on;
+        return on || take_back || strcmp(value, "off") == 0;
+    }
+    if (row->form == FORM_TEXT) {
+        snprintf(field, sizeof queue->paused_why, "%s", take_back ? "" : value);
+        return strlen(value) <= (size_t)row->high;
+    }
+    int64_t *number = (int64_t *)(void *)field;
+    if (take_back || none) {
+        *number = take_back ? TEND_UNSET : row->none;
+        if (row->form == FORM_RATE)
+            queue->rate_period_ms = TEND_UNSET;
+        return true;
+    }
+    if (row->form == FORM_RATE)
+        return rate_parse(value, number, &queue->rate_period_ms, &ignored) == 0;
+    return parse_number(row, value, number);
+}
+
+static int apply_all(struct tend_queue *queue, const struct tend_setting *settings, size_t count,
+                     struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        char range[128];
+        size_t row = 0;
+        while (row < TABLE_ROWS && strcmp(infos[row].name, settings[i].name) != 0)
+            row++;
+        if (row == TABLE_ROWS)
+            return err_set(err, TEND_EINVAL, "a queue has no setting '%s'", settings[i].name);
+        if (!apply(queue, &table[row], settings[i].value))
+            return err_set(err, TEND_EINVAL, "%s cannot be '%s'; it must be %s",
+                               settings[i].name, settings[i].value,
+                               range_text(&table[row], range, sizeof range));
+    }
+    return 0;
+}
+
+struct set_call {
+    const char *name;
+    const struct tend_setting *settings;
+    size_t count;
+    const char *by;
+};
+
+static int store_settings(struct db_tx *tx, const struct queue_settings *s)
+{
+    const struct tend_queue *q = &s->queue;
+    const struct db_value params[] = {
+        db_text(q->name),
+        db_int(q->paused),
+        db_text(q->paused_why[0] != '\0' ? q->paused_why : NULL),
+        db_int(q->serial),
+        db_int_or_null(q->concurrency),
+        db_int_or_null(q->key_concurrency),
+        db_int_or_null(q->rate_count),
+        db_int_or_null(q->rate_period_ms),
+        db_int_or_null(s->rate_level),
+        db_int_or_null(s->rate_at),
+        db_int_or_null(q->lease_ms),
+        db_int_or_null(q->max_attempts),
+        db_int_or_null(q->max_crashes),
+        db_int_or_null(q->backoff_ms),
+        db_int_or_null(q->backoff_max_ms),
+        db_int_or_null(q->keep_done_ms),
+        db_int_or_null(q->keep_failed_ms),
+    };
+    return db_each(tx, Q_QUEUE_PUT, 0, params, 1, NULL);
+}
+
+/* A rate that changes keeps the tokens it has; a new one begins with a full bucket. */
+static int carry_rate(struct db_tx *tx, const struct queue_settings *before,
+                      struct queue_settings *after)
+{
+    int64_t now_ms;
+    int rc = db_time(tx, &now_ms);
+    if (rc < 0)
+        return rc;
+    const struct tend_queue *q = &after->queue;
+    struct limit limit = {.count = before->queue.rate_count,
+                          .period_ms = before->queue.rate_period_ms,
+                          .level_micro = before->rate_level,
+                          .at_ms = before->rate_at};
+    if (q->rate_count == TEND_UNSET) {
+        after->rate_level = after->rate_at = TEND_UNSET;
+        return 0;
+    }
+    if (before->queue.rate_count == TEND_UNSET || before->rate_level == TEND_UNSET)
+        limit_init(&limit, q->rate_count, q->rate_period_ms, now_ms);
+    else
+        limit_change(&limit, q->rate_count, q->rate_period_ms, now_ms);
+    after->rate_level = limit.level_micro;
+    after->rate_at = limit.at_ms;
+    return 0;
+}
+
+static int set_body(struct db_tx *tx, void *arg)
+{
+    struct set_call *call = arg;
+    struct queue_settings before;
+    struct db_result rows;
+    const struct db_value params[] = {db_text(call->name)};
+    int rc = db_run(tx, Q_QUEUE_LOCK, 0, params, &rows);
+    if (rc < 0)
+        return rc;
+    if (rows.rows > 0)
+        read_stored(&before, &rows, 0);
+    else
+        stored_default(&before, call->name);
+    struct queue_settings after = before;
+    if ((rc = apply_all(&after.queue, call->settings, call->count, db_err(tx))) < 0 ||
+        (rc = carry_rate(tx, &before, &after)) < 0 || (rc = store_settings(tx, &after)) < 0)
+        return rc;
+    char what[512] = "";
+    for (size_t i = 0; i < call->count; i++)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s=%s", i == 0 ? "" : " ",
+                 call->settings[i].name, call->settings[i].value);
+    struct event_note event = {
+        .queue = call->name, .who = call->by, .what = "queue.set", .why = what};
+    db_ring(tx);
+    return event_add(tx, &event, DB_LAST);
+}
+
+int tend_queue_set(tend *t, const char *name, const struct tend_setting *settings, size_t count,
+                   const char *by)
+{
+    struct set_call call = {.name = name,
+                            .settings = settings,
+                            .count = count,
+                            .by = handle_owner(t, by)};
+    int rc = handle_check_name(t, "queue", name);
+    return rc < 0 ? rc : handle_write(t, set_body, &call);
+}
+
+struct get_call {
+    const char *name;
+    struct queue_settings settings;
+};
+
+static int get_body(struct db_tx *tx, void *arg)
+{
+    struct get_call *call = arg;
+    return settings_load(tx, call->name, false, &call->settings);
+}
+
+int tend_queue_get(tend *t, const char *name, struct tend_queue *ret)
+{
+    struct get_call call = {.name = name};
+    int rc = handle_check_name(t, "queue", name);
+    if (rc == 0)
+        rc = handle_read(t, get_body, &call);
+    if (rc >= 0)
+        *ret = call.settings.queue;
+    return rc;
+}

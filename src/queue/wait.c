@@ -1,0 +1,175 @@
+#include "queue/wait.h"
+
+#include "base/clock.h"
+#include "queue/recover.h"
+#include "queue/retain.h"
+#include "queue/schedule.h"
+#include "queue/worker.h"
+
+/* The slow tick behind the bell: nothing should depend on it. */
+enum { TICK_MS = 5000, PURGE_MS = 600000 };
+
+struct wait_clock wait_clock_start(int64_t wait_ms)
+{
+    return (struct wait_clock){.deadline_ms = wait_ms < 0 ? INT64_MAX : clock_mono_ms() + wait_ms};
+}
+
+bool wait_clock_over(const struct wait_clock *clock)
+{
+    return clock->deadline_ms != INT64_MAX && clock_mono_ms() >= clock->deadline_ms;
+}
+
+int wait_hint_read(struct db_tx *tx, struct wait_hint *ret)
+{
+    struct db_result alarm;
+    struct db_result schedule;
+    int rc;
+    if ((rc = db_run(tx, Q_JOB_NEXT_ALARM, DB_LATER, NULL, &alarm)) < 0 ||
+        (rc = db_run(tx, Q_SCHEDULE_NEXT, 0, NULL, &schedule)) < 0 ||
+        (rc = db_time(tx, &ret->now_ms)) < 0)
+        return rc;
+    ret->next_alarm_ms = db_number(&alarm, 0, 0);
+    ret->next_schedule_ms = db_number(&schedule, 0, 0);
+    return 0;
+}
+
+static int64_t earlier(int64_t timeout_ms, int64_t at_ms, int64_t now_ms)
+{
+    if (at_ms == TEND_UNSET || at_ms - now_ms >= timeout_ms)
+        return timeout_ms;
+    return at_ms <= now_ms ? 1 : at_ms - now_ms;
+}
+
+static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
+                        const struct tend_none *none)
+{
+    int64_t timeout_ms = TICK_MS;
+    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - clock_mono_ms() < timeout_ms)
+        timeout_ms = clock->deadline_ms - clock_mono_ms();
+    timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
+    timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
+    timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
+    return timeout_ms < 0 ? 0 : timeout_ms;
+}
+
+struct peek {
+    const char *queue;
+    bool pending;
+    struct wait_hint hint;
+};
+
+static int peek_body(struct db_tx *tx, void *arg)
+{
+    struct peek *peek = arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_text(peek->queue)};
+    int rc = db_run(tx, Q_CLAIM_ANY, DB_LATER, params, &rows);
+    if (rc < 0 || (rc = wait_hint_read(tx, &peek->hint)) < 0)
+        return rc;
+    peek->pending = rows.rows > 0;
+    return 0;
+}
+
+static bool is_past(int64_t at_ms, int64_t now_ms)
+{
+    return at_ms != TEND_UNSET && at_ms <= now_ms;
+}
+
+/* RC-1: the timer of whoever waits. Jittered, so that many waiters do not come at once. */
+static bool recovery_is_due(tend *t)
+{
+    if (t->options.recovery_ms <= 0)
+        return false;
+    double random = handle_random(t);
+    int64_t now_ms = clock_mono_ms();
+    pthread_mutex_lock(&t->mutex);
+    bool first = t->recovery_next_ms == 0;
+    bool due = !first && now_ms >= t->recovery_next_ms;
+    if (first || due)
+        t->recovery_next_ms =
+            now_ms + (int64_t)((double)t->options.recovery_ms * (0.8 + 0.4 * random));
+    pthread_mutex_unlock(&t->mutex);
+    return due;
+}
+
+static bool purge_is_due(tend *t)
+{
+    int64_t now_ms = clock_mono_ms();
+    pthread_mutex_lock(&t->mutex);
+    bool due = now_ms >= t->purge_next_ms;
+    if (due)
+        t->purge_next_ms = now_ms + PURGE_MS;
+    pthread_mutex_unlock(&t->mutex);
+    return due;
+}
+
+void recover_on_timer(tend *t)
+{
+    struct tend_recovery done;
+    int64_t purged;
+    if (recovery_is_due(t) && tend_detect_and_recover_stale(t, &done) < 0)
+        handle_log(t, "recovery failed: %s", handle_err(t)->text);
+    if (purge_is_due(t) && tend_purge(t, &purged) < 0)
+        handle_log(t, "retention failed: %s", handle_err(t)->text);
+}
+
+static void recover_the_dead(tend *t)
+{
+    struct recovery recovery = {.by = t->name};
+    if (recover_dead_workers(t, &recovery) < 0)
+        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
+}
+
+int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
+                   const struct wait_hint *hint, const struct tend_none *none)
+{
+    struct peek peek = {.queue = queue, .hint = *hint};
+    for (;;) {
+        int rc = worker_watch_all(t);
+        if (rc < 0)
+            return rc;
+        recover_on_timer(t);
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none);
+        int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
+        if (news < 0)
+            return news;
+        if (news == DB_INTERRUPTED)
+            return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s", queue);
+        if (news == DB_DEATH)
+            recover_the_dead(t);
+        if (wait_clock_over(clock))
+            return 0;
+        seen = db_bell(t->db);
+        if ((rc = handle_read(t, peek_body, &peek)) < 0)
+            return rc;
+        if (peek.pending || is_past(peek.hint.next_alarm_ms, peek.hint.now_ms) ||
+            is_past(peek.hint.next_schedule_ms, peek.hint.now_ms))
+            return 0;
+    }
+}
+
+int tend_wait(tend *t, int64_t timeout_ms)
+{
+    uint64_t bell = db_bell(t->db);
+    pthread_mutex_lock(&t->mutex);
+    bool news = !t->waited || bell != t->bell_seen;
+    uint64_t seen = t->bell_seen = bell;
+    t->waited = true;
+    pthread_mutex_unlock(&t->mutex);
+    if (news)
+        return 1;
+    int rc = worker_watch_all(t);
+    if (rc < 0)
+        return rc;
+    recover_on_timer(t);
+    rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+    if (rc == DB_INTERRUPTED)
+        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
+    if (rc == DB_DEATH)
+        recover_the_dead(t);
+    bell = db_bell(t->db);
+    pthread_mutex_lock(&t->mutex);
+    t->bell_seen = bell;
+    pthread_mutex_unlock(&t->mutex);
+    return rc < 0 ? rc : rc != DB_TIMEOUT;
+}

@@ -1,0 +1,27 @@
+/* Waiting: how long a thread may sleep, what wakes it, and what it sees to when it wakes by itself. */
+#ifndef QUEUE_WAIT_H
+#define QUEUE_WAIT_H
+
+#include "queue/handle.h"
+
+/* How long the caller is willing to wait, on the monotonic clock. */
+struct wait_clock {
+    int64_t deadline_ms; /* INT64_MAX: for ever */
+};
+struct wait_clock wait_clock_start(int64_t wait_ms);
+bool wait_clock_over(const struct wait_clock *clock);
+
+/* When the clock will act next in this store. */
+struct wait_hint {
+    int64_t next_alarm_ms, next_schedule_ms, now_ms; /* store time; TEND_UNSET: none */
+};
+int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
+
+/*
+ * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a worker died,
+ * none->until_ms has come, or the clock is over. 0 or a negative code (TEND_EINTERRUPTED).
+ */
+int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
+                   const struct wait_hint *hint, const struct tend_none *none);
+
+#endif

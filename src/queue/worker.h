@@ -1,0 +1,26 @@
+/*
+ * The registry of workers: processes whose end can be seen, so that what they hold is recovered at once and
+ * not when its time is over. A worker holds a liveness lock in the store; one that was named by
+ * pid only (while_pid) is known by that process alone.
+ */
+#ifndef QUEUE_WORKER_H
+#define QUEUE_WORKER_H
+
+#include "queue/handle.h"
+
+/* The id of this handle's worker, registered at the first call. */
+int worker_self(tend *t, int64_t *ret_id);
+
+/* The id of a worker that lives as long as process pid. TEND_EINVAL when there is none. */
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id);
+
+/* On closing: what this handle's worker still holds is released free of charge, and its entry removed. */
+void worker_leave(tend *t);
+
+/* The processes of this machine behind registered workers become the ones db_wait watches. */
+int worker_watch_all(tend *t);
+
+/* What recover_dead_workers would find, counted. */
+int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks);
+
+#endif

@@ -1,0 +1,299 @@
+/*
+ * The SQLite engine: transactions. Connections are in sqlite_conn.c, kernel locks and the bell in
+ * sqlite_files.c, opening and migrating in sqlite_open.c.
+ *
+ * Writing: one connection per handle. Threads leave their bodies in a list; the first of them leads: it
+ * waits in line at the turnstile, begins, runs all bodies in the list, each in a savepoint, commits
+ * once and answers everybody. While it is at it the next list grows (group commit), so that throughput is
+ * not bounded by fsync. The turnstile keeps all writers and checkpoints of all processes apart: SQLite
+ * never reports "locked", and the race between a checkpoint and a commit that loses transactions in
+ * SQLite before 3.51.3 cannot happen.
+ *
+ * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside the writer.
+ *
+ * Invariants: no body is acknowledged before the commit that holds it has returned; a body that fails is
+ * rolled back to its savepoint; when the whole transaction is lost, all of its bodies fail.
+ */
+#include "store/sqlite_db.h"
+
+#include "base/clock.h"
+#include "core/policy.h"
+
+#include <stdlib.h>
+#include <tend.h>
+#include <time.h>
+
+/* More would keep other processes waiting too long. */
+enum { GROUP_MAX = 256 };
+
+/* A body waiting to be run. Lives on the stack of the thread that waits for it. */
+struct sqlite_write {
+    struct sqlite_tx tx;
+    db_body *body;
+    void *arg;
+    int rc;
+    bool done;
+    bool lead; /* its thread is to lead the next group */
+    pthread_cond_t answered;
+    struct sqlite_write *next;
+};
+
+int64_t sqlite_db_clock(const struct sqlite_db *db)
+{
+    return db->options.clock_ms != NULL ? db->options.clock_ms(db->options.clock_arg)
+                                        : clock_wall_ms();
+}
+
+static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
+{
+    static const char *const texts[FIXED_COUNT] = {
+        [FIXED_BEGIN] = "BEGIN IMMEDIATE", [FIXED_COMMIT] = "COMMIT",
+        [FIXED_ROLLBACK] = "ROLLBACK",     [FIXED_SAVEPOINT] = "SAVEPOINT operation",
+        [FIXED_UNDO] = "ROLLBACK TO operation", [FIXED_RELEASE] = "RELEASE operation",
+    };
+    sqlite3_stmt **slot = &db->fixed[which];
+    int rc = SQLITE_OK;
+    if (*slot == NULL)
+        rc = sqlite3_prepare_v3(db->writer.sqlite, texts[which], -1, SQLITE_PREPARE_PERSISTENT, slot,
+                                NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(*slot);
+        sqlite3_reset(*slot);
+    }
+    if (rc == SQLITE_DONE)
+        return 0;
+    return sqlite_conn_fail(&db->writer, rc,
+                            which == FIXED_COMMIT ? "saving to the store" : "writing to the store",
+                            err);
+}
+
+/* Ids and time go on from the newest event, whoever wrote it. */
+static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
+{
+    struct db_result last;
+    int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_LAST_EVENT, NULL, &last);
+    if (rc < 0)
+        return rc;
+    int64_t now_ms = sqlite_db_clock(db);
+    db->writer.next_event = 1;
+    if (last.rows > 0) {
+        db->writer.next_event = db_number(&last, 0, 0) + 1;
+        if (db_number(&last, 0, 1) > now_ms)
+            now_ms = db_number(&last, 0, 1);
+    }
+    if (now_ms < db->last_now_ms)
+        now_ms = db->last_now_ms;
+    db->last_now_ms = now_ms;
+    *ret_now_ms = now_ms;
+    return 0;
+}
+
+/* CL-5: what is in the way is not tend, so it may go away by itself. */
+static int begin(struct sqlite_db *db, struct err *err)
+{
+    for (int tries = 1;; tries++) {
+        int rc = run_fixed(db, FIXED_BEGIN, err);
+        int64_t delay_ms = rc == TEND_EBUSY ? policy_contention_delay(tries, 0.5) : -1;
+        if (delay_ms < 0)
+            return rc;
+        struct timespec pause = {.tv_sec = delay_ms / 1000,
+                                 .tv_nsec = delay_ms % 1000 * 1000000};
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t now_ms, bool alone)
+{
+    struct err ignored;
+    write->tx.base.now = db_int(now_ms);
+    if (!alone && (write->rc = run_fixed(db, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
+        return;
+    write->rc = write->body(&write->tx.base, write->arg);
+    if (write->rc < 0)
+        write->tx.base.ring = false;
+    if (alone || sqlite3_get_autocommit(db->writer.sqlite))
+        return;
+    if (write->rc < 0)
+        run_fixed(db, FIXED_UNDO, &ignored);
+    run_fixed(db, FIXED_RELEASE, &ignored);
+}
+
+static void fail_group(struct sqlite_write *group, const struct err *err)
+{
+    for (struct sqlite_write *write = group; write != NULL; write = write->next) {
+        if (write->rc < 0)
+            continue;
+        *write->tx.base.err = *err;
+        write->rc = err->code;
+        write->tx.base.ring = false;
+    }
+}
+
+/* Runs the bodies of a group in one transaction. The turnstile is held. */
+static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct err *err)
+{
+    int64_t now_ms = 0;
+    struct err ignored;
+    bool alone = group->next == NULL;
+    int rc = begin(db, err);
+    if (rc < 0)
+        return rc;
+    struct db_tx first = group->tx.base;
+    first.err = err;
+    if ((rc = read_last_event(db, &first, &now_ms)) < 0)
+        goto undo;
+    for (struct sqlite_write *write = group; write != NULL; write = write->next) {
+        run_body(db, write, now_ms, alone);
+        if (sqlite3_get_autocommit(db->writer.sqlite)) { /* a full disk takes the whole with it */
+            *err = *write->tx.base.err;
+            rc = write->rc < 0 ? write->rc : TEND_EIO;
+            err->code = rc;
+            return rc;
+        }
+    }
+    if (alone && group->rc < 0)
+        goto undo;
+    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0)
+        return 0;
+undo:
+    if (!sqlite3_get_autocommit(db->writer.sqlite))
+        run_fixed(db, FIXED_ROLLBACK, &ignored);
+    return rc;
+}
+
+static void lead(struct sqlite_db *db, struct sqlite_write *group)
+{
+    struct err err = {0};
+    for (struct sqlite_write *write = group; write != NULL; write = write->next)
+        write->rc = 0;
+    int rc = sqlite_files_lock(&db->files, db->options.busy_ms, &err);
+    if (rc == 0) {
+        rc = run_group(db, group, &err);
+        sqlite_files_unlock(&db->files);
+    }
+    if (rc < 0)
+        fail_group(group, &err);
+    for (struct sqlite_write *write = group; write != NULL; write = write->next) {
+        if (write->tx.base.ring) {
+            sqlite_files_ring(&db->files);
+            break;
+        }
+    }
+}
+
+/* Cuts the next group off the list of waiting bodies. Under the mutex. */
+static struct sqlite_write *take_group(struct sqlite_db *db)
+{
+    struct sqlite_write *group = db->first;
+    struct sqlite_write *last = group;
+    for (int i = 1; i < GROUP_MAX && last->next != NULL; i++)
+        last = last->next;
+    db->first = last->next;
+    if (db->first == NULL)
+        db->last = NULL;
+    last->next = NULL;
+    return group;
+}
+
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    struct sqlite_write mine = {
+        .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
+        .body = body,
+        .arg = arg};
+    pthread_cond_init(&mine.answered, NULL);
+
+    pthread_mutex_lock(&db->mutex);
+    if (db->last != NULL)
+        db->last->next = &mine;
+    else
+        db->first = &mine;
+    db->last = &mine;
+    while (db->leading && !mine.lead && !mine.done)
+        pthread_cond_wait(&mine.answered, &db->mutex);
+    if (!mine.done) {
+        db->leading = true;
+        struct sqlite_write *group = take_group(db);
+        pthread_mutex_unlock(&db->mutex);
+        lead(db, group);
+        pthread_mutex_lock(&db->mutex);
+        /* An answered body's thread may return at once, so its link is read first. */
+        for (struct sqlite_write *write = group, *next; write != NULL; write = next) {
+            next = write->next;
+            write->done = true;
+            pthread_cond_signal(&write->answered);
+        }
+        db->leading = db->first != NULL;
+        if (db->leading) {
+            db->first->lead = true;
+            pthread_cond_signal(&db->first->answered);
+        }
+    }
+    pthread_mutex_unlock(&db->mutex);
+    pthread_cond_destroy(&mine.answered);
+    return mine.rc;
+}
+
+/* --- reading --- */
+
+static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct err *err)
+{
+    pthread_mutex_lock(&db->mutex);
+    struct sqlite_conn *conn = db->readers;
+    if (conn != NULL)
+        db->readers = conn->next;
+    pthread_mutex_unlock(&db->mutex);
+    if (conn != NULL) {
+        *ret = conn;
+        return 0;
+    }
+    conn = malloc(sizeof *conn);
+    if (conn == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
+    int rc = sqlite_conn_open(conn, db->path, 0, err);
+    if (rc == 0)
+        rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
+                              "opening the store", err);
+    if (rc < 0) {
+        free(conn);
+        return rc;
+    }
+    sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    *ret = conn;
+    return 0;
+}
+
+/* Time as a reader sees it: not before the newest event it can see. */
+static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
+{
+    struct db_result last;
+    int64_t now_ms = sqlite_db_clock(db);
+    int rc = sqlite_conn_run(tx->conn, &tx->base, Q_STORE_LAST_EVENT, NULL, &last);
+    if (rc < 0)
+        return rc;
+    if (last.rows > 0 && db_number(&last, 0, 1) > now_ms)
+        now_ms = db_number(&last, 0, 1);
+    tx->base.now = db_int(now_ms);
+    return 0;
+}
+
+int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    struct sqlite_tx tx = {.base = {.db = base, .arena = arena, .err = err}};
+    int rc = take_reader(db, &tx.conn, err);
+    if (rc < 0)
+        return rc;
+    if ((rc = sqlite_conn_exec(tx.conn, "BEGIN", "reading the store", err)) == 0) {
+        struct err ignored;
+        if ((rc = read_now(db, &tx)) == 0)
+            rc = body(&tx.base, arg);
+        sqlite_conn_exec(tx.conn, "ROLLBACK", "reading the store", &ignored);
+    }
+    pthread_mutex_lock(&db->mutex);
+    tx.conn->next = db->readers;
+    db->readers = tx.conn;
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
+}

@@ -1,0 +1,274 @@
+#include "store/sqlite_conn.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tend.h>
+
+static void sql_next_event(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    const struct sqlite_conn *conn = sqlite3_user_data(context);
+    sqlite3_result_int64(context, conn->next_event);
+}
+
+static void sql_take_event(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct sqlite_conn *conn = sqlite3_user_data(context);
+    sqlite3_result_int64(context, conn->next_event++);
+}
+
+int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
+{
+    const char *path = conn->sqlite == NULL ? "?" : sqlite3_db_filename(conn->sqlite, "main");
+    const char *text = conn->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(conn->sqlite);
+    switch (rc & 0xff) {
+    case SQLITE_CONSTRAINT:
+        if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)
+            return err_set(err, TEND_ECONFLICT, "%s: %s", what, text);
+        if (rc == SQLITE_CONSTRAINT_TRIGGER)
+            return err_set(err, TEND_ESTATE, "%s: %s", what, text);
+        return err_set(err, TEND_EINTERNAL, "%s: %s", what, text);
+    case SQLITE_NOMEM:
+        return err_set(err, TEND_ENOMEM, "%s: out of memory", what);
+    case SQLITE_FULL:
+        return err_set(err, TEND_EFULL,
+                       "%s: no space left for %s; nothing was changed, make room and try again", what,
+                       path);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return err_set(err, TEND_EREADONLY,
+                       "%s: %s cannot be written; check the permissions of the file and its folder",
+                       what, path);
+    case SQLITE_NOTADB:
+        return err_set(err, TEND_ENOTADB,
+                       "%s: %s is not a database; give the path of a tend store or of a new file",
+                       what, path);
+    case SQLITE_CORRUPT:
+        return err_set(err, TEND_ECORRUPT,
+                       "%s: %s is damaged (%s); run 'tend doctor' and restore from a backup", what,
+                       path, text);
+    case SQLITE_CANTOPEN:
+        return err_set(err, TEND_EUNREACHABLE,
+                       "%s: %s cannot be opened (%s); check that its folder exists and is yours", what,
+                       path, text);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(err, TEND_EBUSY,
+                       "%s: another program keeps %s locked without tend's guard; end it and try again",
+                       what, path);
+    case SQLITE_IOERR:
+        return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what, path,
+                       text, rc);
+    default:
+        return err_set(err, TEND_EINTERNAL, "%s: %s (SQLite code %d)", what, text, rc);
+    }
+}
+
+int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err)
+{
+    memset(conn, 0, sizeof *conn);
+    int rc = sqlite3_open_v2(path, &conn->sqlite,
+                             flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                                 SQLITE_OPEN_EXRESCODE,
+                             NULL);
+    int functions = SQLITE_UTF8 | SQLITE_INNOCUOUS;
+    if (rc == SQLITE_OK)
+        rc = sqlite3_create_function(conn->sqlite, "next_event", 0, functions, conn, sql_next_event,
+                                     NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_create_function(conn->sqlite, "take_event", 0, functions, conn, sql_take_event,
+                                     NULL, NULL);
+    /* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
+    if (rc == SQLITE_OK)
+        rc = sqlite3_busy_timeout(conn->sqlite, 10000);
+    if (rc == SQLITE_OK)
+        return 0;
+    rc = sqlite_conn_fail(conn, rc, "opening the store", err);
+    sqlite_conn_close(conn);
+    return rc;
+}
+
+void sqlite_conn_close(struct sqlite_conn *conn)
+{
+    for (size_t i = 0; i < DB_QUERIES; i++) {
+        sqlite3_finalize(conn->statements[i]);
+        sqlite3_finalize(conn->each[i]);
+    }
+    sqlite3_close(conn->sqlite);
+    memset(conn, 0, sizeof *conn);
+}
+
+int sqlite_conn_exec(struct sqlite_conn *conn, const char *sql, const char *what, struct err *err)
+{
+    int rc = sqlite3_exec(conn->sqlite, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : sqlite_conn_fail(conn, rc, what, err);
+}
+
+int sqlite_conn_pragma_int(struct sqlite_conn *conn, const char *pragma, int64_t *ret,
+                           struct err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(conn->sqlite, pragma, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW)
+        *ret = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return rc == SQLITE_ROW ? 0 : sqlite_conn_fail(conn, rc, "reading the store", err);
+}
+
+static int prepare(struct sqlite_conn *conn, sqlite3_stmt **slot, const char *sql,
+                   enum db_query query, struct err *err)
+{
+    if (*slot != NULL)
+        return 0;
+    int rc = sqlite3_prepare_v3(conn->sqlite, sql, -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
+    return rc == SQLITE_OK ? 0 : sqlite_conn_fail(conn, rc, db_query_texts[query].name, err);
+}
+
+static void bind(sqlite3_stmt *statement, int number, const struct db_value *value)
+{
+    switch (value->type) {
+    case DB_INT:
+        sqlite3_bind_int64(statement, number, value->number);
+        break;
+    case DB_TEXT:
+        sqlite3_bind_text64(statement, number, value->text, value->bytes, SQLITE_STATIC,
+                            SQLITE_UTF8);
+        break;
+    case DB_NULL:
+        sqlite3_bind_null(statement, number);
+        break;
+    }
+}
+
+static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
+                       struct db_value *out)
+{
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+        *out = db_null();
+        return 0;
+    case SQLITE_INTEGER:
+        *out = db_int(sqlite3_column_int64(statement, column));
+        return 0;
+    default: {
+        const char *text = (const char *)sqlite3_column_text(statement, column);
+        size_t bytes = (size_t)sqlite3_column_bytes(statement, column);
+        char *copy = text == NULL ? NULL : arena_strndup(arena, text, bytes);
+        *out = db_text_n(copy, bytes);
+        return copy == NULL ? SQLITE_NOMEM : 0;
+    }
+    }
+}
+
+/* Room for one more row; the array doubles inside the arena. */
+static int make_room(struct db_result *result, size_t *room, struct arena *arena)
+{
+    if (result->rows < *room)
+        return 0;
+    size_t more = *room == 0 ? 8 : *room * 2;
+    struct db_value *values = arena_alloc(arena, more * result->columns * sizeof *values);
+    if (values == NULL)
+        return SQLITE_NOMEM;
+    if (result->rows > 0)
+        memcpy(values, result->values, result->rows * result->columns * sizeof *values);
+    result->values = values;
+    *room = more;
+    return 0;
+}
+
+/* Steps through a bound statement; rows go into result. SQLITE_DONE when all went well. */
+static int step_all(sqlite3_stmt *statement, struct arena *arena, struct db_result *result)
+{
+    size_t room = 0;
+    int rc;
+    *result = (struct db_result){.columns = (size_t)sqlite3_column_count(statement)};
+    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+        if ((rc = make_room(result, &room, arena)) != 0)
+            break;
+        struct db_value *row =
+            (struct db_value *)(uintptr_t)db_at(result, result->rows, 0);
+        for (size_t column = 0; column < result->columns; column++)
+            if ((rc = read_column(statement, (int)column, arena, &row[column])) != 0)
+                return rc;
+        result->rows++;
+    }
+    return rc;
+}
+
+/* The second statement of a query, once for every row of the first. */
+static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                         const struct db_value *params, const struct db_result *rows)
+{
+    const struct db_query_text *text = &db_query_texts[query];
+    int rc = prepare(conn, &conn->each[query], text->sqlite_each, query, tx->err);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *statement = conn->each[query];
+    for (int i = 0; i < text->params; i++)
+        bind(statement, i + 1, &params[i]);
+    for (size_t row = 0; row < rows->rows; row++) {
+        bind(statement, text->params + 1, db_at(rows, row, 0));
+        int step = sqlite3_step(statement);
+        sqlite3_reset(statement);
+        if (step != SQLITE_DONE)
+            return sqlite_conn_fail(conn, step, text->name, tx->err);
+        if (sqlite3_changes(conn->sqlite) != 1)
+            return err_set(tx->err, TEND_EINTERNAL, "%s: a row changed under the write lock",
+                           text->name);
+    }
+    return 0;
+}
+
+int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                    const struct db_value *params, struct db_result *result)
+{
+    const struct db_query_text *text = &db_query_texts[query];
+    int rc = prepare(conn, &conn->statements[query], text->sqlite, query, tx->err);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *statement = conn->statements[query];
+    struct db_result rows;
+    for (int i = 0; i < text->params; i++)
+        bind(statement, i + 1, &params[i]);
+    int step = step_all(statement, tx->arena, &rows);
+    if (step != SQLITE_DONE)
+        rc = sqlite_conn_fail(conn, step, text->name, tx->err);
+    sqlite3_reset(statement);
+    if (rc == 0 && text->sqlite_each != NULL)
+        rc = run_each_part(conn, tx, query, params, &rows);
+    if (rc == 0 && result != NULL)
+        *result = rows;
+    return rc;
+}
+
+int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                     const struct db_value *params, size_t count, int64_t *ret_each)
+{
+    const struct db_query_text *text = &db_query_texts[query];
+    int rc = prepare(conn, &conn->statements[query], text->sqlite, query, tx->err);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *statement = conn->statements[query];
+    size_t width = (size_t)text->params;
+    bool inserts = strncmp(text->sqlite, "INSERT", 6) == 0;
+    for (size_t row = 0; row < count; row++) {
+        for (size_t i = 0; i < width; i++)
+            bind(statement, (int)i + 1, &params[row * width + i]);
+        int step = sqlite3_step(statement);
+        sqlite3_reset(statement);
+        if (step != SQLITE_DONE)
+            return sqlite_conn_fail(conn, step, text->name, tx->err);
+        if (ret_each != NULL) {
+            int changes = sqlite3_changes(conn->sqlite);
+            ret_each[row] = changes == 0 ? 0
+                            : inserts    ? sqlite3_last_insert_rowid(conn->sqlite)
+                                         : 1;
+        }
+    }
+    return 0;
+}

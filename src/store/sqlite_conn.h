@@ -1,0 +1,37 @@
+/*
+ * One SQLite connection with its prepared statements, and how named queries run on it. Not thread-safe;
+ * whoever uses it sees to that. Knows nothing of transactions between processes.
+ */
+#ifndef STORE_SQLITE_CONN_H
+#define STORE_SQLITE_CONN_H
+
+#include "store/db_engine.h"
+
+#include <sqlite3.h>
+
+struct sqlite_conn {
+    sqlite3 *sqlite;
+    sqlite3_stmt *statements[DB_QUERIES]; /* prepared on first use */
+    sqlite3_stmt *each[DB_QUERIES];
+    int64_t next_event; /* the id the coming event will have; set at the start of every write */
+    struct sqlite_conn *next; /* in a list of idle connections */
+};
+
+/* On failure err has the sentence; the connection is then closed. */
+int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err);
+void sqlite_conn_close(struct sqlite_conn *conn);
+
+/* The TEND_E code for SQLite's extended result code, with a sentence about doing `what`. */
+int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err);
+
+/* One or several statements without results. */
+int sqlite_conn_exec(struct sqlite_conn *conn, const char *sql, const char *what, struct err *err);
+int sqlite_conn_pragma_int(struct sqlite_conn *conn, const char *pragma, int64_t *ret,
+                           struct err *err);
+
+int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                    const struct db_value *params, struct db_result *result);
+int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                     const struct db_value *params, size_t count, int64_t *ret_each);
+
+#endif

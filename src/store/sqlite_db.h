@@ -1,0 +1,55 @@
+/* The SQLite engine's handle, shared by the files that make it up (see db_sqlite.c). */
+#ifndef STORE_SQLITE_DB_H
+#define STORE_SQLITE_DB_H
+
+#include "store/sqlite_conn.h"
+#include "store/sqlite_files.h"
+#include "store/waiter.h"
+
+#include <pthread.h>
+
+/* Statements that are not named queries. */
+enum sqlite_fixed {
+    FIXED_BEGIN,
+    FIXED_COMMIT,
+    FIXED_ROLLBACK,
+    FIXED_SAVEPOINT,
+    FIXED_UNDO,
+    FIXED_RELEASE,
+    FIXED_COUNT
+};
+
+struct sqlite_db {
+    struct db base;
+    char *path;
+    struct db_options options;
+    struct sqlite_files files;
+    struct waiter waiter;
+
+    pthread_mutex_t mutex;               /* guards the next five */
+    struct sqlite_write *first, *last;   /* bodies waiting to be run */
+    bool leading;                        /* a thread is running a group */
+    struct sqlite_conn *readers;         /* idle */
+    int64_t *own_workers;                /* whose liveness locks this handle holds */
+    size_t own_worker_count;
+
+    /* Only the leading thread touches what follows. */
+    struct sqlite_conn writer;
+    sqlite3_stmt *fixed[FIXED_COUNT];
+    int64_t last_now_ms;                 /* store time never runs backwards */
+};
+
+struct sqlite_tx {
+    struct db_tx base;
+    struct sqlite_conn *conn;
+};
+
+int64_t sqlite_db_clock(const struct sqlite_db *db);
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
+int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
+
+/* sqlite_doctor.c */
+int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
+                     void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,182 @@
+#include "store/sqlite_files.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <tend.h>
+#include <unistd.h>
+
+/* Bytes of the lock file. The turn is what counts; the door keeps the next one first in line. */
+enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 8 };
+
+static int set_lock(int fd, int command, short type, int64_t byte)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, command, &lock);
+}
+
+static int open_beside(const char *path, const char *suffix, char **ret_name, struct err *err)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s%s", path, suffix) < 0)
+        return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        int code = errno == ENOENT || errno == ENOTDIR ? TEND_EUNREACHABLE
+                   : errno == ENOSPC                   ? TEND_EFULL
+                                                       : TEND_EREADONLY;
+        err_set(err, code, "%s cannot be opened for writing: %s; %s", name, strerror(errno),
+                code == TEND_EUNREACHABLE ? "make the folder first or give another path"
+                : code == TEND_EFULL      ? "make room and try again"
+                                          : "the folder of a store must be writable");
+        free(name);
+        return code;
+    }
+    if (ret_name != NULL)
+        *ret_name = name;
+    else
+        free(name);
+    return fd;
+}
+
+int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err)
+{
+    *files = (struct sqlite_files){
+        .lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
+    if ((files->lock_fd = open_beside(path, "-lock", NULL, err)) < 0 ||
+        (files->workers_fd = open_beside(path, "-workers", NULL, err)) < 0 ||
+        (files->bell_fd = open_beside(path, "-bell", &files->bell_path, err)) < 0) {
+        sqlite_files_close(files);
+        return err->code;
+    }
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void sqlite_files_close(struct sqlite_files *files)
+{
+    close_fd(&files->lock_fd);
+    close_fd(&files->bell_fd);
+    close_fd(&files->workers_fd);
+    close_fd(&files->bell_watch_fd);
+    free(files->bell_path);
+    files->bell_path = NULL;
+}
+
+/* Only for the sentence when somebody has to wait too long; wrong at worst, never harmful. */
+static void note_holder(struct sqlite_files *files)
+{
+    int64_t pid = getpid();
+    ssize_t ignored = pwrite(files->lock_fd, &pid, sizeof pid, HOLDER_AT);
+    (void)ignored;
+}
+
+static int64_t read_holder(struct sqlite_files *files)
+{
+    int64_t pid = 0;
+    return pread(files->lock_fd, &pid, sizeof pid, HOLDER_AT) == (ssize_t)sizeof pid ? pid : 0;
+}
+
+/* Blocks for one byte; an interruption by a signal is the chance to look at the deadline. */
+static int wait_for_byte(struct sqlite_files *files, int64_t byte, int64_t deadline_ms,
+                         struct err *err)
+{
+    while (set_lock(files->lock_fd, F_OFD_SETLKW, F_WRLCK, byte) != 0) {
+        if (errno != EINTR)
+            return err_set(err, TEND_EIO, "locking the store failed: %s", strerror(errno));
+        if (clock_mono_ms() >= deadline_ms)
+            return err_set(err, TEND_EBUSY,
+                           "process %lld has held the store's write lock for too long; it is stopped or "
+                           "hung: continue it (kill -CONT %lld) or end it",
+                           (long long)read_holder(files), (long long)read_holder(files));
+    }
+    return 0;
+}
+
+int sqlite_files_lock(struct sqlite_files *files, int64_t busy_ms, struct err *err)
+{
+    int64_t deadline_ms = clock_mono_ms() + busy_ms;
+    int rc = wait_for_byte(files, DOOR_BYTE, deadline_ms, err);
+    if (rc < 0)
+        return rc;
+    rc = wait_for_byte(files, TURN_BYTE, deadline_ms, err);
+    set_lock(files->lock_fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
+    if (rc == 0)
+        note_holder(files);
+    return rc;
+}
+
+bool sqlite_files_try_lock(struct sqlite_files *files)
+{
+    return set_lock(files->lock_fd, F_OFD_SETLK, F_WRLCK, TURN_BYTE) == 0;
+}
+
+void sqlite_files_unlock(struct sqlite_files *files)
+{
+    set_lock(files->lock_fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
+}
+
+void sqlite_files_ring(struct sqlite_files *files)
+{
+    int64_t now_ns = clock_mono_ns();
+    ssize_t ignored = pwrite(files->bell_fd, &now_ns, sizeof now_ns, 0);
+    (void)ignored; /* waiters have a slow tick as well */
+}
+
+int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
+{
+    if (files->bell_watch_fd >= 0)
+        return 0;
+    int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (fd < 0 || inotify_add_watch(fd, files->bell_path, IN_MODIFY) < 0) {
+        int failed = errno;
+        if (fd >= 0)
+            close(fd);
+        return err_set(err, TEND_EIO, "%s cannot be watched: %s; raise fs.inotify.max_user_instances",
+                       files->bell_path, strerror(failed));
+    }
+    files->bell_watch_fd = fd;
+    return 0;
+}
+
+bool sqlite_files_heard_bell(struct sqlite_files *files)
+{
+    char events[4096];
+    bool heard = false;
+    while (read(files->bell_watch_fd, events, sizeof events) > 0)
+        heard = true;
+    return heard;
+}
+
+int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err)
+{
+    if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
+        return 0;
+    return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
+                   (long long)worker_id, strerror(errno));
+}
+
+void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
+{
+    set_lock(files->workers_fd, F_OFD_SETLK, F_UNLCK, worker_id);
+}
+
+bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    /* When the kernel cannot tell, the lease's time must. */
+    return fcntl(files->workers_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}

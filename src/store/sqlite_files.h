@@ -1,0 +1,47 @@
+/*
+ * The files beside an SQLite store, and the kernel locks on them:
+ *
+ *     PATH-lock     the turnstile at which writers of all processes stand in line
+ *     PATH-bell     written after a commit that others should look at; waiters watch it by inotify
+ *     PATH-workers  byte n is locked for as long as worker n lives
+ *
+ * All locks are open-file-description locks, which the kernel drops when the last copy of the
+ * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no child
+ * inherits one.
+ */
+#ifndef STORE_SQLITE_FILES_H
+#define STORE_SQLITE_FILES_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sqlite_files {
+    int lock_fd, bell_fd, workers_fd;
+    int bell_watch_fd; /* inotify; -1 until somebody waits */
+    char *bell_path;
+};
+
+int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err);
+void sqlite_files_close(struct sqlite_files *files);
+
+/*
+ * Waits in line until this process may write. Blocks in the kernel; when a signal interrupts that, gives up
+ * with TEND_EBUSY once busy_ms have passed, naming the process that holds it.
+ */
+int sqlite_files_lock(struct sqlite_files *files, int64_t busy_ms, struct err *err);
+bool sqlite_files_try_lock(struct sqlite_files *files);
+void sqlite_files_unlock(struct sqlite_files *files);
+
+void sqlite_files_ring(struct sqlite_files *files);
+int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err);
+/* Reads what inotify has; true when the bell rang. */
+bool sqlite_files_heard_bell(struct sqlite_files *files);
+
+int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err);
+void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id);
+/* Whether a descriptor other than this one holds the worker's lock. */
+bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id);
+
+#endif

@@ -1,0 +1,323 @@
+/*
+ * The SQLite engine: opening, making and migrating a store, and the table of the engine's functions.
+ *
+ * A store is known by its application_id; user_version counts the migrations that have run. A store that is
+ * already up to date is opened without the turnstile, so that opening never waits for writers.
+ */
+#include "store/sqlite_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tend.h>
+
+#define APPLICATION_ID 0x74656e64 /* "tend" */
+
+static int read_version(struct sqlite_conn *conn, int64_t *ret_id, int64_t *ret_version,
+                        struct err *err)
+{
+    int rc = sqlite_conn_pragma_int(conn, "PRAGMA application_id", ret_id, err);
+    return rc < 0 ? rc : sqlite_conn_pragma_int(conn, "PRAGMA user_version", ret_version, err);
+}
+
+static int refuse_foreign(struct sqlite_db *db, int64_t id, int64_t version, struct err *err)
+{
+    int64_t tables = 0;
+    int rc = sqlite_conn_pragma_int(&db->writer, "SELECT count(*) FROM sqlite_master", &tables, err);
+    if (rc < 0)
+        return rc;
+    if (id != APPLICATION_ID && tables > 0)
+        return err_set(err, TEND_ENOTADB,
+                       "%s is an SQLite database of another program; give tend a file of its own",
+                       db->path);
+    if (version > db_library_schema())
+        return err_set(err, TEND_ESCHEMA,
+                       "%s has schema %lld, this tend knows %d; use a newer tend (nothing was changed)",
+                       db->path, (long long)version, db_library_schema());
+    return 0;
+}
+
+/* Brings the schema up to date, all in one transaction. The turnstile is held. */
+static int migrate(struct sqlite_db *db, struct err *err)
+{
+    int64_t id;
+    int64_t version;
+    char pragmas[96];
+    struct err ignored;
+    int rc = sqlite_conn_exec(&db->writer, "BEGIN IMMEDIATE", "migrating the store", err);
+    if (rc < 0)
+        return rc;
+    /* Somebody else may have done it while this process waited in line. */
+    if ((rc = read_version(&db->writer, &id, &version, err)) < 0 ||
+        (rc = refuse_foreign(db, id, version, err)) < 0)
+        goto undo;
+    for (; db_migrations_sqlite[version] != NULL; version++)
+        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version], "migrating the store",
+                                   err)) < 0)
+            goto undo;
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+             APPLICATION_ID, (int)version);
+    if ((rc = sqlite_conn_exec(&db->writer, pragmas, "migrating the store", err)) == 0 &&
+        (rc = sqlite_conn_exec(&db->writer, "COMMIT", "migrating the store", err)) == 0)
+        return 0;
+undo:
+    sqlite_conn_exec(&db->writer, "ROLLBACK", "migrating the store", &ignored);
+    return rc;
+}
+
+static int make_current(struct sqlite_db *db, struct err *err)
+{
+    int64_t id;
+    int64_t version;
+    int rc = read_version(&db->writer, &id, &version, err);
+    if (rc < 0)
+        return rc;
+    if (id == APPLICATION_ID && version == db_library_schema())
+        return 0;
+    if ((rc = refuse_foreign(db, id, version, err)) < 0)
+        return rc;
+    if ((rc = sqlite_files_lock(&db->files, db->options.busy_ms, err)) < 0)
+        return rc;
+    rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
+    if (rc == 0)
+        rc = migrate(db, err);
+    sqlite_files_unlock(&db->files);
+    return rc;
+}
+
+static int open_writer(struct sqlite_db *db, struct err *err)
+{
+    int rc = sqlite_conn_open(&db->writer, db->path, SQLITE_OPEN_CREATE, err);
+    if (rc < 0)
+        return rc;
+    sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    /* FULL: an acknowledged write survives the loss of power. */
+    rc = sqlite_conn_exec(&db->writer,
+                          db->options.durability_normal
+                              ? "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000"
+                              : "PRAGMA synchronous = FULL; PRAGMA cache_size = -16000",
+                          "opening the store", err);
+    return rc < 0 ? rc : make_current(db, err);
+}
+
+/* What is there must be a file that SQLite made, or an empty one; said better here than by SQLite. */
+static int look_at_file(const struct sqlite_db *db, struct err *err)
+{
+    struct stat status;
+    if (db->path[0] == '\0' || db->path[0] == ':')
+        return err_set(err, TEND_EINVAL,
+                       "'sqlite:%s' names no file; give sqlite:PATH, e.g. sqlite:.tend/tend.db",
+                       db->path);
+    if (stat(db->path, &status) != 0) {
+        if (db->options.must_exist)
+            return err_set(err, TEND_ENOTFOUND,
+                           "there is no store at %s; 'tend add' makes one, or give --store", db->path);
+        return 0;
+    }
+    if (!S_ISREG(status.st_mode))
+        return err_set(err, TEND_ENOTADB, "%s is not a file; give the path of a tend store",
+                       db->path);
+    char header[16] = {0};
+    FILE *file = fopen(db->path, "re");
+    size_t bytes = file == NULL ? 0 : fread(header, 1, sizeof header, file);
+    if (file != NULL)
+        fclose(file);
+    if (bytes > 0 && memcmp(header, "SQLite format 3", sizeof header) != 0)
+        return err_set(err, TEND_ENOTADB,
+                       "%s is not a database; give the path of a tend store or of a new file",
+                       db->path);
+    return 0;
+}
+
+static void sqlite_db_close(struct db *base)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    for (struct sqlite_conn *conn = db->readers, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        sqlite_conn_close(conn);
+        free(conn);
+    }
+    for (size_t i = 0; i < FIXED_COUNT; i++)
+        sqlite3_finalize(db->fixed[i]);
+    /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
+    bool locked = db->files.lock_fd >= 0 && sqlite_files_try_lock(&db->files);
+    if (db->writer.sqlite != NULL && locked)
+        sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    sqlite_conn_close(&db->writer);
+    if (locked)
+        sqlite_files_unlock(&db->files);
+    sqlite_files_close(&db->files);
+    waiter_done(&db->waiter);
+    pthread_mutex_destroy(&db->mutex);
+    free(db->own_workers);
+    free(db->path);
+    free(db);
+}
+
+/* --- inside a body --- */
+
+static int run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+               struct db_result *result)
+{
+    (void)how;
+    return sqlite_conn_run(((struct sqlite_tx *)tx)->conn, tx, query, params, result);
+}
+
+static int each(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
+                size_t count, int64_t *ret_each)
+{
+    (void)how;
+    return sqlite_conn_each(((struct sqlite_tx *)tx)->conn, tx, query, params, count, ret_each);
+}
+
+static int tx_time(struct db_tx *tx, int64_t *ret_ms)
+{
+    *ret_ms = tx->now.number;
+    return 0;
+}
+
+/* --- waiting and liveness --- */
+
+static void on_bell(struct waiter *waiter, size_t fd, void *arg)
+{
+    struct sqlite_db *db = arg;
+    (void)fd;
+    if (sqlite_files_heard_bell(&db->files))
+        waiter->bell++;
+}
+
+/* The watch begins at the first look, so that nothing that rings after it is missed. */
+static uint64_t bell(struct db *base)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    struct err ignored;
+    pthread_mutex_lock(&db->mutex);
+    if (db->files.bell_watch_fd < 0 && sqlite_files_watch_bell(&db->files, &ignored) == 0)
+        waiter_set_fd(&db->waiter, 0, db->files.bell_watch_fd);
+    pthread_mutex_unlock(&db->mutex);
+    return waiter_bell(&db->waiter);
+}
+
+static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, struct err *err)
+{
+    return waiter_wait(&((struct sqlite_db *)base)->waiter, seen, timeout_ms, err);
+}
+
+static void interrupt(struct db *base)
+{
+    waiter_interrupt(&((struct sqlite_db *)base)->waiter);
+}
+
+static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+{
+    return waiter_watch(&((struct sqlite_db *)base)->waiter, processes, count, err);
+}
+
+static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    pthread_mutex_lock(&db->mutex);
+    int64_t *ids = realloc(db->own_workers, (db->own_worker_count + 1) * sizeof *ids);
+    int rc = ids == NULL ? err_set(err, TEND_ENOMEM, "out of memory while registering a worker")
+                         : sqlite_files_alive_begin(&db->files, worker_id, err);
+    if (ids != NULL)
+        db->own_workers = ids;
+    if (rc == 0)
+        ids[db->own_worker_count++] = worker_id;
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
+}
+
+static void alive_end(struct db *base, int64_t worker_id)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    pthread_mutex_lock(&db->mutex);
+    for (size_t i = 0; i < db->own_worker_count; i++)
+        if (db->own_workers[i] == worker_id)
+            db->own_workers[i] = db->own_workers[--db->own_worker_count];
+    sqlite_files_alive_end(&db->files, worker_id);
+    pthread_mutex_unlock(&db->mutex);
+}
+
+static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
+                       struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    (void)err;
+    pthread_mutex_lock(&db->mutex);
+    for (size_t i = 0; i < count; i++) {
+        ret_alive[i] = false;
+        for (size_t k = 0; k < db->own_worker_count; k++)
+            ret_alive[i] |= db->own_workers[k] == worker_ids[i];
+        if (!ret_alive[i])
+            ret_alive[i] = sqlite_files_is_alive(&db->files, worker_ids[i]);
+    }
+    pthread_mutex_unlock(&db->mutex);
+    return 0;
+}
+
+static int version_body(struct db_tx *tx, void *arg)
+{
+    int64_t version;
+    int rc = sqlite_conn_pragma_int(((struct sqlite_tx *)tx)->conn, "PRAGMA user_version", &version,
+                                    tx->err);
+    if (rc == 0)
+        *(int *)arg = (int)version;
+    return rc;
+}
+
+static int schema_version(struct db *base, int *ret_store, struct err *err)
+{
+    struct arena arena;
+    arena_init(&arena);
+    int rc = sqlite_db_read(base, &arena, version_body, ret_store, err);
+    arena_done(&arena);
+    return rc;
+}
+
+static const struct db_engine engine = {
+    .close = sqlite_db_close,
+    .write = sqlite_db_write,
+    .read = sqlite_db_read,
+    .run = run,
+    .each = each,
+    .time = tx_time,
+    .bell = bell,
+    .wait = wait_for_news,
+    .interrupt = interrupt,
+    .watch = watch,
+    .alive_begin = alive_begin,
+    .alive_end = alive_end,
+    .alive_check = alive_check,
+    .schema_version = schema_version,
+    .doctor = sqlite_db_doctor,
+    .alive_grace_ms = 0,
+    .alarm_interval_ms = 0,
+    .one_machine = true,
+};
+
+int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
+                   struct err *err)
+{
+    struct sqlite_db *db = calloc(1, sizeof *db);
+    if (db == NULL || (db->path = strdup(path)) == NULL) {
+        free(db);
+        return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
+    }
+    db->base.engine = &engine;
+    db->options = *options;
+    db->files = (struct sqlite_files){
+        .lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
+    pthread_mutex_init(&db->mutex, NULL);
+    int rc = waiter_init(&db->waiter, on_bell, db, err);
+    if (rc == 0 && (rc = look_at_file(db, err)) == 0 &&
+        (rc = sqlite_files_open(&db->files, path, err)) == 0)
+        rc = open_writer(db, err);
+    if (rc < 0) {
+        sqlite_db_close(&db->base);
+        return rc;
+    }
+    *ret = &db->base;
+    return 0;
+}

@@ -1,0 +1,132 @@
+# What an operator does: cancel, retry, hold, resume, heal.
+load helper
+
+@test "cancel, retry, hold and resume by id" {
+    tend add >/dev/null
+    run -0 tend hold 1 --why 'waits for ann'
+    [ "$output" = '1 job held' ]
+    [ "$(state_of 1)" = held ]
+    run -0 tend show 1 --json
+    json '.job.changed_why == "waits for ann"'
+    run -0 tend resume 1
+    [ "$output" = '1 job resumed' ]
+    [ "$(state_of 1)" = pending ]
+    run -0 tend cancel 1
+    [ "$output" = '1 job cancelled' ]
+    [ "$(state_of 1)" = cancelled ]
+    run -0 tend retry 1
+    [ "$output" = '1 job started over' ]
+    [ "$(state_of 1)" = pending ]
+}
+
+@test "events say who did it" {
+    tend add >/dev/null
+    tend cancel 1 >/dev/null
+    run -0 tend events --job 1 --json
+    [ "$(jq -r .who <<<"$output" | sort -u)" = "$(id -un)@$(hostname)" ]
+}
+
+@test "a state that does not allow it is exit status 4" {
+    tend add >/dev/null
+    fails_partly() {
+        run --separate-stderr -4 tend "$@"
+        [[ "$stderr" == "tend: "* ]]
+    }
+    fails_partly resume 1
+    fails_partly retry 1
+    tend cancel 1 >/dev/null
+    fails_partly cancel 1
+    fails_partly hold 1
+}
+
+@test "several ids: what can be done is done, the rest is named" {
+    tend add >/dev/null
+    tend add >/dev/null
+    tend cancel 2 >/dev/null
+    run --separate-stderr -4 tend cancel 1 2 9
+    [ "$output" = '1 job cancelled' ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    tend retry 1 2 >/dev/null
+    run --separate-stderr -3 tend cancel 9 1 --json
+    json '.action == "cancel" and .count == 1 and .refused[0].id == 9 and .refused[0].code == "ENOTFOUND"'
+    output=$stderr
+    json '.error.exit == 3'
+}
+
+@test "many at once: by queue, state, kind, tag, age; a dry run first" {
+    for queue in a a b; do tend add -q $queue -k "kind-$queue" --tag "tag-$queue" >/dev/null; done
+    run -0 tend cancel --queue a --dry-run
+    [ "$output" = 'would be 2 jobs cancelled' ]
+    run -0 tend cancel --queue a --dry-run --json
+    json '.count == 2 and .dry_run'
+    [ "$(tend stats --json | jq .jobs.cancelled)" = 0 ]
+    run -0 tend cancel --queue a
+    [ "$output" = '2 jobs cancelled' ]
+    run -0 tend retry --state cancelled --json
+    json '.count == 2 and .action == "retry"'
+    run -0 tend hold --kind kind-b
+    [ "$output" = '1 job held' ]
+    run -0 tend resume --tag tag-b
+    [ "$output" = '1 job resumed' ]
+    run -0 tend cancel --older-than 1h
+    [ "$output" = '0 jobs cancelled' ]
+    run -0 tend cancel --all
+    [ "$output" = '3 jobs cancelled' ]
+    run -0 tend cancel --all --dry-run
+    [ "$output" = 'would be 0 jobs cancelled' ]
+}
+
+@test "many at once needs to be asked for" {
+    tend add >/dev/null
+    for command in cancel retry hold resume; do
+        fails 2 tend "$command"
+        says "which jobs?"
+        fails 2 tend "$command" 1 --queue default
+        says "not both"
+    done
+    [ "$(state_of 1)" = pending ]
+}
+
+@test "a running job that is cancelled takes its lease with it" {
+    tend add >/dev/null
+    claim
+    tend cancel 1 >/dev/null
+    fails 4 tend complete "$lease"
+}
+
+# RC-2, RC-3, RC-4
+@test "heal reclaims what has expired; a dry run only counts" {
+    tend add >/dev/null
+    tend add >/dev/null
+    run -0 tend heal
+    [ "$output" = 'nothing is stale' ]
+    claim --ttl 1ms
+    claim --ttl 1h
+    tend lock acquire l -w me --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend heal --dry-run --json
+    json '.entries_reclaimed == 1 and .locks_cleaned == 1 and .recovery_timestamp > 0'
+    [ "$(state_of 1)" = running ]
+    run --separate-stderr -0 tend heal
+    [ "$output" = '1 job reclaimed, 1 lock cleaned' ]
+    [ "$(state_of 1)" = pending ]
+    [ "$(state_of 2)" = running ]
+    run -0 tend heal --json
+    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp}'
+}
+
+@test "heal --older-than takes leases without a sign of life" {
+    tend add >/dev/null
+    claim --ttl 1h
+    run -0 tend heal --older-than 10m --json
+    json '.entries_reclaimed == 0'
+    sleep 0.01
+    run -0 tend heal --older-than 5ms --dry-run --json
+    json '.entries_reclaimed == 1'
+    [ "$(state_of 1)" = running ]
+    run -0 tend heal --older-than 5ms --json
+    json '.entries_reclaimed == 1'
+    [ "$(state_of 1)" = pending ]
+    fails 4 tend heartbeat "$lease"
+    fails 2 tend heal --older-than -5m
+}

@@ -1,0 +1,115 @@
+# tend add --batch: many jobs from JSON lines.
+load helper
+
+@test "a job for each line, ids in order" {
+    printf '{"kind":"a"}\n\n{"kind":"b","payload":{"x":[1,"}"]}}\n{}' >jobs.jsonl
+    run -0 tend add -q crawl --batch jobs.jsonl
+    [ "$output" = $'1\n2\n3' ]
+    run -0 tend jobs --json
+    [ "$(jq -c '[.queue, .kind, .payload]' <<<"$output")" = '["crawl","a",{}]
+["crawl","b",{"x":[1,"}"]}]
+["crawl","",{}]' ]
+}
+
+@test "every member reaches the job" {
+    cat >jobs.jsonl <<'END'
+{"queue":"q\u0031","kind":"k","priority":1,"unique":"u","subject":"s","key":"c","tags":["t"],"workspace":"/w","by":"me","max_attempts":7,"max_crashes":4,"backoff":"1s","backoff_max":"1m","lease":"2m","in":"1h"}
+{"delay_ms":0,"unique_key":"u2","concurrency_key":"c2","backoff_ms":1,"backoff_max_ms":2,"lease_ms":1000,"kind":null}
+{"at":"2199-01-01","payload":null}
+{"due_at_ms":7226582400000}
+END
+    tend add --batch - <jobs.jsonl >/dev/null
+    run -0 tend show 1 --json
+    json '.job | [.queue, .kind, .priority, .unique_key, .subject, .concurrency_key, .workspace, .changed_by]
+          == ["q1", "k", 1, "u", "s", "c", "/w", "me"]'
+    json '.job | [.max_attempts, .max_crashes, .backoff_ms, .backoff_max_ms, .lease_ms, .tags]
+          == [7, 4, 1000, 60000, 120000, ["t"]]'
+    json '.job.state == "scheduled"'
+    run -0 tend show 2 --json
+    json '.job | [.unique_key, .concurrency_key, .backoff_ms, .backoff_max_ms, .lease_ms, .state]
+          == ["u2", "c2", 1, 2, 1000, "pending"]'
+    run -0 tend jobs --json --state scheduled
+    [ "$(jq -c '[.id, .due_at_ms, .payload]' <<<"$output" | tail -n 2)" = '[3,7226582400000,null]
+[4,7226582400000,{}]' ]
+}
+
+@test "payloads are kept byte for byte" {
+    echo '{"payload": {"b":1,  "a":1.50, "n":12345678901234567890, "b":2}}' | tend add --batch - >/dev/null
+    run -0 tend jobs --json
+    [[ "$output" == *'"payload":{"b":1,  "a":1.50, "n":12345678901234567890, "b":2}'* ]]
+}
+
+@test "more lines than one transaction holds" {
+    seq 2500 | sed 's/.*/{"payload":&}/' >jobs.jsonl
+    tend add --batch jobs.jsonl >ids
+    [ "$(wc -l <ids)" = 2500 ]
+    [ "$(tend stats --json | jq .jobs.pending)" = 2500 ]
+    [ "$(tend jobs --json | jq -s 'map(.id == .payload) | all')" = true ]
+}
+
+@test "a bad line is named; what stands before it was added" {
+    for case in '{"kind":}|column 9' '{"kind" "x"}|column 9' '[1]|column 1: a job is an object' \
+        '{"knid":"x"}|did you mean "kind"?' '{"priority":12}|0 to 9' '{"priority":"1"}|whole number' \
+        '{"in":"-5m"}|not a duration' '{"at":"soon"}|not a time' '{"tags":"x"}|array' '{"tags":[1]}|a tag is text' \
+        '{"queue":7}|text in double quotes' '{"queue":""}|line 3' '{"kind":"a\u0000b"}|u0000' \
+        '{"lease_ms":1.5}|whole number' '{"ünïcode": 1}|column 2'; do
+        rm -rf .tend
+        printf '{}\n{}\n%s\n{}\n' "${case%|*}" >jobs.jsonl
+        run --separate-stderr -2 tend add --batch jobs.jsonl
+        [ "$output" = $'1\n2' ] || { echo "$case: $output"; false; }
+        says "line 3"
+        says "${case#*|}"
+        [ "$(tend stats --json | jq .jobs.pending)" = 2 ]
+    done
+}
+
+@test "a file that is not there is refused before a store is made" {
+    fails 2 tend add --batch missing.jsonl
+    says "missing.jsonl"
+    [ ! -e .tend ]
+}
+
+@test "an empty file adds nothing" {
+    run -0 tend add --batch /dev/null
+    [ -z "$output" ]
+}
+
+@test "keys that are taken are passed over, exit status 4" {
+    printf '%s\n' '{"unique":"k","subject":"a"}' '{"unique":"k","subject":"b"}' '{"unique":"k","subject":"a"}' '{}' >jobs.jsonl
+    run --separate-stderr -4 tend add --batch jobs.jsonl
+    [ "$output" = $'1\n1\n2' ]
+    [[ "$stderr" == *'line 2: not added: its key "k" is taken by job 1'* ]]
+    rm -rf .tend
+    run --separate-stderr -4 tend add --batch jobs.jsonl --json
+    [ "$(jq -c . <<<"$output")" = '{"line":1,"id":1,"outcome":"added"}
+{"line":2,"id":1,"outcome":"conflict"}
+{"line":3,"id":1,"outcome":"refreshed"}
+{"line":4,"id":2,"outcome":"added"}' ]
+}
+
+@test "a slow producer is answered while it goes on" {
+    mkfifo jobs
+    tend add --batch jobs >ids 3>&- &
+    exec 9>jobs
+    echo '{}' >&9
+    until_true test -s ids
+    echo '{}' >&9
+    exec 9>&-
+    wait $!
+    [ "$(cat ids)" = $'1\n2' ]
+}
+
+@test "memory does not grow with the input" {
+    # The sanitizers have tables of their own.
+    if grep -q __asan_init "$TEND"; then return; fi
+    mkfifo jobs
+    tend add --durability normal --batch jobs >ids 3>&- &
+    exec 9>jobs
+    line="{\"payload\":\"$(printf 'x%.0s' {1..1000})\"}"
+    yes "$line" | head -n 60000 >&9
+    until_true grep -qx 60000 ids
+    kilobytes=$(awk '/VmHWM/ { print $2 }' /proc/$!/status)
+    exec 9>&-
+    wait $!
+    [ "$kilobytes" -lt 40000 ]
+}

@@ -1,0 +1,188 @@
+# Looking at jobs: jobs, show, explain, events, stats.
+load helper
+
+@test "jobs lists all, chosen by queue, state, kind, tag and age" {
+    tend add -q mail -k welcome --tag a >/dev/null
+    tend add -q mail -k bye >/dev/null
+    tend add -q crawl --in 1h >/dev/null
+    run -0 tend jobs
+    [[ "${lines[0]}" == *ID*QUEUE*KIND*STATE*DETAILS* ]]
+    [ "${#lines[@]}" = 4 ]
+    [[ "${lines[3]}" == *crawl*scheduled*"due in 59m"* ]]
+    ids() {
+        tend jobs --json "$@" | jq .id | tr '\n' ' '
+    }
+    [ "$(ids)" = '1 2 3 ' ]
+    [ "$(ids -q mail)" = '1 2 ' ]
+    [ "$(ids -s scheduled)" = '3 ' ]
+    [ "$(ids -s scheduled,pending)" = '1 2 3 ' ]
+    [ "$(ids --state scheduled --state pending)" = '1 2 3 ' ]
+    [ "$(ids -k bye)" = '2 ' ]
+    [ "$(ids --tag a)" = '1 ' ]
+    [ "$(ids --older-than 1h)" = '' ]
+    [ "$(ids --older-than 0)" = '1 2 3 ' ]
+    [ "$(ids --limit 2)" = '1 2 ' ]
+}
+
+@test "jobs streams pages without gap or repetition" {
+    seq 2500 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
+    [ "$(tend jobs --json | jq .id | uniq | wc -l)" = 2500 ]
+    [ "$(tend jobs | wc -l)" = 2501 ]
+    [ "$(tend jobs --limit 1500 | wc -l)" = 1501 ]
+}
+
+@test "jobs ends quietly when its reader has gone" {
+    seq 2500 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
+    run -0 bash -c '"$0" jobs --json | head -n 1' "$TEND"
+    [ "${#lines[@]}" = 1 ]
+}
+
+@test "what takes no store or no job says so: exit status 3" {
+    for command in jobs queues workers stats events doctor 'show 1' 'explain 1' 'cancel 1' heal 'lock ls' \
+        'schedule ls' 'queue show x' 'complete 1:1'; do
+        # shellcheck disable=SC2086
+        fails 3 tend $command
+        says "there is no store here"
+    done
+    [ ! -e .tend ]
+    tend migrate >/dev/null
+    for command in 'show 7' 'explain 7' 'cancel 7' 'retry 7' 'hold 7' 'resume 7' 'events --job 7' 'schedule rm x'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr -3 tend $command
+        [[ "$stderr" == "tend: "* ]]
+    done
+}
+
+@test "an id that is no number is bad usage" {
+    tend migrate >/dev/null
+    for id in x 1x -- '' 0 99999999999999999999; do
+        fails 2 tend show -- "$id"
+    done
+    fails 2 tend cancel 1 two
+    fails 2 tend events --job x
+}
+
+@test "show tells everything about a job" {
+    tend add -k welcome --payload '{"to":"ann","list":[1,{"a":[]}]}' --tag vip >/dev/null
+    run -0 tend show 1
+    [[ "${lines[0]}" == "job 1  pending" ]]
+    [[ "$output" == *"kind         welcome"* ]]
+    [[ "$output" == *'"to": "ann",'* ]]
+    [[ "$output" == *'"a": []'* ]]
+    [[ "$output" == *'job.added'* ]]
+    claim -w me
+    run -0 tend show 1
+    [[ "$output" == *"owner        me"* && "$output" == *"lease        $lease"* ]]
+    tend complete "$lease" --result '{"sent":true}' >/dev/null
+    run -0 tend show 1
+    [[ "$output" == *'"sent": true'* && "$output" == *job.completed* ]]
+    run -0 tend show 1 --json
+    json '[.events[].what] == ["job.added", "job.claimed", "job.completed"]'
+    json '.job.payload.list[1].a == []'
+}
+
+@test "text from a job cannot play with the terminal" {
+    tend add >/dev/null
+    claim
+    tend fail "$lease" --final --text $'red \e[31m\nalert' >/dev/null
+    for command in 'show 1' jobs 'events'; do
+        # shellcheck disable=SC2086
+        run -0 tend $command
+        [[ "$output" != *$'\e'* ]]
+    done
+    run -0 tend show 1 --json
+    json '.job.error_text == "red \u001b[31m\nalert"'
+}
+
+# BY-1
+@test "explain says why a job is not running, who holds it and what to do" {
+    tend add >/dev/null
+    run -0 tend explain 1
+    [[ "$output" == "job 1 is pending. "* ]]
+    run -0 tend explain 1 --json
+    json '.waiting and .reason == "ready" and .ahead == 0'
+    tend add --in 1h >/dev/null
+    run -0 tend explain 2 --json
+    json '.reason == "due_later" and .until_ms > 0'
+    claim -w ann
+    run -0 tend explain 1 --json
+    json '.reason == "leased" and .by == "ann" and (.waiting | not)'
+    tend complete "$lease" >/dev/null
+    run -0 tend explain 1 --json
+    json '.reason == "finished" and .state == "done"'
+    tend add >/dev/null
+    tend queue set default --paused on >/dev/null
+    run -0 tend explain 3 --json
+    json '.reason == "paused" and .hint != null'
+    tend hold 3 --why 'just so' >/dev/null
+    run -0 tend explain 3
+    [[ "$output" == *held* ]]
+}
+
+@test "events are the last ones, those since a number, or a job's" {
+    for _ in 1 2 3; do tend add >/dev/null; done
+    claim
+    tend complete "$lease" >/dev/null
+    run -0 tend events
+    [ "${#lines[@]}" = 5 ]
+    [[ "${lines[4]}" == *job.completed*"job 1 in default, running -> done"* ]]
+    run -0 tend events --limit 2
+    [ "${#lines[@]}" = 2 ]
+    run -0 tend events --since 2 --limit 2 --json
+    [ "$(jq .id <<<"$output" | tr '\n' ' ')" = '3 4 ' ]
+    run -0 tend events --job 1 --json
+    [ "$(jq -r .what <<<"$output" | tr '\n' ' ')" = 'job.added job.claimed job.completed ' ]
+    [ "$(jq -r '.to' <<<"$output" | tr '\n' ' ')" = 'pending running done ' ]
+}
+
+@test "events -f goes on with what happens until interrupted" {
+    tend add >/dev/null
+    tend events -f --json >seen 3>&- &
+    follower=$!
+    until_true test -s seen
+    tend add >/dev/null
+    until_true grep -q '"job_id":2' seen
+    kill -INT $follower 2>/dev/null || kill -TERM $follower
+    status=0
+    wait $follower || status=$?
+    [ "$status" = 130 ] || [ "$status" = 143 ]
+    [ "$(jq .id seen | tr '\n' ' ')" = '1 2 ' ]
+}
+
+@test "events -f of one job" {
+    tend add >/dev/null
+    tend events -f --job 1 --json >seen 3>&- &
+    follower=$!
+    until_true test -s seen
+    tend add >/dev/null
+    tend cancel 1 >/dev/null
+    until_true grep -q cancelled seen
+    kill -TERM $follower
+    wait $follower || [ $? = 143 ]
+    [ "$(jq .job_id seen | sort -u)" = 1 ]
+}
+
+@test "stats counts the jobs" {
+    tend add >/dev/null
+    tend add --in 1h >/dev/null
+    run -0 tend stats --json
+    json '.jobs.pending == 1 and .jobs.scheduled == 1 and .jobs.done == 0 and .queues == 1 and .events == 2'
+    json '.oldest_pending_ms > 0 and .now_ms >= .oldest_pending_ms'
+    run -0 tend stats
+    [[ "$output" == *"pending"*"1"* ]]
+}
+
+@test "tables are cut to the terminal and coloured there, plain elsewhere" {
+    tend add -q "$(printf 'wide%.0s' {1..30})" -k "$(printf 'ünï%.0s' {1..30})" >/dev/null
+    run -0 script -qec "stty cols 80; '$TEND' jobs" /dev/null
+    [[ "$output" == *$'\e[33mpending\e[0m'* ]]
+    [[ "$output" == *…* ]]
+    plain=$(sed 's/\x1b\[[0-9;]*m//g; s/\r//' <<<"$output")
+    [ "$(LC_ALL=C.UTF-8 awk '{ if (length($0) > n) n = length($0) } END { print n }' <<<"$plain")" -le 80 ]
+    run -0 script -qec "'$TEND' --no-color jobs" /dev/null
+    [[ "$output" != *$'\e'* ]]
+    run -0 script -qec "NO_COLOR=1 '$TEND' jobs" /dev/null
+    [[ "$output" != *$'\e'* ]]
+    run -0 tend jobs
+    [[ "$output" != *$'\e'* && "$output" != *…* ]]
+}

@@ -1,0 +1,116 @@
+# tend lock. TEND-wide rules of locks are proved by the store suite; here is what a script sees.
+load helper
+
+# LK-1, LK-9
+@test "acquire, held by another, refreshed by its holder" {
+    run -0 tend lock acquire deploy -w ann
+    [[ "$output" == 'lock "deploy" is held by ann, token 1, expires in '* ]]
+    fails 4 tend lock acquire deploy -w bob
+    says 'held by ann'
+    run --separate-stderr -4 tend lock acquire deploy -w bob --json
+    output=$stderr
+    json '.error.code == "EBUSY" and .error.exit == 4 and .error.lock.owner == "ann"'
+    run -0 tend lock acquire deploy -w ann --ttl 10m --json
+    json '.owner == "ann" and .held and .expires_at_ms > .acquired_at_ms'
+}
+
+# LK-8
+@test "the time to live is 300 s unless given" {
+    run -0 tend lock acquire deploy -w ann --json
+    json '.expires_at_ms - .acquired_at_ms == 300000'
+    run -0 tend lock acquire other -w ann --ttl 5s --json
+    json '.expires_at_ms - .acquired_at_ms == 5000'
+}
+
+# LK-4
+@test "only the holder releases; anybody else is told false" {
+    tend lock acquire deploy -w ann >/dev/null
+    run -4 tend lock release deploy -w bob
+    [ "$output" = 'false: lock "deploy" is held by ann, not by bob' ]
+    run -4 tend lock release deploy -w bob --json
+    json '.released == false and .owner == "ann"'
+    run -0 tend lock release deploy -w ann
+    [ "$output" = 'lock "deploy" released' ]
+    run -4 tend lock release deploy -w ann --json
+    json '.released == false and .owner == null'
+}
+
+# LK-6
+@test "only the holder extends, and only in time" {
+    tend lock acquire deploy -w ann >/dev/null
+    run -0 tend lock extend deploy -w ann --ttl 1h --json
+    json '.extended'
+    run -4 tend lock extend deploy -w bob --json
+    json '.extended == false'
+    tend lock acquire short -w ann --ttl 1ms >/dev/null
+    sleep 0.01
+    run -4 tend lock extend short -w ann
+    [[ "$output" == false:*expired* ]]
+}
+
+# LK-5
+@test "show answers who holds it, also when nobody does" {
+    tend lock acquire deploy -w ann >/dev/null
+    run -0 tend lock show deploy
+    [[ "$output" == 'lock "deploy" is held by ann'* ]]
+    tend lock acquire short -w ann --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend lock show short --json
+    json '.expired and (.held | not) and .owner == "ann"'
+    run -5 tend lock show other
+    [ "$output" = 'nobody holds lock "other"' ]
+    run -5 tend lock show other --json
+    json '.held == false and .owner == null'
+}
+
+# LK-3
+@test "an expired lock can be taken, with a higher token" {
+    tend lock acquire deploy -w ann --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend lock acquire deploy -w bob --json
+    json '.owner == "bob" and .token > 1'
+}
+
+@test "ls lists the locks" {
+    tend lock acquire a -w ann >/dev/null
+    tend lock acquire b -w bob >/dev/null
+    run -0 tend lock ls
+    [ "${#lines[@]}" = 3 ]
+    [[ "${lines[1]}" == a*ann* ]]
+    [ "$(tend lock ls --json | jq -r .name | tr '\n' ' ')" = 'a b ' ]
+}
+
+@test "a waiting acquire gets the lock when it is released, or gives up" {
+    tend lock acquire deploy -w ann >/dev/null
+    fails 4 tend lock acquire deploy -w bob --wait 50ms
+    tend lock acquire deploy -w bob --wait --json >got 3>&- &
+    tend lock release deploy -w ann >/dev/null
+    wait $!
+    jq -e '.owner == "bob"' got
+}
+
+@test "a lock tied to a process ends with it" {
+    sleep 1000 3>&- &
+    holder=$!
+    tend lock acquire deploy -w ann --while-pid $holder >/dev/null
+    fails 4 tend lock acquire deploy -w bob
+    kill -KILL $holder
+    wait $holder || true
+    tend lock acquire deploy -w bob >/dev/null
+    fails 2 tend lock acquire x -w ann --while-pid 0
+}
+
+@test "a process that is not there is refused" {
+    sleep 0 3>&- &
+    wait $!
+    run --separate-stderr tend lock acquire x -w ann --while-pid $!
+    [ "$status" = 2 ] || [ "$status" = 3 ]
+    [[ "$stderr" == *"$!"* ]]
+}
+
+@test "bad input is refused" {
+    fails 2 tend lock acquire '' -w ann
+    fails 2 tend lock acquire x -w ''
+    fails 2 tend lock acquire x -w ann --ttl -1s
+    fails 2 tend lock acquire x -w ann --ttl 0
+}

@@ -1,0 +1,126 @@
+# The command line on PostgreSQL. TEND_TEST_PG_URL is a server; each test has a database of its own.
+load helper
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return
+    name=cli_$$_$BATS_TEST_NUMBER
+    psql -qX "$TEND_TEST_PG_URL" -c "CREATE DATABASE $name"
+    TEND_STORE=${TEND_TEST_PG_URL/\/postgres\?/\/$name?}
+    export TEND_STORE
+}
+
+teardown() {
+    psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
+}
+
+@test "a job's life" {
+    run -0 tend add -q mail -k welcome --payload '{"b":1,  "a":1.50}' --tag vip
+    [ "$output" = 1 ]
+    claim -q mail -w me
+    run -0 tend heartbeat "$lease"
+    [ "$output" = '1 extended' ]
+    tend phase "$lease" sending >/dev/null
+    run -0 tend complete "$lease" --result '{"sent":true}'
+    run -0 tend show 1 --json
+    json '.job.state == "done" and .job.result.sent and .job.tags == ["vip"]'
+    [[ "$output" == *'"payload":{"b":1,  "a":1.50}'* ]]
+    fails 4 tend fail "$id:$((token + 1))"
+    [ ! -e .tend ]
+}
+
+@test "a store that is not there is not made by what only reads" {
+    fails 3 tend jobs
+    [ "$(psql -qAtX "$TEND_STORE" -c "SELECT count(*) FROM pg_class WHERE relname = 'job'")" = 0 ]
+    tend migrate >/dev/null
+    run -0 tend jobs --json
+    [ -z "$output" ]
+}
+
+@test "fail, retry, release, hold, resume, cancel" {
+    tend add --max-attempts 1 >/dev/null
+    claim
+    tend fail "$lease" --text broken >/dev/null
+    [ "$(state_of 1)" = failed ]
+    tend retry 1 >/dev/null
+    claim
+    tend release "$lease" --delay 1h >/dev/null
+    [ "$(state_of 1)" = scheduled ]
+    tend hold 1 >/dev/null
+    tend resume 1 >/dev/null
+    run -0 tend cancel --all
+    [ "$output" = '1 job cancelled' ]
+    fails 3 tend show 99
+}
+
+@test "a batch, with a bad line" {
+    seq 1500 | sed 's/.*/{"payload":&}/' >jobs.jsonl
+    echo '{"kind":}' >>jobs.jsonl
+    run --separate-stderr -2 tend add --batch jobs.jsonl
+    [ "${#lines[@]}" = 1500 ]
+    says "line 1501, column 9"
+    [ "$(tend jobs --json | jq .id | uniq | wc -l)" = 1500 ]
+}
+
+@test "unique keys" {
+    tend add --unique k --subject a >/dev/null
+    run -0 tend add --unique k --subject a --json
+    json '.outcome == "refreshed"'
+    fails 4 tend add --unique k --subject b
+}
+
+@test "locks" {
+    tend lock acquire deploy -w ann >/dev/null
+    fails 4 tend lock acquire deploy -w bob
+    run -4 tend lock release deploy -w bob
+    tend lock release deploy -w ann >/dev/null
+    run -5 tend lock show deploy
+}
+
+@test "queues, settings and limits" {
+    tend queue set default --concurrency 1 --rate 20/60s >/dev/null
+    tend add >/dev/null
+    tend add >/dev/null
+    tend claim >/dev/null
+    fails 5 tend claim
+    says "concurrency"
+    run -0 tend queues --json
+    json '.jobs.running == 1 and .jobs.pending == 1 and .rate == "20/1m"'
+}
+
+@test "waiting: claim --wait and events -f" {
+    tend migrate >/dev/null
+    tend events -f --json >seen 3>&- &
+    follower=$!
+    tend claim --wait >claimed 3>&- &
+    claimer=$!
+    sleep 0.2
+    tend add >/dev/null
+    wait $claimer
+    jq -e '.id == 1' claimed
+    until_true grep -q job.claimed seen
+    kill -TERM $follower
+    wait $follower || [ $? = 143 ]
+}
+
+@test "heal, explain, stats, doctor, schedules" {
+    tend add >/dev/null
+    claim --ttl 1ms
+    sleep 0.01
+    run -0 tend heal --json
+    json '.entries_reclaimed == 1'
+    run -0 tend explain 1 --json
+    json '.reason == "ready"'
+    run -0 tend stats --json
+    json '.jobs.pending == 1'
+    run -0 tend doctor --json
+    json '.wrong == 0'
+    tend schedule add x @daily >/dev/null
+    run -0 tend schedule ls --json
+    json '.name == "x" and .next_at_ms > 0'
+}
+
+@test "a newer schema is refused" {
+    tend migrate >/dev/null
+    run -0 tend migrate --json
+    json '.schema == .newest'
+}

@@ -1,0 +1,110 @@
+# Queues, workers and schedules.
+load helper
+
+@test "a queue's settings are set, shown and taken back" {
+    run -0 tend queue set mail --concurrency 4 --key-concurrency 2 --rate 20/60s --serial on --lease 2m \
+        --max-attempts 5 --max-crashes 2 --backoff 1s --backoff-max 10m --keep-done 1d --keep-failed 30d --json
+    json '.name == "mail" and .concurrency == 4 and .key_concurrency == 2 and .rate == "20/1m" and .serial'
+    json '[.lease_ms, .max_attempts, .max_crashes, .backoff_ms, .backoff_max_ms, .keep_done_ms, .keep_failed_ms]
+          == [120000, 5, 2, 1000, 600000, 86400000, 2592000000]'
+    run -0 tend queue show mail
+    [[ "$output" == *"rate             20/1m"* ]]
+    run -0 tend queue set mail --concurrency none --rate none --lease default --json
+    json '.concurrency == null and .rate == null and .lease_ms == 60000 and .max_attempts == 5'
+}
+
+@test "pause with a reason, and go on" {
+    run -0 tend queue set mail --paused on --why 'provider is down' --json
+    json '.paused and .paused_why == "provider is down"'
+    run -0 tend queues
+    [[ "$output" == *"paused: provider is down"* ]]
+    run -0 tend queue set mail --paused off --json
+    json '(.paused | not) and .paused_why == null'
+}
+
+@test "a bad setting is refused with its name, and nothing is changed" {
+    tend queue set mail --concurrency 4 >/dev/null
+    for setting in 'concurrency 0' 'concurrency x' 'key-concurrency -1' 'rate 20' 'rate 0/5s' 'paused maybe' \
+        'serial 2' 'lease -5s' 'lease x' 'max-attempts 0' 'backoff 1y' 'keep-done -1d'; do
+        # shellcheck disable=SC2086
+        fails 2 tend queue set mail --max-crashes 9 --$setting
+        says "${setting%% *}"
+    done
+    run -0 tend queue show mail --json
+    json '.concurrency == 4 and .max_crashes == 3'
+    fails 2 tend queue set mail
+    says "no setting"
+}
+
+@test "a queue without settings is shown with the defaults" {
+    tend migrate >/dev/null
+    run -0 tend queue show other --json
+    json '.lease_ms == 60000 and .max_attempts == 3 and .jobs.pending == 0'
+    run -0 tend queue show other
+    [[ "$output" == *"all settings by default"* ]]
+}
+
+@test "queues lists what is in them" {
+    tend add -q a >/dev/null
+    tend add -q b --in 1h >/dev/null
+    tend queue set c --serial on >/dev/null
+    run -0 tend queues
+    [[ "${lines[1]}" == a* && "${lines[2]}" == b* && "${lines[3]}" == c*serial ]]
+    run -0 tend queues --json
+    [ "$(jq -c '[.name, .jobs.pending, .jobs.scheduled]' <<<"$output" | tr '\n' ' ')" = \
+        '["a",1,0] ["b",0,1] ["c",0,0] ' ]
+}
+
+@test "workers lists those registered" {
+    tend add >/dev/null
+    run -0 tend workers --json
+    [ -z "$output" ]
+    claim -w me --while-pid $$
+    run -0 tend workers --json
+    json ".pid == $$ and .alive and .leases == 1 and .locks == 0"
+    run -0 tend workers
+    [[ "${lines[1]}" == *$$*yes* ]]
+}
+
+@test "schedules are added, listed, paused, resumed and removed" {
+    run -0 tend schedule add report '15 3 * * 1-5' -q night -k report -p 7 --payload '{"for":"all"}' --catch-up all
+    [[ "$output" == 'schedule "report" comes next at '*'T03:15:00.000Z (in '* ]]
+    run -0 tend schedule ls --json
+    json '.name == "report" and .cron == "15 3 * * 1-5" and .queue == "night" and .kind == "report" and .priority == 7
+          and .catch_up == "all" and .payload.for == "all" and (.paused | not) and .next_at_ms > 0 and .last_at_ms == null'
+    run -0 tend schedule pause report
+    [ "$output" = 'schedule "report" is paused' ]
+    run -0 tend schedule ls
+    [[ "${lines[1]}" == report*paused* ]]
+    run -0 tend schedule resume report --json
+    json '.paused | not'
+    json '.payload.for == "all" and .priority == 7 and .catch_up == "all"'
+    run -0 tend schedule rm report
+    [ "$output" = 'schedule "report" removed' ]
+    run -0 tend schedule ls --json
+    [ -z "$output" ]
+}
+
+@test "a schedule takes its five fields also as words" {
+    tend schedule add x 0 12 1 jan '*' >/dev/null
+    [ "$(tend schedule ls --json | jq -r .cron)" = '0 12 1 jan *' ]
+}
+
+@test "a schedule adds its jobs" {
+    tend schedule add tick '@every 1s' -k tick >/dev/null
+    run -0 tend claim --wait 10s
+    json '.kind == "tick" and .schedule == "tick"'
+}
+
+@test "bad schedules are refused with what is wrong" {
+    fails 2 tend schedule add x '61 * * * *'
+    says "minute"
+    fails 2 tend schedule add x daily
+    fails 2 tend schedule add x '@every -5s'
+    fails 2 tend schedule add x @daily --payload '{'
+    tend schedule add report @daily >/dev/null
+    fails 3 tend schedule rm reprot
+    says 'did you mean "report"?'
+    fails 3 tend schedule pause other
+    says 'tend schedule ls'
+}

@@ -1,0 +1,162 @@
+# The store as a command meets it: which one, where, and in what condition. And the output.
+load helper
+
+@test "the store is chosen by --store, then TEND_STORE, then the default" {
+    tend add --store sqlite:one.db >/dev/null
+    TEND_STORE=sqlite:two.db tend add >/dev/null
+    TEND_STORE=sqlite:two.db tend add --store sqlite:one.db >/dev/null
+    [ ! -e .tend ]
+    [ "$(tend stats --store sqlite:one.db --json | jq .jobs.pending)" = 2 ]
+    [ "$(TEND_STORE=sqlite:two.db tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+@test "migrate makes the store and tells its schema" {
+    run -0 tend migrate
+    [[ "$output" == "the store is at schema version "* ]]
+    run -0 tend migrate --json
+    json '.schema > 0 and .schema == .newest'
+}
+
+@test "doctor finds a fresh store well" {
+    tend add >/dev/null
+    run -0 tend doctor
+    [[ "${lines[-1]}" == "the store is well: "* ]]
+    run -0 tend doctor --json
+    json '.wrong == 0 and (.findings | length > 0) and (.findings | all(.verdict and .what and .text))'
+}
+
+@test "doctor finds a damaged store: exit status 1" {
+    seq 500 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
+    sqlite3 .tend/tend.db 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
+    # A page in the middle.
+    dd if=/dev/urandom of=.tend/tend.db bs=4096 seek=20 count=2 conv=notrunc status=none
+    run --separate-stderr -1 tend doctor
+}
+
+@test "durability normal works as well" {
+    run -0 tend --durability normal add
+    [ "$output" = 1 ]
+}
+
+@test "a URL of no known kind is bad input" {
+    fails 2 tend add --store mysql://x
+    says "mysql://x"
+    fails 2 tend add --store ''
+    fails 2 tend jobs --store nonsense
+}
+
+@test "an explicit store that is not there is not made by what only reads" {
+    fails 3 tend jobs --store sqlite:missing.db
+    says "missing.db"
+    [ ! -e missing.db ]
+}
+
+@test "a path that leads nowhere" {
+    run --separate-stderr tend add --store sqlite:no/such/folder/tend.db
+    [ "$status" = 3 ] || [ "$status" = 69 ]
+    [ "${#stderr_lines[@]}" = 1 ]
+    says "no/such/folder"
+}
+
+@test "a server that is not there is exit status 69" {
+    fails 69 tend add --store 'postgresql://127.0.0.1:1/none?connect_timeout=2'
+    fails 69 tend jobs --store 'postgresql:///none?host=/nonexistent'
+}
+
+@test "a password in the URL is not shown" {
+    fails 69 tend jobs --store 'postgresql://ann:sesame@127.0.0.1:1/none?connect_timeout=2'
+    [[ "$stderr" != *sesame* ]]
+}
+
+@test "a file that is not a database" {
+    echo 'these are not the bytes of a database, and there are enough of them to tell' >text.db
+    fails 2 tend add --store sqlite:text.db
+    says "text.db"
+    [ "$(wc -c <text.db)" = 76 ]
+    mkdir folder
+    run --separate-stderr tend jobs --store sqlite:folder
+    [ "$status" != 0 ]
+    [ "${#stderr_lines[@]}" = 1 ]
+}
+
+@test "a database of somebody else" {
+    sqlite3 other.db 'CREATE TABLE job (x); INSERT INTO job VALUES (1)'
+    fails 2 tend add --store sqlite:other.db
+    [ "$(sqlite3 other.db 'SELECT count(*) FROM sqlite_master')" = 1 ]
+}
+
+@test "a newer schema is refused with what to do" {
+    tend add >/dev/null
+    version=$(sqlite3 .tend/tend.db 'PRAGMA user_version')
+    sqlite3 .tend/tend.db "PRAGMA user_version = $((version + 1))"
+    fails 1 tend jobs
+    says "newer"
+    fails 1 tend add
+    sqlite3 .tend/tend.db "PRAGMA user_version = $version"
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+# Root may write everywhere; then the rest of the test runs as somebody else.
+as_nobody() {
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+    else
+        "$@"
+    fi
+}
+
+@test "a folder that cannot be written" {
+    cp "$TEND" "$BATS_TEST_TMPDIR/../tend-copy" 2>/dev/null || true
+    mkdir sealed
+    chmod 555 sealed
+    cd sealed
+    run --separate-stderr as_nobody "$TEND" add
+    [ "$status" = 1 ] || { echo "status $status: $stderr"; false; }
+    says "cannot make the folder .tend here"
+    cd ..
+    chmod 755 sealed
+}
+
+@test "a store that cannot be written can be read" {
+    tend add >/dev/null
+    chmod -R a-w .tend
+    chmod a+rx .tend . ..
+    run --separate-stderr -1 as_nobody "$TEND" add
+    [ "${#stderr_lines[@]}" = 1 ]
+    chmod -R u+w .tend
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+@test "a full disk: one sentence, nothing lost" {
+    tend add >/dev/null
+    payload=$(printf '"%s"' "$(printf 'x%.0s' {1..100000})")
+    # A limit on the size of files is as good as a disk without space.
+    run --separate-stderr -1 bash -c 'ulimit -f 256; trap "" XFSZ; for n in 1 2 3 4 5 6 7 8 9 10; do "$0" add --payload "$1" || exit; done' "$TEND" "$payload"
+    [ "${#stderr_lines[@]}" = 1 ]
+    acknowledged=${#lines[@]}
+    [ "$(tend stats --json | jq .jobs.pending)" = $((acknowledged + 1)) ]
+    tend add >/dev/null
+}
+
+@test "output that cannot be written is exit status 1, with a sentence" {
+    tend add >/dev/null
+    run -1 bash -c '"$0" jobs >/dev/full' "$TEND"
+    [ "$output" = 'tend: cannot write the output: No space left on device' ]
+    run -1 bash -c '"$0" help >/dev/full' "$TEND"
+    run -1 bash -c '"$0" add >&-' "$TEND"
+    [[ "$output" == *"Bad file descriptor"* ]]
+}
+
+@test "a bad setting in the environment is named" {
+    TEND_RECOVERY_INTERVAL_MS=soon fails 2 tend add
+    says TEND_RECOVERY_INTERVAL_MS
+}
+
+@test "many processes on one store never see it locked" {
+    for _ in 1 2 3 4 5 6 7 8; do
+        (for _ in 1 2 3 4 5 6 7 8 9 10; do tend add || exit 1; done) >>ids 2>>errors 3>&- &
+    done
+    wait
+    [ ! -s errors ]
+    [ "$(sort -n ids | uniq | wc -l)" = 80 ]
+}

@@ -1,0 +1,194 @@
+# What is the same for every command: options, help, suggestions, completion, the manual.
+load helper
+
+@test "help lists every command, and each explains itself" {
+    run -0 tend help
+    for command in add jobs show explain cancel retry hold resume claim start heartbeat phase complete \
+        fail release queues queue lock schedule heal workers events stats doctor migrate version \
+        completion help; do
+        [[ "$output" == *"  $command "* ]]
+    done
+    for command in $(tend __complete '' | cut -f 1); do
+        run -0 tend "$command" --help
+        [[ "$output" == "usage: tend $command"* ]]
+        run -0 tend help "$command"
+        [[ "$output" == "usage: tend $command"* ]]
+    done
+}
+
+@test "subcommands have help of their own" {
+    for command in 'lock acquire' 'queue set' 'schedule add'; do
+        # shellcheck disable=SC2086
+        run -0 tend help $command
+        [[ "$output" == "usage: tend $command [OPTIONS] NAME"* ]]
+        # shellcheck disable=SC2086
+        run -0 tend $command --help
+        [[ "$output" == "usage: tend $command [OPTIONS] NAME"* ]]
+    done
+}
+
+@test "help lines are not longer than 100 columns" {
+    for command in '' add claim 'lock acquire' 'queue set' cancel; do
+        # shellcheck disable=SC2086
+        run -0 tend help $command
+        run -1 grep -E '.{101}' <<<"$output"
+    done
+}
+
+@test "no command is bad usage" {
+    fails 2 tend
+    says "tend help"
+    [ ! -e .tend ]
+}
+
+@test "an unknown command is refused with the nearest" {
+    fails 2 tend jbos
+    says "did you mean jobs?"
+    fails 2 tend lock aquire x
+    says "did you mean lock acquire?"
+    fails 2 tend frobnicate
+    says "tend help"
+    fails 2 tend lock
+    says "tend help lock"
+}
+
+@test "an unknown option is refused with the nearest" {
+    fails 2 tend add --qeue x
+    says "add: unknown option --qeue; did you mean --queue?"
+    fails 2 tend jobs --states pending
+    says "did you mean --state?"
+    fails 2 tend queue set x --concurency 3
+    says "did you mean --concurrency?"
+    fails 2 tend add -Z
+    says "unknown option -Z"
+    fails 2 tend --jsn add
+    says "did you mean --json?"
+    [ ! -e .tend ]
+}
+
+@test "an option without its value, or with one it does not take, is refused" {
+    fails 2 tend add --queue
+    says "--queue needs a value: --queue QUEUE"
+    fails 2 tend claim --unstarted=yes
+    says "--unstarted takes no value"
+}
+
+@test "missing, superfluous and malformed arguments are refused" {
+    fails 2 tend show
+    says "usage: tend show ID"
+    fails 2 tend show 1 2
+    says 'unexpected argument "2"'
+    fails 2 tend lock acquire deploy
+    says "--owner OWNER is missing"
+    [ ! -e .tend ]
+}
+
+@test "options are read in all their forms" {
+    tend add -qmail --kind=a -p 3 >/dev/null
+    tend add --queue mail -k a --priority=3 >/dev/null
+    tend --store sqlite:.tend/tend.db jobs --json --queue=mail >rows
+    [ "$(jq -c '[.queue, .kind, .priority]' rows | sort -u)" = '["mail","a",3]' ]
+    [ "$(wc -l <rows)" = 2 ]
+}
+
+@test "values are checked by their type" {
+    fails 2 tend add --in -5m
+    says '--in: "-5m" is not a duration'
+    fails 2 tend add --in 5parsecs
+    says "not a duration"
+    fails 2 tend add --at yesterday
+    says '--at: "yesterday" is not a time'
+    fails 2 tend add -p 10
+    says 'not a whole number from 0 to 9'
+    fails 2 tend add -p x
+    says 'not a whole number'
+    fails 2 tend add --max-attempts 0
+    says '--max-attempts'
+    fails 2 tend --durability sometimes add
+    says '"sometimes" is not one of full|normal'
+    fails 2 tend jobs --state pendign
+    says 'did you mean pending?'
+    fails 2 tend schedule add x @daily --catch-up some
+    says 'none|one|all'
+    [ ! -e .tend ]
+}
+
+@test "with --json an error is one object on standard error" {
+    run --separate-stderr -2 tend add --qeue x --json
+    [ -z "$output" ]
+    output=$stderr
+    json '.error.code == "EINVAL" and .error.exit == 2'
+    json '.error.message | contains("did you mean --queue?")'
+    run --separate-stderr -3 tend --json show 1
+    output=$stderr
+    json '.error.code == "ENOTFOUND" and .error.exit == 3'
+}
+
+@test "the version is printed" {
+    run -0 tend version
+    [[ "$output" =~ ^tend\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    version=$output
+    run -0 tend --version
+    [ "$output" = "$version" ]
+    run -0 tend version --json
+    json '.version'
+}
+
+@test "the manual page has the tables as the program prints them" {
+    page=$TEND_SOURCE/docs/man/tend.1.scd
+    sed -n '/^; tables: begin/,/^; tables: end/p' "$page" | sed '1d;$d' >in_page
+    tend help --man >in_program
+    diff in_page in_program
+    for page in "$TEND_SOURCE"/docs/man/*.scd; do scdoc <"$page" >/dev/null; done
+}
+
+@test "completion answers from the tables" {
+    run -0 tend __complete ''
+    [[ "$output" == *$'jobs\tlist jobs'* ]]
+    [[ "$output" != *__complete* ]]
+    run -0 tend __complete lock ''
+    [[ "$output" == *$'acquire\t'* ]]
+    run -0 tend __complete add --
+    [[ "$output" == *$'--queue\t'* && "$output" == *$'--store\t'* ]]
+    run -0 tend __complete queue set mail --
+    [[ "$output" == *$'--key-concurrency\t'* ]]
+    run -0 tend __complete jobs --state ''
+    [[ "$output" == *$'cancelled\t'* ]]
+    run -0 tend __complete add --payload ''
+    [ "$output" = :files ]
+    run -0 tend __complete completion ''
+    [[ "$output" == *$'zsh\t'* ]]
+}
+
+@test "completion knows the queues of the store, and makes none" {
+    run -0 tend __complete jobs --queue ''
+    [ -z "$output" ]
+    [ ! -e .tend ]
+    tend add -q crawl >/dev/null
+    run -0 tend __complete jobs --queue ''
+    [ "$output" = $'crawl\tqueue' ]
+}
+
+@test "the bash script completes commands, options and values" {
+    PATH=$(dirname "$TEND"):$PATH
+    # shellcheck disable=SC1090
+    source <(tend completion bash)
+    COMP_WORDS=(tend heart) COMP_CWORD=1
+    _tend
+    [ "${COMPREPLY[*]}" = heartbeat ]
+    COMP_WORDS=(tend add --uni) COMP_CWORD=2
+    _tend
+    [ "${COMPREPLY[*]}" = --unique ]
+    COMP_WORDS=(tend jobs --state ca) COMP_CWORD=3
+    _tend
+    [ "${COMPREPLY[*]}" = cancelled ]
+}
+
+@test "there are scripts for three shells and no other" {
+    for shell in bash zsh fish; do
+        run -0 tend completion "$shell"
+        [[ "$output" == *"tend __complete"* ]]
+    done
+    fails 2 tend completion tcsh
+    says "bash, zsh, fish"
+}

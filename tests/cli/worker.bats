@@ -1,0 +1,229 @@
+# What a worker in a script does: claim, start, heartbeat, phase, complete, fail, release.
+load helper
+
+@test "claim prints a line of JSON with lease and payload" {
+    tend add -q mail -k welcome --payload '{"to": "ann"}' >/dev/null
+    run -0 tend claim -q mail -w me
+    [ "${#lines[@]}" = 1 ]
+    json '.id == 1 and .lease == "\(.id):\(.token)" and .payload.to == "ann" and .kind == "welcome"'
+    json '.state == "running" and .owner == "me" and .until_ms > .seen_at_ms'
+}
+
+# CL-4
+@test "several are claimed at once, most urgent first" {
+    for priority in 5 1 9 0; do tend add -p "$priority" >/dev/null; done
+    run -0 tend claim -n 3
+    [ "$(jq .priority <<<"$output" | tr '\n' ' ')" = '0 1 5 ' ]
+}
+
+@test "the lease lasts as long as --ttl says" {
+    tend add >/dev/null
+    run -0 tend claim --ttl 10m
+    json '.until_ms - .seen_at_ms == 600000'
+}
+
+# CL-2
+@test "nothing to claim is exit status 5, and the answer says why: empty" {
+    tend migrate >/dev/null
+    fails 5 tend claim -q mail
+    says 'queue "mail": it is empty'
+    run --separate-stderr -5 tend claim --json
+    output=$stderr
+    json '.error.code == "EEMPTY" and .error.exit == 5 and .error.until_ms == null'
+}
+
+@test "nothing to claim: paused, with the reason" {
+    tend add >/dev/null
+    tend queue set default --paused on --why 'provider is down' >/dev/null
+    fails 5 tend claim
+    says 'paused: provider is down'
+    run --separate-stderr -5 tend claim --json
+    output=$stderr
+    json '.error.code == "EPAUSED" and .error.by == "provider is down"'
+}
+
+@test "nothing to claim: a limit is reached, and which" {
+    tend add >/dev/null
+    tend add >/dev/null
+    tend queue set default --concurrency 1 >/dev/null
+    tend claim >/dev/null
+    fails 5 tend claim
+    says 'concurrency limit is reached'
+    tend queue set default --concurrency none --rate 1/1h >/dev/null
+    tend claim >/dev/null || true
+    run --separate-stderr -5 tend claim --json
+    output=$stderr
+    json '.error.code == "ELIMITED"'
+}
+
+@test "nothing to claim: busy, held by whom" {
+    tend add >/dev/null
+    tend add >/dev/null
+    tend queue set default --serial on >/dev/null
+    tend claim -w ann >/dev/null
+    run --separate-stderr -5 tend claim -w bob --json
+    output=$stderr
+    json '.error.code == "EBUSY" and .error.by == "ann" and .error.until_ms > 0'
+    fails 5 tend claim -w bob
+    says 'held by ann'
+}
+
+@test "claim does not make a store" {
+    fails 3 tend claim
+    says 'there is no store here (.tend/tend.db)'
+    [ ! -e .tend ]
+}
+
+@test "claim waits for a job, and for so long only" {
+    tend migrate >/dev/null
+    fails 5 tend claim --wait=50ms
+    tend claim --wait >claimed 3>&- &
+    until_true tend add
+    wait $!
+    jq -e '.id == 1' claimed
+}
+
+@test "a waiting claim ends by a signal with 128 + its number" {
+    tend migrate >/dev/null
+    tend claim --wait 3>&- &
+    waiter=$!
+    kill -TERM $waiter
+    status=0
+    wait $waiter || status=$?
+    [ "$status" = 143 ]
+}
+
+@test "a lease tied to a process ends with it" {
+    tend add >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    claim --while-pid $holder
+    fails 5 tend claim
+    kill -KILL $holder
+    wait $holder || true
+    run -0 tend claim
+    json '.id == 1'
+    fails 4 tend complete "$lease"
+}
+
+@test "heartbeat keeps leases and names those that are lost" {
+    tend add >/dev/null
+    tend add >/dev/null
+    claim
+    first=$lease
+    claim
+    run -0 tend heartbeat "$first" "$lease" --ttl 10m
+    [ "$output" = $'1 extended\n2 extended' ]
+    tend cancel 1 >/dev/null
+    run --separate-stderr -4 tend heartbeat "$first" "$lease"
+    [ "$output" = '2 extended' ]
+    [[ "$stderr" == *"the lease $first is no longer held"* ]]
+    run --separate-stderr -4 tend heartbeat "$first" "$lease" --json
+    json '[.leases[].ok] == [false, true] and .leases[0].code == "ELEASELOST"'
+    output=$stderr
+    json '.error.code == "ELEASELOST" and .error.exit == 4'
+}
+
+@test "complete keeps the result; a repeated complete is answered as the first" {
+    tend add >/dev/null
+    claim
+    run -0 tend complete "$lease" --result '{"pages": 4}'
+    [ "$output" = '1 completed' ]
+    run -0 tend show 1 --json
+    json '.job.state == "done" and .job.result.pages == 4'
+    tend complete "$lease" >/dev/null
+    fails 2 tend complete "$lease" --result '{'
+    says "line 1, column 2"
+}
+
+# RC-11
+@test "a wrong token is refused by every command, and changes nothing" {
+    tend add >/dev/null
+    claim
+    wrong=$id:$((token + 5))
+    for command in start heartbeat complete fail release; do
+        fails 4 tend "$command" "$wrong"
+        says "lease"
+    done
+    fails 4 tend phase "$wrong" testing
+    [ "$(state_of 1)" = running ]
+    fails 4 tend complete 99:1
+}
+
+@test "a malformed lease is bad usage" {
+    tend add >/dev/null
+    for lease in 1 1: :1 1:x x:1 1:2:3 -1:1 0:1 '1: 2' 99999999999999999999:1 ''; do
+        fails 2 tend complete -- "$lease"
+        says "give ID:TOKEN"
+    done
+}
+
+@test "fail tries again by the backoff, by --retry-in, or never" {
+    tend add --max-attempts 3 --backoff 10s >/dev/null
+    claim
+    run -0 tend fail "$lease" --text 'server said 503' --class transient_runtime
+    [[ "$output" == "1 failed; tried again in "* ]]
+    run -0 tend show 1 --json
+    json '.job.state == "scheduled" and .job.attempts == 1 and .job.error_text == "server said 503"'
+    tend add >/dev/null
+    claim
+    run -0 tend fail "$lease" --retry-in 1h --json
+    json '.state == "scheduled" and .due_at_ms > 0 and .id == 2'
+    tend add >/dev/null
+    claim
+    run -0 tend fail "$lease" --final
+    [[ "$output" == "3 failed for good"* ]]
+    [ "$(state_of 3)" = failed ]
+    fails 2 tend fail "$lease" --final --retry-in 1s
+}
+
+# LS-3
+@test "release gives back free of charge, at once or later" {
+    tend add >/dev/null
+    claim
+    run -0 tend release "$lease" --why 'going home'
+    [ "$output" = '1 released' ]
+    run -0 tend show 1 --json
+    json '.job.state == "pending" and .job.attempts == 0 and .job.crashes == 0'
+    json '.events[-1].why == "going home"'
+    claim
+    tend release "$lease" --delay 1h >/dev/null
+    [ "$(state_of 1)" = scheduled ]
+}
+
+# LS-1
+@test "an unstarted lease is started by start" {
+    tend add >/dev/null
+    claim --unstarted
+    run -0 tend show 1 --json
+    json '.job.started_at_ms == null'
+    run -0 tend start "$lease"
+    [ "$output" = '1 started' ]
+    run -0 tend show 1 --json
+    json '.job.started_at_ms > 0'
+}
+
+@test "phase says where a job is" {
+    tend add >/dev/null
+    claim
+    run -0 tend phase "$lease" rebasing
+    [ "$output" = '1 is now rebasing' ]
+    run -0 tend phase "$lease" testing --json
+    json '.phase == "testing"'
+    run -0 tend jobs
+    [[ "$output" == *testing* ]]
+}
+
+@test "jobs whose line nobody could read are given back" {
+    tend add >/dev/null
+    run -1 bash -c '"$0" claim >/dev/full' "$TEND"
+    [[ "$output" == *"cannot write the output: No space left on device"* ]]
+    [ "$(state_of 1)" = pending ]
+    mkfifo pipe
+    sleep 0 <pipe &
+    exec 9>pipe
+    wait $!
+    run -141 bash -c '"$0" claim >&9' "$TEND"
+    [ -z "$output" ]
+    [ "$(state_of 1)" = pending ]
+}
