@@ -36,6 +36,7 @@ extern "C" {
 #endif
 
 #define TEND_VERSION "0.1.0"
+#define TEND_UNSET INT64_MIN /* a number not given, or not there */
 
 /* name, value, what it means in general */
 #define TEND_ERRORS(X)                                                                             \
@@ -80,7 +81,8 @@ struct tend_options {
     int durability_normal;  /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits */
     int connections;        /* PostgreSQL: connections at most, default 8 */
     int64_t busy_ms;        /* how long to wait for the write lock of a stopped process, default 30 s */
-    int64_t recovery_ms;    /* recovery timer inside waits, default 60 s, jittered; 0: no timer */
+    int64_t recovery_ms;    /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
+                               TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
     void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
@@ -124,7 +126,6 @@ TEND_API const char *tend_state_name(int state);      /* "pending"...; "?" if un
 TEND_API int tend_state_parse(const char *name);      /* a state or TEND_EINVAL */
 
 #define TEND_PRIORITY_DEFAULT 5
-#define TEND_UNSET INT64_MIN /* a number not given: the queue's setting or the default applies */
 
 struct tend_job_spec {
     const char *queue;           /* default "default" */

@@ -5,11 +5,14 @@
 #include "base/text.h"
 #include "queue/worker.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { RECOVERY_DEFAULT_MS = 60000, RECOVERY_MAX_MS = 86400000 };
 
 const char *tend_version(void)
 {
@@ -113,7 +116,7 @@ int handle_read(tend *t, db_body *body, void *arg)
 
 void tend_options_init(struct tend_options *options)
 {
-    *options = (struct tend_options){.connections = 8, .busy_ms = 30000, .recovery_ms = 60000};
+    *options = (struct tend_options){.connections = 8, .busy_ms = 30000, .recovery_ms = TEND_UNSET};
 }
 
 static void default_name(char *out, size_t size)
@@ -122,6 +125,24 @@ static void default_name(char *out, size_t size)
     if (proc_host(host, sizeof host) < 0)
         snprintf(host, sizeof host, "localhost");
     snprintf(out, size, "%s:%lld", host, (long long)getpid());
+}
+
+/* RC-1: what the caller says, else the environment, else 60 s. */
+static int recovery_interval(int64_t asked_ms, int64_t *ret_ms, struct err *err)
+{
+    const char *text = getenv("TEND_RECOVERY_INTERVAL_MS");
+    *ret_ms = asked_ms == TEND_UNSET ? RECOVERY_DEFAULT_MS : asked_ms;
+    if (asked_ms != TEND_UNSET || text == NULL)
+        return 0;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < 0 || number > RECOVERY_MAX_MS)
+        return err_set(err, TEND_EINVAL,
+                       "TEND_RECOVERY_INTERVAL_MS is '%s'; it must be from 0 (no timer) to %d", text,
+                       RECOVERY_MAX_MS);
+    *ret_ms = number;
+    return 0;
 }
 
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
@@ -149,6 +170,9 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
                            options->name);
         snprintf(t->name, sizeof t->name, "%s", options->name);
     }
+    int rc = recovery_interval(options->recovery_ms, &t->options.recovery_ms, &t->open_error);
+    if (rc < 0)
+        return rc;
     struct db_options db_options = {
         .must_exist = options->must_exist != 0,
         .durability_normal = options->durability_normal != 0,

@@ -29,10 +29,12 @@
 enum db_type { DB_NULL, DB_INT, DB_TEXT };
 
 struct db_value {
+    union {
+        int64_t number;   /* DB_INT */
+        const char *text; /* DB_TEXT; NUL-terminated when it comes from a result */
+    };
+    size_t bytes; /* of text */
     enum db_type type;
-    int64_t number;   /* DB_INT */
-    const char *text; /* DB_TEXT; NUL-terminated when it comes from a result */
-    size_t bytes;
 };
 
 struct db_value db_null(void);

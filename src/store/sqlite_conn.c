@@ -165,38 +165,74 @@ static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
     }
 }
 
-/* Room for one more row; the array doubles inside the arena. */
-static int make_room(struct db_result *result, size_t *room, struct arena *arena)
+/* Rows as they come; how many there are is known only after the last. */
+struct row_chunk {
+    struct row_chunk *next;
+    size_t rows, room;
+    struct db_value values[];
+};
+
+struct row_chunks {
+    struct row_chunk *first, *last;
+    size_t columns, rows;
+};
+
+static struct db_value *chunks_next_row(struct row_chunks *chunks, struct arena *arena)
 {
-    if (result->rows < *room)
+    struct row_chunk *last = chunks->last;
+    if (last == NULL || last->rows == last->room) {
+        size_t room = last == NULL ? 1 : 64; /* most queries find one row */
+        struct row_chunk *chunk = arena_alloc(
+            arena, sizeof *chunk + room * chunks->columns * sizeof(struct db_value));
+        if (chunk == NULL)
+            return NULL;
+        *chunk = (struct row_chunk){.room = room};
+        if (last == NULL)
+            chunks->first = chunk;
+        else
+            last->next = chunk;
+        chunks->last = last = chunk;
+    }
+    chunks->rows++;
+    return &last->values[last->rows++ * chunks->columns];
+}
+
+/* All rows as one array; a single chunk is one already. */
+static int chunks_join(const struct row_chunks *chunks, struct arena *arena,
+                       struct db_result *result)
+{
+    *result = (struct db_result){.rows = chunks->rows, .columns = chunks->columns};
+    if (chunks->first == NULL || chunks->first->next == NULL) {
+        result->values = chunks->first == NULL ? NULL : chunks->first->values;
         return 0;
-    size_t more = *room == 0 ? 8 : *room * 2;
-    struct db_value *values = arena_alloc(arena, more * result->columns * sizeof *values);
+    }
+    size_t width = chunks->columns * sizeof(struct db_value);
+    char *values = arena_alloc(arena, chunks->rows * width);
     if (values == NULL)
         return SQLITE_NOMEM;
-    if (result->rows > 0)
-        memcpy(values, result->values, result->rows * result->columns * sizeof *values);
-    result->values = values;
-    *room = more;
+    result->values = (const struct db_value *)(const void *)values;
+    for (const struct row_chunk *chunk = chunks->first; chunk != NULL; chunk = chunk->next) {
+        memcpy(values, chunk->values, chunk->rows * width);
+        values += chunk->rows * width;
+    }
     return 0;
 }
 
 /* Steps through a bound statement; rows go into result. SQLITE_DONE when all went well. */
 static int step_all(sqlite3_stmt *statement, struct arena *arena, struct db_result *result)
 {
-    size_t room = 0;
+    struct row_chunks chunks = {.columns = (size_t)sqlite3_column_count(statement)};
     int rc;
-    *result = (struct db_result){.columns = (size_t)sqlite3_column_count(statement)};
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        if ((rc = make_room(result, &room, arena)) != 0)
-            break;
-        struct db_value *row =
-            (struct db_value *)(uintptr_t)db_at(result, result->rows, 0);
-        for (size_t column = 0; column < result->columns; column++)
-            if ((rc = read_column(statement, (int)column, arena, &row[column])) != 0)
-                return rc;
-        result->rows++;
+        struct db_value *row = chunks_next_row(&chunks, arena);
+        if (row == NULL)
+            return SQLITE_NOMEM;
+        for (size_t column = 0; column < chunks.columns; column++)
+            if (read_column(statement, (int)column, arena, &row[column]) != 0)
+                return SQLITE_NOMEM;
     }
+    if (rc == SQLITE_DONE && chunks_join(&chunks, arena, result) != 0)
+        return SQLITE_NOMEM;
     return rc;
 }
 

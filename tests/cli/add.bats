@@ -85,8 +85,8 @@ load helper
     json '.error.code == "ECONFLICT" and .error.id == 1 and .error.exit == 4'
     claim
     tend complete "$lease" >/dev/null
-    run -0 tend add --unique k --subject v2
-    [ "$output" = 2 ]
+    run -0 tend add --unique k --subject v2 --json
+    json '.outcome == "added" and .id > 1'
 }
 
 @test "bad names are refused by one sentence" {

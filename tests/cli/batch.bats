@@ -77,14 +77,15 @@ END
 @test "keys that are taken are passed over, exit status 4" {
     printf '%s\n' '{"unique":"k","subject":"a"}' '{"unique":"k","subject":"b"}' '{"unique":"k","subject":"a"}' '{}' >jobs.jsonl
     run --separate-stderr -4 tend add --batch jobs.jsonl
-    [ "$output" = $'1\n1\n2' ]
+    [ "${#lines[@]}" = 3 ]
+    [ "${lines[0]} ${lines[1]}" = '1 1' ]
     [[ "$stderr" == *'line 2: not added: its key "k" is taken by job 1'* ]]
     rm -rf .tend
     run --separate-stderr -4 tend add --batch jobs.jsonl --json
-    [ "$(jq -c . <<<"$output")" = '{"line":1,"id":1,"outcome":"added"}
-{"line":2,"id":1,"outcome":"conflict"}
-{"line":3,"id":1,"outcome":"refreshed"}
-{"line":4,"id":2,"outcome":"added"}' ]
+    [ "$(jq -c '[.line, .id == 1, .outcome]' <<<"$output")" = '[1,true,"added"]
+[2,true,"conflict"]
+[3,true,"refreshed"]
+[4,false,"added"]' ]
 }
 
 @test "a slow producer is answered while it goes on" {
