@@ -14,7 +14,7 @@
 
 enum bench_goal {
     GOAL_NONE,     /* for orientation */
-    GOAL_RATIO,    /* ours / raw is at least the target */
+    GOAL_RATIO,    /* the ratio is at least the target */
     GOAL_AT_MOST,  /* ours is at most the target */
 };
 
@@ -24,6 +24,7 @@ struct bench_result {
     const char *unit;  /* "/s", "ms", "% CPU", "MiB" */
     double raw;        /* the bare database, or what ours is compared to; negative: there is none */
     double ours;
+    double ratio;      /* ours / raw; negative: there is none */
     enum bench_goal goal;
     double target;
 };
@@ -59,7 +60,6 @@ extern const struct bench_case bench_sqlite[], bench_postgres[], bench_disk[];
 void bench_add(struct bench *bench, struct bench_result result);
 void bench_results_done(struct bench_results *results);
 bool bench_met(const struct bench_result *result); /* true also where there is no goal */
-double bench_ratio(const struct bench_result *result);
 
 /* Keeps the first failure of any thread, for bench_failure; returns -1. */
 int bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -87,7 +87,8 @@ static int ours_claim(void *session, size_t count, struct tend_lease *ret)
     struct tend_claim claim;
     struct tend_jobs *jobs = NULL;
     want(&claim, count);
-    return take(session, tend_claim_jobs(session, &claim, &jobs, NULL), jobs, ret);
+    int rc = tend_claim_jobs(session, &claim, &jobs, NULL);
+    return take(session, rc, jobs, ret);
 }
 
 static int ours_complete(void *session, const struct tend_lease *leases, size_t count)

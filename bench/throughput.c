@@ -169,12 +169,13 @@ static int measure(struct bench *bench, const struct bench_case *self, struct ru
         .unit = "/s",
         .raw = sides[0].store == NULL ? -1 : bench_median(rates[0], rounds),
         .ours = sides[1].store == NULL ? -1 : bench_median(rates[1], rounds),
+        .ratio = -1,
         .goal = GOAL_RATIO,
         .target = self->target,
     };
     /* The median of the ratios, not the ratio of the medians: each pair met the same weather. */
     if (result->raw >= 0 && result->ours >= 0)
-        result->raw = result->ours / bench_median(ratios, rounds);
+        result->ratio = bench_median(ratios, rounds);
     return 0;
 }
 
@@ -182,8 +183,8 @@ int bench_throughput(struct bench *bench, const struct bench_case *self)
 {
     bool postgres = strncmp(self->name, "postgresql", 10) == 0;
     struct runner sides[2] = {
-        {.side = postgres ? &side_raw_postgres : &side_raw_sqlite, .what = self},
-        {.side = postgres ? &side_tend_postgres : &side_tend_sqlite, .what = self},
+        {.side = &side_raw_sqlite, .what = self},
+        {.side = &side_tend_sqlite, .what = self},
     };
     struct bench_result result;
     int rc = 0;

@@ -189,10 +189,11 @@ static void put_sql(FILE *out, const struct query *query, const char *sql, enum 
             at += len + 1;
         } else if (word_begins && (len = put_now(out, at, dialect)) > 0) {
             at += len;
-        } else if (dialect == POSTGRES && word_begins &&
-                   ((rest = after(at, "next_event()")) != NULL ||
-                    (rest = after(at, "take_event()")) != NULL)) {
-            put_text(out, "nextval('event_id')");
+        } else if (word_begins && (rest = after(at, "next_event()")) != NULL) {
+            if (dialect == POSTGRES)
+                put_text(out, "next_event()");
+            else
+                fprintf(out, "?%d", query->params + 2);
             at = rest;
         } else if (dialect == SQLITE && *at == '$') {
             int number = atoi(at + 1);

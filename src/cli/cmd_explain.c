@@ -26,8 +26,10 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
 static void print_text(struct cli *cli, int64_t id, const struct tend_explanation *explanation)
 {
     enum color color = color_of_state(explanation->state);
-    buf_printf(&cli->out, "job %" PRId64 " is %s%s%s. %s\n", id, color_on(cli, color),
-               tend_state_name(explanation->state), color_off(cli, color), explanation->text);
+    buf_printf(&cli->out, "job %" PRId64 " is %s%s%s. ", id, color_on(cli, color),
+               tend_state_name(explanation->state), color_off(cli, color));
+    put_clean(&cli->out, explanation->text);
+    buf_putc(&cli->out, '\n');
     if (*explanation->hint)
         buf_printf(&cli->out, "%s\n", explanation->hint);
 }

@@ -114,7 +114,9 @@ static void put_explanation(struct cli *cli, int64_t id)
     struct tend_explanation explanation;
     if (tend_explain(cli->store, id, &explanation) < 0 || !*explanation.text)
         return;
-    buf_printf(&cli->out, "\n%s\n", explanation.text);
+    buf_putc(&cli->out, '\n');
+    put_clean(&cli->out, explanation.text);
+    buf_putc(&cli->out, '\n');
     if (*explanation.hint)
         buf_printf(&cli->out, "%s\n", explanation.hint);
 }

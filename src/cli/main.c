@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/parse.h"
+#include "store/db.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -107,6 +108,7 @@ int main(int argc, char **argv)
 {
     /* A heap that is trimmed after every claim costs half the speed. */
     mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+    db_tune_process();
     signals_start();
     struct cli cli = {.command = NULL};
     buf_init(&cli.out);

@@ -179,21 +179,26 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
     struct db_value *params = arena_alloc(arena, batch->count * ADD_PARAMS * sizeof *params);
     int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
     size_t plain = 0;
+    size_t added = 0; /* of the plain ones */
+    int rc;
     if (params == NULL || ids == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs", batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
         const char *by = spec->by != NULL ? spec->by : batch->by;
         if (spec->unique_key != NULL) {
-            int rc = add_with_key(tx, spec, by, batch->schedule, &batch->ret[i]);
-            if (rc < 0)
+            /* Those before it go in first: ids follow the order of the batch. */
+            if ((rc = db_each(tx, Q_JOB_ADD, 0, &params[added * ADD_PARAMS], plain - added,
+                              &ids[added])) < 0 ||
+                (rc = add_with_key(tx, spec, by, batch->schedule, &batch->ret[i])) < 0)
                 return rc;
+            added = plain;
         } else {
             fill_params(tx, spec, by, batch->schedule, &params[plain++ * ADD_PARAMS]);
         }
     }
     db_ring(tx);
-    int rc = db_each(tx, Q_JOB_ADD, how, params, plain, ids);
+    rc = db_each(tx, Q_JOB_ADD, how, &params[added * ADD_PARAMS], plain - added, &ids[added]);
     plain = 0;
     for (size_t i = 0; rc >= 0 && i < batch->count; i++)
         if (batch->specs[i].unique_key == NULL)

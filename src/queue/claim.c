@@ -67,8 +67,7 @@ static int fast_body(struct db_tx *tx, void *arg)
     if (rc >= 0 && call->look_for_alarms)
         rc = recover_on_the_way(tx, call, call->want.count / 4 + 1);
     if (rc >= 0)
-        rc = limits_claim_plain(tx, &call->want, &call->settings, call->want.count, NULL, DB_LAST,
-                                &rows);
+        rc = limits_claim_plain(tx, &call->want, &call->settings, call->want.count, DB_LAST, &rows);
     return rc < 0 ? rc : take_rows(call, &rows);
 }
 
@@ -279,7 +278,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
-                                    .ring = lease_end_rings(t)};
+                                    .matters = lease_end_matters(t)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);
@@ -287,8 +286,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
     if (committed) {
         /* What became of the leases is in ret_each; the answer is about the claim. */
         struct err kept = *handle_err(t);
-        int verdict = lease_verdicts(t, leases, count, completion.changed,
-                                     LEASE_ENDED_IN(TEND_DONE), ret_each);
+        int verdict = lease_complete_verdicts(t, &completion, ret_each);
         if (verdict != 0 && verdict != TEND_ELEASELOST && rc < 0)
             rc = verdict;
         else

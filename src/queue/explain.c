@@ -99,28 +99,31 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
 {
     const struct tend_queue *queue = &settings->queue;
     const struct tend_job *job = call->job;
-    const struct db_value params[] = {db_text(job->queue), db_text(job->concurrency_key)};
-    int64_t running = 0;
-    int64_t until_ms = TEND_UNSET;
+    const struct db_value params[] = {db_text(job->queue)};
+    struct db_result running;
     int rc;
-    if (queue->concurrency != TEND_UNSET || queue->key_concurrency != TEND_UNSET)
-        if ((rc = count_of(tx, Q_RUNNING_IN_QUEUE, params, &running)) < 0 ||
-            (rc = count_of(tx, Q_RUNNING_FIRST_END, params, &until_ms)) < 0)
+    if (queue->concurrency != TEND_UNSET) {
+        if ((rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running)) < 0)
             return rc;
-    if (queue->concurrency != TEND_UNSET && running >= queue->concurrency) {
-        because(call, "concurrency", "", until_ms);
-        SAY(call, "Its queue runs %lld jobs, as many as it may at once.", (long long)running);
-        HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
-        *ret = true;
-        return 0;
+        if (db_number(&running, 0, 0) >= queue->concurrency) {
+            because(call, "concurrency", "", db_number(&running, 0, 1));
+            SAY(call, "Its queue runs %lld jobs, as many as it may at once.",
+                (long long)db_number(&running, 0, 0));
+            HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
+            *ret = true;
+            return 0;
+        }
     }
     if (queue->key_concurrency != TEND_UNSET && job->concurrency_key != NULL) {
-        if ((rc = count_of(tx, Q_RUNNING_WITH_KEY, params, &running)) < 0)
+        if ((rc = db_run(tx, Q_RUNNING_BY_KEY, 0, params, &running)) < 0)
             return rc;
-        if (running >= queue->key_concurrency) {
-            because(call, "key_concurrency", "", until_ms);
+        for (size_t i = 0; i < running.rows; i++) {
+            if (strcmp(db_string(&running, i, 0), job->concurrency_key) != 0 ||
+                db_number(&running, i, 1) < queue->key_concurrency)
+                continue;
+            because(call, "key_concurrency", "", db_number(&running, i, 2));
             SAY(call, "%lld job(s) with its key '%s' are running, as many as may at once.",
-                (long long)running, job->concurrency_key);
+                (long long)db_number(&running, i, 1), job->concurrency_key);
             *ret = true;
             return 0;
         }

@@ -42,8 +42,9 @@ static int fail_body(struct db_tx *tx, void *arg)
     struct move move = move_plain(row.id, JOB_RUNNING, row.token, verdict.verb);
     move.attempts = 1;
     move.error_class = failure->error_class != NULL ? failure->error_class : "transient_runtime";
-    move.error_text = failure->text != NULL ? failure->text : "";
-    move.why = failure->text != NULL ? failure->text : move.error_class;
+    const char *text = handle_clean_text(db_arena(tx), failure->text);
+    move.error_text = text != NULL ? text : "";
+    move.why = text != NULL ? text : move.error_class;
     move.by = failure->by;
     if (verdict.verb == MOVE_RETRY_LATER)
         move.delay_ms = verdict.delay_ms;
@@ -51,18 +52,31 @@ static int fail_body(struct db_tx *tx, void *arg)
     return move_jobs(tx, &move, 1, DB_LAST, &call->changed);
 }
 
+static int check_failure(tend *t, const struct tend_failure *failure)
+{
+    int rc = 0;
+    if (failure->retry_in_ms != TEND_UNSET)
+        rc = handle_check_time(t, "a retry in", failure->retry_in_ms, 0);
+    if (rc == 0 && failure->error_class != NULL)
+        rc = handle_check_name(t, "class of errors", failure->error_class);
+    if (rc == 0 && failure->by != NULL)
+        rc = handle_check_name(t, "person or program", failure->by);
+    return rc;
+}
+
 int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
               int64_t *ret_due_ms)
 {
-    if (failure->retry_in_ms != TEND_UNSET && failure->retry_in_ms < 0)
-        return handle_fail(t, TEND_EINVAL, "retry in %lld ms lies in the past; give 0 or more",
-                           (long long)failure->retry_in_ms);
     struct fail_call call = {
         .t = t, .lease = lease, .failure = failure, .random = handle_random(t)};
-    int rc = handle_write(t, fail_body, &call);
-    if (rc >= 0)
+    int rc = check_failure(t, failure);
+    if (rc == 0)
+        rc = handle_write(t, fail_body, &call);
+    if (rc >= 0) /* pending: its time to be tried again has come meanwhile */
         rc = lease_verdicts(t, &lease, 1, &call.changed,
-                            LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_FAILED), NULL);
+                            LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_PENDING) |
+                                LEASE_ENDED_IN(JOB_FAILED),
+                            NULL);
     if (rc < 0 || ret_due_ms == NULL)
         return rc;
     *ret_due_ms = TEND_UNSET;
@@ -94,7 +108,7 @@ static int release_body(struct db_tx *tx, void *arg)
                               call->delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE);
         if (call->delay_ms > 0)
             moves[i].delay_ms = call->delay_ms;
-        moves[i].why = call->why;
+        moves[i].why = handle_clean_text(db_arena(tx), call->why);
     }
     return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
 }
@@ -102,11 +116,9 @@ static int release_body(struct db_tx *tx, void *arg)
 int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
                  const char *why, int *ret_each)
 {
-    if (delay_ms < 0)
-        return handle_fail(t, TEND_EINVAL, "a delay of %lld ms lies in the past; give 0 or more",
-                           (long long)delay_ms);
-    if (count == 0)
-        return 0;
+    int rc = handle_check_time(t, "a delay of", delay_ms, 0);
+    if (rc < 0 || count == 0)
+        return rc;
     struct release_call call = {.leases = leases,
                                 .count = count,
                                 .delay_ms = delay_ms,
@@ -114,7 +126,7 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
-    int rc = handle_write(t, release_body, &call);
+    rc = handle_write(t, release_body, &call);
     if (rc >= 0)
         rc = lease_verdicts(t, leases, count, call.changed,
                             LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_SCHEDULED), ret_each);

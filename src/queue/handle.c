@@ -96,6 +96,34 @@ int handle_check_name(tend *t, const char *what, const char *name)
                        name, what);
 }
 
+int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms)
+{
+    const int64_t high_ms = 36600LL * 24 * 3600 * 1000;
+    if (ms >= low_ms && ms <= high_ms)
+        return 0;
+    return handle_fail(t, TEND_EINVAL, "%s %lld ms is not possible; give %lld ms to 36600 days", what,
+                       (long long)ms, (long long)low_ms);
+}
+
+const char *handle_clean_text(struct arena *arena, const char *text)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    size_t len = text == NULL ? 0 : strlen(text);
+    if (text == NULL || utf8_valid(text, len))
+        return text;
+    char *clean = arena_alloc(arena, len * (sizeof replacement - 1) + 1);
+    char *end = clean;
+    for (size_t at = 0; clean != NULL && at < len;) {
+        size_t sequence = utf8_sequence(text + at, len - at);
+        end = sequence == 0 ? stpcpy(end, replacement) : mempcpy(end, text + at, sequence);
+        at += sequence == 0 ? 1 : sequence;
+    }
+    if (clean == NULL)
+        return "";
+    *end = '\0';
+    return clean;
+}
+
 int handle_write(tend *t, db_body *body, void *arg)
 {
     struct arena arena;

@@ -56,6 +56,18 @@ const char *handle_owner(const tend *t, const char *who);
 /* 0, or TEND_EINVAL with a sentence: what is the word for the thing named ("queue", "owner"). */
 int handle_check_name(tend *t, const char *what, const char *name);
 
+/*
+ * 0, or TEND_EINVAL with a sentence that begins with what ("a lease of"): a stretch of time must be from low_ms to
+ * 100 years, so that no sum with the time of day leaves its range.
+ */
+int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms);
+
+/*
+ * Text of people and programs (an error, a reason) as the store takes it: bytes that are no UTF-8 become U+FFFD,
+ * so that no output of a dying tool keeps its failure from being told. NULL stays NULL.
+ */
+const char *handle_clean_text(struct arena *arena, const char *text);
+
 /* db_write and db_read with an arena of their own that ends with the call. */
 int handle_write(tend *t, db_body *body, void *arg);
 int handle_read(tend *t, db_body *body, void *arg);

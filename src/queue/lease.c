@@ -93,7 +93,7 @@ int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const
     return call.lost.id == 0 ? 0 : lost_sentence(t, &call);
 }
 
-bool lease_end_rings(tend *t)
+bool lease_end_matters(tend *t)
 {
     pthread_mutex_lock(&t->mutex);
     bool rings = t->limited || !t->claimed;
@@ -109,8 +109,22 @@ struct lease_call {
     size_t count;
     enum db_query query;
     int64_t ttl_ms;  /* heartbeat */
+    bool with_locks; /* heartbeat: the jobs may have been taken along with a lock */
     int64_t *changed;
 };
+
+/* The lock of a serial queue lasts as long as the lease it was taken with. */
+static int extend_locks(struct db_tx *tx, const struct lease_call *call)
+{
+    struct db_value *ids = arena_alloc(db_arena(tx), call->count * sizeof *ids);
+    size_t count = 0;
+    if (ids == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    for (size_t i = 0; i < call->count; i++)
+        if (call->changed[i] != 0)
+            ids[count++] = db_int(call->leases[i].id);
+    return db_each(tx, Q_LOCK_FOLLOW, DB_LAST, ids, count, NULL);
+}
 
 static int touch_body(struct db_tx *tx, void *arg)
 {
@@ -127,7 +141,9 @@ static int touch_body(struct db_tx *tx, void *arg)
             row[2] = db_int_or_null(call->ttl_ms);
         row[width - 1] = db_now(tx);
     }
-    return db_each(tx, call->query, DB_LAST, params, call->count, call->changed);
+    int rc = db_each(tx, call->query, call->with_locks ? 0 : DB_LAST, params, call->count,
+                     call->changed);
+    return rc < 0 || !call->with_locks ? rc : extend_locks(tx, call);
 }
 
 /* Runs body over the leases and turns what it changed into verdicts. */
@@ -156,11 +172,14 @@ int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_
 int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                    int *ret_each)
 {
-    if (ttl_ms != TEND_UNSET && ttl_ms <= 0)
-        return handle_fail(t, TEND_EINVAL, "a lease of %lld ms is over at once; give more than 0",
-                           (long long)ttl_ms);
-    struct lease_call call = {
-        .leases = leases, .count = count, .query = Q_JOB_HEARTBEAT, .ttl_ms = ttl_ms};
+    int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
+    if (rc < 0)
+        return rc;
+    struct lease_call call = {.leases = leases,
+                              .count = count,
+                              .query = Q_JOB_HEARTBEAT,
+                              .ttl_ms = ttl_ms,
+                              .with_locks = lease_end_matters(t)};
     return call_on_leases(t, &call, touch_body, 0, ret_each);
 }
 
@@ -172,6 +191,19 @@ int lease_check_results(tend *t, const char *const *results, size_t count)
             return rc;
     }
     return 0;
+}
+
+/* Gives up the locks that leases were taken under; a lease without one is passed over. */
+static int give_up_locks(struct db_tx *tx, const struct completion *completion)
+{
+    struct db_value *params = arena_alloc(db_arena(tx), completion->count * 2 * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", completion->count);
+    for (size_t i = 0; i < completion->count; i++) {
+        params[i * 2] = db_int(completion->leases[i].id);
+        params[i * 2 + 1] = db_int(completion->leases[i].token);
+    }
+    return db_each(tx, Q_JOB_UNLOCK, DB_LATER, params, completion->count, NULL);
 }
 
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how)
@@ -187,14 +219,34 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
         row[2] = db_text(completion->results == NULL ? NULL : completion->results[i]);
         row[3] = db_now(tx);
     }
-    if (completion->ring)
+    if (completion->matters) {
+        int rc = give_up_locks(tx, completion);
+        if (rc < 0)
+            return rc;
         db_ring(tx);
+    }
     return db_each(tx, Q_JOB_COMPLETE, how, params, count, completion->changed);
 }
 
 static int complete_body(struct db_tx *tx, void *arg)
 {
     return lease_complete(tx, arg, DB_LAST);
+}
+
+/* Completes what a plain completion did not match: lost, or taken under a lock through another handle. */
+static int complete_rest(tend *t, struct completion *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct completion one = {.leases = &all->leases[i],
+                                 .count = 1,
+                                 .results = all->results == NULL ? NULL : &all->results[i],
+                                 .changed = &all->changed[i],
+                                 .matters = true};
+        int rc = all->changed[i] != 0 ? 0 : handle_write(t, complete_body, &one);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
@@ -207,15 +259,22 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
-                                    .ring = lease_end_rings(t)};
+                                    .matters = lease_end_matters(t)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = handle_write(t, complete_body, &completion);
     if (rc >= 0)
-        rc = lease_verdicts(t, leases, count, completion.changed, LEASE_ENDED_IN(JOB_DONE),
-                            ret_each);
+        rc = lease_complete_verdicts(t, &completion, ret_each);
     free(completion.changed);
     return rc;
+}
+
+int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_each)
+{
+    int rc = completion->matters ? 0 : complete_rest(t, completion);
+    return rc < 0 ? rc
+                  : lease_verdicts(t, completion->leases, completion->count, completion->changed,
+                                   LEASE_ENDED_IN(JOB_DONE), ret_each);
 }
 
 /* --- phase --- */

@@ -16,8 +16,11 @@
 int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const int64_t *changed,
                    unsigned replayed, int *ret_each);
 
-/* Whether the end of a lease on this handle must wake others. */
-bool lease_end_rings(tend *t);
+/*
+ * Whether leases ended through this handle may be under a limit or lock: then others may wait for their end, and
+ * a heartbeat extends locks too. Not so for a handle all of whose claims were plain.
+ */
+bool lease_end_matters(tend *t);
 
 /* Completes inside a transaction; changed has count entries. */
 struct completion {
@@ -25,9 +28,12 @@ struct completion {
     size_t count;
     const char *const *results;
     int64_t *changed;
-    bool ring;
+    bool matters; /* lease_end_matters */
 };
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how);
+
+/* After the commit: lease_verdicts for a completion. */
+int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_each);
 int lease_check_results(tend *t, const char *const *results, size_t count);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CANDIDATES = 256, KEYS_REMEMBERED = 64 };
+enum { CANDIDATES = 256 };
 
 static void say(struct tend_none *none, int code, const char *what, const char *by,
                 int64_t until_ms)
@@ -15,10 +15,9 @@ static void say(struct tend_none *none, int code, const char *what, const char *
     snprintf(none->by, sizeof none->by, "%s", by);
 }
 
-/* Parameters $3 to $10 of job_claim, the same for job_claim_one. */
+/* Parameters $3 to $9 of job_claim, the same for job_claim_one. */
 static void claim_params(struct db_tx *tx, const struct claim_want *want,
-                         const struct queue_settings *settings, const char *lock_name,
-                         struct db_value *params)
+                         const struct queue_settings *settings, struct db_value *params)
 {
     params[2] = db_text(want->owner);
     params[3] = db_int_or_null(want->worker_id);
@@ -26,27 +25,16 @@ static void claim_params(struct db_tx *tx, const struct claim_want *want,
     params[5] = db_int_or_null(want->ttl_ms);
     params[6] = db_int(settings->queue.lease_ms);
     params[7] = db_int(want->started);
-    params[8] = db_text(lock_name);
-    params[9] = db_int(settings->queue.version);
+    params[8] = db_int(settings->queue.version);
 }
 
 int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
-                       const struct queue_settings *settings, int64_t count, const char *lock_name,
-                       unsigned how, struct db_result *ret)
+                       const struct queue_settings *settings, int64_t count, unsigned how,
+                       struct db_result *ret)
 {
-    struct db_value params[10] = {db_text(want->queue), db_int(count)};
-    claim_params(tx, want, settings, lock_name, params);
+    struct db_value params[9] = {db_text(want->queue), db_int(count)};
+    claim_params(tx, want, settings, params);
     return db_run(tx, Q_JOB_CLAIM, how, params, ret);
-}
-
-static int count_rows(struct db_tx *tx, enum db_query query, const struct db_value *params,
-                      int64_t *ret)
-{
-    struct db_result rows;
-    int rc = db_run(tx, query, 0, params, &rows);
-    if (rc == 0)
-        *ret = db_number(&rows, 0, 0);
-    return rc;
 }
 
 static bool any_pending(struct db_tx *tx, const char *queue, int *rc)
@@ -77,17 +65,14 @@ static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_
     const struct tend_queue *queue = &settings->queue;
     const struct db_value params[] = {db_text(queue->name)};
     if (queue->concurrency != TEND_UNSET) {
-        int64_t running = 0;
-        int64_t first_end = TEND_UNSET;
-        int rc = count_rows(tx, Q_RUNNING_IN_QUEUE, params, &running);
+        struct db_result running;
+        int rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running);
         if (rc < 0)
             return rc;
-        if (queue->concurrency - running < *allowed)
-            *allowed = queue->concurrency - running;
+        if (queue->concurrency - db_number(&running, 0, 0) < *allowed)
+            *allowed = queue->concurrency - db_number(&running, 0, 0);
         if (*allowed <= 0) {
-            if ((rc = count_rows(tx, Q_RUNNING_FIRST_END, params, &first_end)) < 0)
-                return rc;
-            say(none, TEND_ELIMITED, "concurrency", "", first_end);
+            say(none, TEND_ELIMITED, "concurrency", "", db_number(&running, 0, 1));
             return 0;
         }
     }
@@ -124,37 +109,52 @@ struct key_count {
 struct by_key {
     const struct claim_want *want;
     const struct queue_settings *settings;
-    struct key_count keys[KEYS_REMEMBERED];
+    struct key_count *keys; /* those running or chosen; room for one more per job wanted */
     size_t key_count;
+    int64_t first_end_ms;  /* when the first lease with a key ends */
     struct db_value at[3]; /* position of the last candidate */
     int64_t *ids;
     size_t chosen;
 };
 
+static int load_keys(struct db_tx *tx, struct by_key *by, int64_t wanted)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_text(by->want->queue)};
+    int rc = db_run(tx, Q_RUNNING_BY_KEY, 0, params, &rows);
+    if (rc < 0)
+        return rc;
+    by->ids = arena_alloc(db_arena(tx), (size_t)wanted * sizeof *by->ids);
+    by->keys = arena_alloc(db_arena(tx), (rows.rows + (size_t)wanted) * sizeof *by->keys);
+    if (by->ids == NULL || by->keys == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
+    by->first_end_ms = TEND_UNSET;
+    for (size_t i = 0; i < rows.rows; i++) {
+        by->keys[by->key_count++] = (struct key_count){.key = db_string(&rows, i, 0),
+                                                       .running = db_number(&rows, i, 1)};
+        if (by->first_end_ms == TEND_UNSET || db_number(&rows, i, 2) < by->first_end_ms)
+            by->first_end_ms = db_number(&rows, i, 2);
+    }
+    return 0;
+}
+
 /* Whether one more with this key may run; counts it when so. */
-static int key_allows(struct db_tx *tx, struct by_key *by, const char *key, bool *ret)
+static bool key_allows(struct by_key *by, const char *key)
 {
     struct key_count *entry = NULL;
+    if (key == NULL)
+        return true;
     for (size_t i = 0; i < by->key_count && entry == NULL; i++)
         if (strcmp(by->keys[i].key, key) == 0)
             entry = &by->keys[i];
     if (entry == NULL) {
-        int64_t running = 0;
-        const struct db_value params[] = {db_text(by->want->queue), db_text(key)};
-        int rc = count_rows(tx, Q_RUNNING_WITH_KEY, params, &running);
-        if (rc < 0)
-            return rc;
-        /* With very many keys in one claim the oldest is forgotten; it may not be chosen twice then. */
-        if (by->key_count == KEYS_REMEMBERED) {
-            *ret = false;
-            return 0;
-        }
         entry = &by->keys[by->key_count++];
-        *entry = (struct key_count){.key = key, .running = running};
+        *entry = (struct key_count){.key = key};
     }
-    *ret = entry->running < by->settings->queue.key_concurrency;
-    entry->running += *ret;
-    return 0;
+    if (entry->running >= by->settings->queue.key_concurrency)
+        return false;
+    entry->running++;
+    return true;
 }
 
 /* Looks at the next candidates in order; *ret_more: there may be others behind them. */
@@ -167,11 +167,7 @@ static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted,
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < page.rows && (int64_t)by->chosen < wanted; i++) {
-        const char *key = db_string(&page, i, 3);
-        bool allowed = true;
-        if (key != NULL && (rc = key_allows(tx, by, key, &allowed)) < 0)
-            return rc;
-        if (allowed)
+        if (key_allows(by, db_string(&page, i, 3)))
             by->ids[by->chosen++] = db_number(&page, i, 0);
         by->at[0] = *db_at(&page, i, 1);
         by->at[1] = *db_at(&page, i, 2);
@@ -185,8 +181,8 @@ static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted,
 static int claim_chosen(struct db_tx *tx, const struct by_key *by, struct db_result *ret)
 {
     struct db_value *values = NULL;
-    struct db_value params[10] = {db_null(), db_int(1)};
-    claim_params(tx, by->want, by->settings, NULL, params);
+    struct db_value params[9] = {db_null(), db_int(1)};
+    claim_params(tx, by->want, by->settings, params);
     *ret = (struct db_result){0};
     for (size_t i = 0; i < by->chosen; i++) {
         struct db_result one;
@@ -212,26 +208,17 @@ static int claim_by_key(struct db_tx *tx, const struct claim_want *want,
                         const struct queue_settings *settings, int64_t count, struct db_result *ret,
                         struct tend_none *none)
 {
-    struct by_key by = {.want = want,
-                        .settings = settings,
-                        .at = {db_int(-1), db_int(0), db_int(0)},
-                        .ids = arena_alloc(db_arena(tx), (size_t)count * sizeof *by.ids)};
+    struct by_key by = {
+        .want = want, .settings = settings, .at = {db_int(-1), db_int(0), db_int(0)}};
     bool more = true;
-    if (by.ids == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
-    while (more && (int64_t)by.chosen < count) {
-        int rc = choose_from_page(tx, &by, count, &more);
-        if (rc < 0)
-            return rc;
-    }
-    int rc = claim_chosen(tx, &by, ret);
-    if (rc == 0 && ret->rows == 0) {
-        int64_t first_end = TEND_UNSET;
-        const struct db_value params[] = {db_text(want->queue)};
-        if ((rc = count_rows(tx, Q_RUNNING_FIRST_END, params, &first_end)) == 0)
-            say(none, TEND_ELIMITED, "key-concurrency", "", first_end);
-    }
-    return rc;
+    int rc = load_keys(tx, &by, count);
+    while (rc >= 0 && more && (int64_t)by.chosen < count)
+        rc = choose_from_page(tx, &by, count, &more);
+    if (rc < 0 || (rc = claim_chosen(tx, &by, ret)) < 0)
+        return rc;
+    if (ret->rows == 0)
+        say(none, TEND_ELIMITED, "key-concurrency", "", by.first_end_ms);
+    return 0;
 }
 
 /* --- the processing lock --- */
@@ -264,12 +251,13 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
         return rc;
     if (taken.rows == 0)
         return say_held(tx, name, none);
-    if ((rc = limits_claim_plain(tx, want, settings, 1, name, 0, ret)) < 0)
+    if ((rc = limits_claim_plain(tx, want, settings, 1, 0, ret)) < 0)
         return rc;
     if (ret->rows == 0) /* taken from under us on the way: undo the lock with everything else */
         return err_set(db_err(tx), TEND_EEMPTY, "nothing to claim in queue %s", want->queue);
     const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
-    return db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
+    rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
+    return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
 }
 
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
@@ -295,7 +283,7 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
     else if (queue->key_concurrency != TEND_UNSET)
         rc = claim_by_key(tx, want, settings, allowed, ret, none);
     else
-        rc = limits_claim_plain(tx, want, settings, allowed, NULL, 0, ret);
+        rc = limits_claim_plain(tx, want, settings, allowed, 0, ret);
     if (rc < 0 || ret->rows == 0)
         return rc;
     return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);

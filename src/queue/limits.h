@@ -20,8 +20,8 @@ struct claim_want {
 
 /* One plain claim; what was leased is in ret, in {job} columns. */
 int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
-                       const struct queue_settings *settings, int64_t count, const char *lock_name,
-                       unsigned how, struct db_result *ret);
+                       const struct queue_settings *settings, int64_t count, unsigned how,
+                       struct db_result *ret);
 
 /* As above within the limits. When ret has no rows, none says why. */
 int limits_claim(struct db_tx *tx, const struct claim_want *want,

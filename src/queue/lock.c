@@ -96,9 +96,8 @@ static int check_request(tend *t, const struct tend_lock_request *request)
     int rc = handle_check_name(t, "lock", request->name != NULL ? request->name : "");
     if (rc == 0 && request->owner != NULL)
         rc = handle_check_name(t, "lock owner", request->owner);
-    if (rc == 0 && request->ttl_ms <= 0)
-        rc = handle_fail(t, TEND_EINVAL, "a lock of %lld ms is over at once; give more than 0",
-                         (long long)request->ttl_ms);
+    if (rc == 0)
+        rc = handle_check_time(t, "a lock of", request->ttl_ms, 1);
     return rc;
 }
 
@@ -190,9 +189,8 @@ int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra
 {
     struct lock_call call = {.name = name, .owner = handle_owner(t, owner), .ttl_ms = extra_ms};
     int rc = handle_check_name(t, "lock", name);
-    if (rc == 0 && extra_ms <= 0)
-        rc = handle_fail(t, TEND_EINVAL, "a lock cannot be extended by %lld ms; give more than 0",
-                         (long long)extra_ms);
+    if (rc == 0)
+        rc = handle_check_time(t, "an extension by", extra_ms, 1);
     if (rc == 0)
         rc = handle_write(t, extend_body, &call);
     return rc < 0 ? rc : call.done;

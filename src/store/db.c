@@ -6,7 +6,7 @@
 
 struct db_value db_null(void)
 {
-    return (struct db_value){.type = DB_NULL};
+    return (struct db_value){.type = DB_NULL, .number = 0};
 }
 
 struct db_value db_int(int64_t number)

@@ -79,6 +79,12 @@ int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct
 struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
 
+/*
+ * For a program's main, before anything else: SQLite stops counting its allocations, each of which takes a
+ * process-wide mutex. Changes the process, so the library never does it by itself.
+ */
+void db_tune_process(void);
+
 /* --- inside a body --- */
 
 /*

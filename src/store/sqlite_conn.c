@@ -4,21 +4,7 @@
 #include <string.h>
 #include <tend.h>
 
-static void sql_next_event(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    (void)argc;
-    (void)argv;
-    const struct sqlite_conn *conn = sqlite3_user_data(context);
-    sqlite3_result_int64(context, conn->next_event);
-}
-
-static void sql_take_event(sqlite3_context *context, int argc, sqlite3_value **argv)
-{
-    (void)argc;
-    (void)argv;
-    struct sqlite_conn *conn = sqlite3_user_data(context);
-    sqlite3_result_int64(context, conn->next_event++);
-}
+enum { LOOKASIDE_BYTES = 4096, LOOKASIDE_SLOTS = 128 };
 
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
 {
@@ -67,6 +53,11 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
     }
 }
 
+void db_tune_process(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err)
 {
     memset(conn, 0, sizeof *conn);
@@ -74,13 +65,10 @@ int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, stru
                              flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
                                  SQLITE_OPEN_EXRESCODE,
                              NULL);
-    int functions = SQLITE_UTF8 | SQLITE_INNOCUOUS;
+    /* Frames of trigger programs fit into these slots; otherwise every write would malloc them. */
     if (rc == SQLITE_OK)
-        rc = sqlite3_create_function(conn->sqlite, "next_event", 0, functions, conn, sql_next_event,
-                                     NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_create_function(conn->sqlite, "take_event", 0, functions, conn, sql_take_event,
-                                     NULL, NULL);
+        rc = sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_LOOKASIDE, NULL, LOOKASIDE_BYTES,
+                               LOOKASIDE_SLOTS);
     /* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->sqlite, 10000);
@@ -145,19 +133,36 @@ static void bind(sqlite3_stmt *statement, int number, const struct db_value *val
     }
 }
 
+/* The same to the letter: a text by its address, since all rows of a call exist at once. */
+static bool same_value(const struct db_value *a, const struct db_value *b)
+{
+    return a->type == b->type && a->number == b->number && a->bytes == b->bytes;
+}
+
+/*
+ * next_event() is the parameter behind all others. A statement that turns out to change nothing leaves a
+ * gap in the ids, which is allowed.
+ */
+static void bind_event(struct sqlite_conn *conn, sqlite3_stmt *statement, int params)
+{
+    if (sqlite3_bind_parameter_count(statement) >= params + 2)
+        sqlite3_bind_int64(statement, params + 2, conn->next_event++);
+}
+
 static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
                        struct db_value *out)
 {
-    switch (sqlite3_column_type(statement, column)) {
+    sqlite3_value *value = sqlite3_column_value(statement, column);
+    switch (sqlite3_value_type(value)) {
     case SQLITE_NULL:
         *out = db_null();
         return 0;
     case SQLITE_INTEGER:
-        *out = db_int(sqlite3_column_int64(statement, column));
+        *out = db_int(sqlite3_value_int64(value));
         return 0;
     default: {
-        const char *text = (const char *)sqlite3_column_text(statement, column);
-        size_t bytes = (size_t)sqlite3_column_bytes(statement, column);
+        const char *text = (const char *)sqlite3_value_text(value);
+        size_t bytes = (size_t)sqlite3_value_bytes(value);
         char *copy = text == NULL ? NULL : arena_strndup(arena, text, bytes);
         *out = db_text_n(copy, bytes);
         return copy == NULL ? SQLITE_NOMEM : 0;
@@ -249,6 +254,7 @@ static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_que
         bind(statement, i + 1, &params[i]);
     for (size_t row = 0; row < rows->rows; row++) {
         bind(statement, text->params + 1, db_at(rows, row, 0));
+        bind_event(conn, statement, text->params);
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)
@@ -271,6 +277,7 @@ int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     struct db_result rows;
     for (int i = 0; i < text->params; i++)
         bind(statement, i + 1, &params[i]);
+    bind_event(conn, statement, text->params);
     int step = step_all(statement, tx->arena, &rows);
     if (step != SQLITE_DONE)
         rc = sqlite_conn_fail(conn, step, text->name, tx->err);
@@ -294,7 +301,9 @@ int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query q
     bool inserts = strncmp(text->sqlite, "INSERT", 6) == 0;
     for (size_t row = 0; row < count; row++) {
         for (size_t i = 0; i < width; i++)
-            bind(statement, (int)i + 1, &params[row * width + i]);
+            if (row == 0 || !same_value(&params[row * width + i], &params[(row - 1) * width + i]))
+                bind(statement, (int)i + 1, &params[row * width + i]);
+        bind_event(conn, statement, text->params);
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)

@@ -100,17 +100,18 @@ load helper
     tend add >/dev/null
     run -0 tend heal
     [ "$output" = 'nothing is stale' ]
-    claim --ttl 1ms
+    # The longer first: a claim would heal what has expired.
     claim --ttl 1h
+    claim --ttl 1ms
     tend lock acquire l -w me --ttl 1ms >/dev/null
     sleep 0.01
     run -0 tend heal --dry-run --json
     json '.entries_reclaimed == 1 and .locks_cleaned == 1 and .recovery_timestamp > 0'
-    [ "$(state_of 1)" = running ]
+    [ "$(state_of 2)" = running ]
     run --separate-stderr -0 tend heal
     [ "$output" = '1 job reclaimed, 1 lock cleaned' ]
-    [ "$(state_of 1)" = pending ]
-    [ "$(state_of 2)" = running ]
+    [ "$(state_of 2)" = pending ]
+    [ "$(state_of 1)" = running ]
     run -0 tend heal --json
     json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp}'
 }

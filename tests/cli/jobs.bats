@@ -110,13 +110,13 @@ load helper
     tend complete "$lease" >/dev/null
     run -0 tend explain 1 --json
     json '.reason == "finished" and .state == "done"'
-    tend add >/dev/null
+    third=$(tend add)
     tend queue set default --paused on >/dev/null
-    run -0 tend explain 3 --json
+    run -0 tend explain "$third" --json
     json '.reason == "paused" and .hint != null'
-    tend hold 3 --why 'just so' >/dev/null
-    run -0 tend explain 3
-    [[ "$output" == *held* ]]
+    tend hold "$third" --why 'just so' >/dev/null
+    run -0 tend explain "$third"
+    [[ "$output" == *held*'just so'* ]]
 }
 
 @test "events are the last ones, those since a number, or a job's" {

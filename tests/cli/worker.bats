@@ -50,10 +50,13 @@ load helper
     fails 5 tend claim
     says 'concurrency limit is reached'
     tend queue set default --concurrency none --rate 1/1h >/dev/null
-    tend claim >/dev/null || true
+    tend claim >/dev/null
+    tend add >/dev/null
     run --separate-stderr -5 tend claim --json
     output=$stderr
-    json '.error.code == "ELIMITED"'
+    json '.error.code == "ELIMITED" and .error.what == "rate" and .error.until_ms > 0'
+    fails 5 tend claim
+    says 'rate limit is reached; the next may start in 59m'
 }
 
 @test "nothing to claim: busy, held by whom" {
@@ -101,8 +104,10 @@ load helper
     fails 5 tend claim
     kill -KILL $holder
     wait $holder || true
-    run -0 tend claim
+    run --separate-stderr -0 tend claim
     json '.id == 1'
+    # RC-7: nothing is recovered silently.
+    [[ "$stderr" == *"job 1 recovered"* ]]
     fails 4 tend complete "$lease"
 }
 
@@ -168,12 +173,12 @@ load helper
     tend add >/dev/null
     claim
     run -0 tend fail "$lease" --retry-in 1h --json
-    json '.state == "scheduled" and .due_at_ms > 0 and .id == 2'
+    json ".state == \"scheduled\" and .due_at_ms > 0 and .id == $id"
     tend add >/dev/null
     claim
     run -0 tend fail "$lease" --final
-    [[ "$output" == "3 failed for good"* ]]
-    [ "$(state_of 3)" = failed ]
+    [[ "$output" == "$id failed for good"* ]]
+    [ "$(state_of "$id")" = failed ]
     fails 2 tend fail "$lease" --final --retry-in 1s
 }
 

@@ -2,8 +2,8 @@
 
 -- name: job_claim
 -- Leases up to $2 pending jobs of queue $1 to owner $3 with worker $4, for $6 ms, or as the job says,
--- or $7 (the queue's). $8 = 1: they start at once. $9: the processing lock they are taken under. Nothing
--- when the queue's settings are no longer of version $10 (0: none), so that a claimer may remember them.
+-- or $7 (the queue's). $8 = 1: they start at once. Nothing when the
+-- queue's settings are no longer of version $9 (0: none), so that a claimer may remember them.
 -- Index job_pending in its order: most urgent, then due, then id. Called by queue/claim.c.
 SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
@@ -13,17 +13,34 @@ SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        result, payload
 FROM job
 WHERE queue = $1 AND state = 1
-  AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $10
+  AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
 ORDER BY priority, due_at, id
 LIMIT $2;
 -- each:
 UPDATE OR FAIL job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
     alarm_at = now($5) + coalesce($6, lease_ms, $7),
-    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5), lock_name = $9,
+    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
 WHERE id = $0 AND state = 1;
+-- dialect: postgres
+UPDATE job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = c.t + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+FROM (SELECT now($5) AS t OFFSET 0) c
+WHERE id = ANY (ARRAY(
+    SELECT id
+    FROM job
+    WHERE queue = $1 AND state = 1
+      AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
+    ORDER BY priority, due_at, id
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED))
+RETURNING {job};
 
 -- name: job_claim_one
 -- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.
@@ -40,10 +57,20 @@ LIMIT $2;
 UPDATE OR FAIL job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
     alarm_at = now($5) + coalesce($6, lease_ms, $7),
-    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5), lock_name = $9,
+    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
 WHERE id = $0 AND state = 1;
+-- dialect: postgres
+UPDATE job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = c.t + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+FROM (SELECT now($5) AS t OFFSET 0) c
+WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1
+RETURNING {job};
 
 -- name: claim_candidates
 -- The next $5 pending jobs after a position, with their keys. Index job_pending. Called by
@@ -59,14 +86,15 @@ LIMIT $5;
 SELECT 1 FROM job WHERE queue = $1 AND state = 1 LIMIT 1;
 
 -- name: running_in_queue
--- Index job_running. Called by queue/limits.c.
-SELECT count(*) FROM job WHERE queue = $1 AND state = 2;
+-- Jobs of a queue that are running, and when the first of their leases ends: not before then can the clock lift
+-- a limit. Index job_alarm, all that are running. Called by queue/limits.c and queue/explain.c.
+SELECT count(*), min(alarm_at)
+FROM job
+WHERE state = 2 AND alarm_at IS NOT NULL AND queue = $1;
 
--- name: running_with_key
--- Index job_running. Called by queue/limits.c.
-SELECT count(*) FROM job WHERE queue = $1 AND concurrency_key = $2 AND state = 2;
-
--- name: running_first_end
--- When the next lease of a queue ends: not before then can a limit be lifted by the clock.
--- Index job_running. Called by queue/limits.c.
-SELECT min(alarm_at) FROM job WHERE queue = $1 AND state = 2;
+-- name: running_by_key
+-- The same per concurrency key. Called by queue/limits.c and queue/explain.c.
+SELECT concurrency_key, count(*), min(alarm_at)
+FROM job
+WHERE state = 2 AND alarm_at IS NOT NULL AND queue = $1 AND concurrency_key IS NOT NULL
+GROUP BY concurrency_key;

@@ -3,18 +3,20 @@
 -- name: event_add
 -- For db_each. Called by queue/event.c.
 INSERT INTO event (id, at, job_id, queue, who, what, token, owner, why, data)
-VALUES (take_event(), now($1), $2, $3, $4, $5, $6, $7, $8, $9);
+VALUES (next_event(), now($1), $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: event_of_phase
 -- The event of a change of phase, put into the job's chain; goes with job_phase. Called by queue/heartbeat.c.
 INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
-SELECT take_event(), event_id, now($2), id, queue, owner, 'job.phase', state, state, token, owner, phase
+SELECT next_event(), event_id, now($2), id, queue, owner, 'job.phase', state, state, token, owner, phase
 FROM job
 WHERE id = $1;
 
 -- name: event_into_chain
 -- The job's newest event is the one just written. Called by queue/heartbeat.c.
 UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = $1;
+-- dialect: postgres
+UPDATE job SET event_id = currval('event_id') WHERE id = $1;
 
 -- name: event_since
 -- In order of id. On PostgreSQL only what no open transaction can still get before. Primary key.
@@ -23,6 +25,15 @@ FROM event
 WHERE id > $1
 ORDER BY id
 LIMIT $2;
+-- dialect: postgres
+SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+FROM (
+    SELECT e.*, bool_and(e.horizon <= pg_snapshot_xmin(pg_current_snapshot())) OVER (ORDER BY e.id)
+               AS complete
+    FROM (SELECT * FROM event WHERE id > $1 ORDER BY id LIMIT $2) e
+) page
+WHERE complete
+ORDER BY id;
 
 -- name: event_last
 SELECT coalesce(max(id), 0) FROM event;
@@ -47,4 +58,8 @@ ORDER BY id;
 -- Old events, never the newest (ids go on from it); $2 at most. Primary key. Called by queue/retain.c.
 DELETE FROM event
 WHERE id IN (SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2)
+  AND at <= $1;
+-- dialect: postgres
+DELETE FROM event
+WHERE id = ANY (ARRAY(SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2))
   AND at <= $1;

@@ -3,7 +3,8 @@
 -- How these files are read (tools/sqlgen.c): "-- name:" begins a query, comments below it say what it does,
 -- who calls it and which index carries it. $n are its parameters. now($n) is store time: the parameter on
 -- SQLite, the server's clock on PostgreSQL unless the parameter is given. next_event() is the
--- id of the event the statement leaves; take_event() uses it up where an event is written by hand.
+-- id of the event the statement leaves: nextval() on PostgreSQL; on SQLite a parameter more, because a statement
+-- that calls a function and fires a trigger would make SQLite copy every page it touches first.
 -- "-- each:" begins the statement SQLite runs for every row of the one before, whose first column
 -- is $0. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for
 -- db_each gets its parameters there as arrays of texts and returns either one row per element in
@@ -28,6 +29,30 @@ VALUES
      coalesce($6, now($1) + $7),
      CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
      $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now($1), now($1), $2, 'job.added');
+-- dialect: postgres
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace, schedule,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what)
+SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
+       CASE WHEN n.due > n.t THEN n.due END, n.payload,
+       n.unique_key, n.subject, n.concurrency_key, n.tags, n.workspace, n.schedule,
+       n.max_attempts, n.max_crashes, n.backoff_ms, n.backoff_max_ms, n.lease_ms,
+       n.t, n.t, n.who, 'job.added'
+FROM (
+    SELECT u.*, c.t, coalesce(u.due_at, c.t + u.delay) AS due, next_event() AS event
+    FROM (SELECT now_each($1) AS t OFFSET 0) c,
+         unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
+                $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
+                $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+                $19::bigint[])
+             AS u (who, queue, kind, priority, due_at, delay, payload, unique_key, subject,
+                   concurrency_key, tags, workspace, schedule, max_attempts, max_crashes,
+                   backoff_ms, backoff_max_ms, lease_ms)
+    OFFSET 0
+) n
+RETURNING id;
 
 -- name: job_by_key
 -- The live job that has a unique key. Index job_unique. Called by queue/add.c.
@@ -44,6 +69,17 @@ SET payload = $4, priority = $5, due_at = coalesce($6, now($1) + $7),
     version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $2,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
 WHERE id = $3 AND state IN (0, 1);
+-- dialect: postgres
+UPDATE job
+SET payload = $4, priority = $5, due_at = c.due, state = (c.due <= c.t)::int,
+    alarm_at = CASE WHEN c.due > c.t THEN c.due END,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $2,
+    changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
+FROM (
+    SELECT b.t, coalesce($6, b.t + $7) AS due
+    FROM (SELECT now($1) AS t OFFSET 0) b
+) c
+WHERE id = $3 AND state + 0 IN (0, 1);
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
@@ -58,6 +94,18 @@ WHERE id > $6
   AND ($3 IS NULL OR kind = $3)
   AND ($4 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = $4))
   AND ($5 IS NULL OR changed_at <= $5)
+ORDER BY id
+LIMIT $7;
+-- dialect: postgres
+SELECT {job}
+FROM job
+WHERE id > $6
+  AND ($1::text IS NULL OR queue = $1)
+  AND ($2 = 0 OR ((1 << state) & $2) <> 0)
+  AND ($3::text IS NULL OR kind = $3)
+  AND ($4::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(tags::json) AS t (tag)
+                                   WHERE t.tag = $4))
+  AND ($5::bigint IS NULL OR changed_at <= $5)
 ORDER BY id
 LIMIT $7;
 
@@ -87,21 +135,67 @@ SET state = $4, token = token + $5,
     version = version + 1, event_id = next_event(), changed_at = now($13),
     changed_by = coalesce($11, owner), changed_what = $14, changed_why = $12
 WHERE id = $1 AND state = $2 AND token = $3;
+-- dialect: postgres
+UPDATE job
+SET state = u.new_state, token = job.token + u.bump,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    due_at = coalesce(c.t + u.delay, job.due_at),
+    alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
+    attempts = coalesce(job.attempts + u.attempts, 0),
+    crashes = coalesce(u.crashes, job.crashes),
+    finished_at = CASE WHEN u.new_state >= 4 THEN c.t END,
+    error_class = coalesce(u.error_class, job.error_class),
+    error_text = coalesce(u.error_text, job.error_text),
+    version = job.version + 1, event_id = next_event(), changed_at = c.t,
+    changed_by = coalesce(u.who, job.owner), changed_what = u.what, changed_why = u.why
+FROM (SELECT now_each($13) AS t OFFSET 0) c,
+     unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[],
+            $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[], $12::text[],
+            $14::text[]) WITH ORDINALITY
+         AS u (id, old_state, token, new_state, bump, delay, attempts, crashes, error_class,
+               error_text, who, why, what, ordinal)
+WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token
+RETURNING u.ordinal, 1;
 
 -- name: job_complete
--- The owner reports success; for db_each. Primary key. Called by queue/finish.c.
+-- The owner reports success; for db_each. Primary key. Not for a job that was taken under a lock. Called by
+-- queue/lease.c.
 UPDATE OR FAIL job
-SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
     attempts = attempts + 1, finished_at = now($4), result = $3,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
-WHERE id = $1 AND token = $2 AND state = 2;
+WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NULL;
+-- dialect: postgres
+UPDATE job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = c.t, result = u.result,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+FROM (SELECT now_each($4) AS t OFFSET 0) c,
+     unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY
+         AS u (id, token, result, ordinal)
+WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
+RETURNING u.ordinal, 1;
+
+-- name: job_unlock
+-- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.
+UPDATE job
+SET lock_name = NULL
+WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
 
 -- name: job_start
 -- Work begins: from here on a crash counts; for db_each. Called by queue/heartbeat.c.
 UPDATE job
 SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
 WHERE id = $1 AND token = $2 AND state = 2;
+-- dialect: postgres
+UPDATE job
+SET started_at = coalesce(started_at, c.t), seen_at = c.t
+FROM (SELECT now_each($3) AS t OFFSET 0) c,
+     unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, token, ordinal)
+WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
+RETURNING u.ordinal, 1;
 
 -- name: job_heartbeat
 -- The owner is alive: the lease ends $3 ms from now; for db_each. Called by queue/heartbeat.c.
@@ -110,12 +204,25 @@ SET alarm_at = now($4) + coalesce($3, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
     seen_at = now($4)
 WHERE id = $1 AND token = $2 AND state = 2;
+-- dialect: postgres
+UPDATE job
+SET alarm_at = c.t + coalesce(u.ttl, lease_ms,
+                              (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
+    seen_at = c.t
+FROM (SELECT now_each($4) AS t OFFSET 0) c,
+     unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
+WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
+RETURNING u.ordinal, 1;
 
 -- name: job_phase
 -- Where the job is, with an event. Called by queue/heartbeat.c.
 UPDATE job
 SET phase = $3, seen_at = now($4), version = version + 1
 WHERE id = $1 AND token = $2 AND state = 2;
+-- dialect: postgres
+UPDATE job
+SET phase = $3, seen_at = now($4), version = version + 1
+WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
 -- name: job_fence
 -- What became of a lease that an owner's call did not match. Primary key. Called by queue/lease.c.
@@ -127,43 +234,82 @@ UPDATE OR FAIL job
 SET state = 1, alarm_at = NULL, version = version + 1, event_id = next_event(),
     changed_at = now($2), changed_by = $3, changed_what = 'job.due', changed_why = NULL
 WHERE id = $1 AND state = 0 AND alarm_at <= now($2);
+-- dialect: postgres
+UPDATE job
+SET state = 1, alarm_at = NULL, version = version + 1, event_id = next_event(),
+    changed_at = c.t, changed_by = u.who, changed_what = 'job.due', changed_why = NULL
+FROM (SELECT now_each($2) AS t OFFSET 0) c,
+     unnest($1::bigint[], $3::text[]) WITH ORDINALITY AS u (id, who, ordinal)
+WHERE job.id = u.id AND state + 0 = 0 AND alarm_at + 0 <= c.t
+RETURNING u.ordinal, 1;
 
 -- name: job_alarms
--- What the clock acts on now: scheduled jobs that are due and leases that have expired, with
--- what decides about the latter. Index job_alarm: costs what it finds. Called by queue/recover.c.
-SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
-       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
-FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.alarm_at <= now($1)
-ORDER BY j.alarm_at
-LIMIT $2;
+-- What the clock acts on now: scheduled jobs that are due and leases that have expired ($2 of each at most), with
+-- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
+SELECT * FROM (
+    SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+           coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+           coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+    FROM job j LEFT JOIN queue q ON q.name = j.queue
+    WHERE j.state = 2 AND j.alarm_at <= now($1)
+    ORDER BY j.alarm_at
+    LIMIT $2) AS expired
+UNION ALL
+SELECT * FROM (
+    SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+           NULL, NULL, NULL, NULL
+    FROM job j
+    WHERE j.state = 0 AND j.alarm_at <= now($1)
+    ORDER BY j.alarm_at
+    LIMIT $2) AS due;
+-- dialect: postgres
+SELECT * FROM (
+    SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+           coalesce(j.max_attempts, q.max_attempts) AS max_attempts,
+           coalesce(j.max_crashes, q.max_crashes) AS max_crashes,
+           coalesce(j.backoff_ms, q.backoff_ms) AS backoff_ms,
+           coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms
+    FROM job j LEFT JOIN queue q ON q.name = j.queue
+    WHERE j.state = 2 AND j.alarm_at <= now($1)
+    ORDER BY j.alarm_at
+    LIMIT $2) AS expired
+UNION ALL
+SELECT * FROM (
+    SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+           NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+    FROM job j
+    WHERE j.state = 0 AND j.alarm_at <= now($1)
+    ORDER BY j.alarm_at
+    LIMIT $2) AS due;
 
 -- name: job_next_alarm
--- When the clock acts next. Index job_alarm. Called by queue/wait.c.
-SELECT min(alarm_at) FROM job WHERE alarm_at IS NOT NULL;
+-- When the clock acts next. Index job_alarm, once per state. Called by queue/wait.c.
+SELECT min(at)
+FROM (SELECT min(alarm_at) AS at FROM job WHERE state = 0 AND alarm_at IS NOT NULL
+      UNION ALL
+      SELECT min(alarm_at) AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL) AS alarm;
 
 -- name: job_stale_count
 -- How many leases have expired. Index job_alarm. Called by queue/recover.c.
-SELECT count(*) FROM job WHERE alarm_at <= now($1) AND state = 2;
+SELECT count(*) FROM job WHERE state = 2 AND alarm_at <= now($1);
 
 -- name: job_silent
--- Leases without a sign of life for $2 ms. Index job_running. Called by queue/recover.c.
+-- Leases without a sign of life for $2 ms. Index job_alarm, all that are running. Called by queue/recover.c.
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.state = 2 AND j.seen_at <= now($1) - $2
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
 LIMIT $3;
 
 -- name: job_of_worker
--- Leases held by one worker. Index job_running, all of it: as many as are running, and a worker dies
--- rarely. Called by queue/recover.c.
+-- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
+-- queue/recover.c and queue/worker.c.
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.state = 2 AND j.worker_id = $1
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
 LIMIT $2;
 
 -- name: job_ahead
@@ -179,7 +325,17 @@ SELECT id
 FROM job
 WHERE queue = $1 AND state = $2 AND finished_at <= $3
 LIMIT $4;
+-- dialect: postgres
+SELECT id
+FROM job
+WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
+LIMIT $4;
 
 -- name: job_delete
 -- For db_each. Called by queue/retain.c.
 DELETE FROM job WHERE id = $1 AND state >= 4;
+-- dialect: postgres
+DELETE FROM job
+USING unnest($1::bigint[]) WITH ORDINALITY AS u (id, ordinal)
+WHERE job.id = u.id AND state + 0 >= 4
+RETURNING u.ordinal, 1;

@@ -17,11 +17,21 @@ WHERE l.owner IS NULL OR l.expires_at <= excluded.acquired_at
    OR (l.owner = excluded.owner AND l.job_id IS NULL)
 RETURNING token, acquired_at, expires_at;
 
+-- name: job_tie
+-- The job was taken under a lock; for db_each, as the next. Called by queue/limits.c.
+UPDATE job SET lock_name = $1 WHERE id = $2 AND state = 2;
+
 -- name: lock_tie
--- The lock of a claim now belongs to the claimed job. Called by queue/claim.c.
+-- The lock lasts as long as that job's lease. Called by queue/limits.c.
 UPDATE lock
 SET job_id = $2, expires_at = (SELECT alarm_at FROM job WHERE id = $2)
 WHERE name = $1;
+
+-- name: lock_follow
+-- The lock a job was taken with lasts as long as its lease; for db_each. Called by queue/lease.c.
+UPDATE lock
+SET expires_at = (SELECT alarm_at FROM job WHERE id = $1)
+WHERE name = (SELECT lock_name FROM job WHERE id = $1) AND job_id = $1;
 
 -- name: lock_free
 -- Only the holder releases; for db_each. Called by queue/lock.c.

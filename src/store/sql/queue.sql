@@ -55,7 +55,7 @@ UPDATE queue SET rate_level = $2, rate_at = $3 WHERE name = $1;
 -- Jobs per queue and state, each part from an index alone. Called by queue/stats.c.
 SELECT queue, 1, count(*) FROM job WHERE state = 1 GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*) FROM job WHERE alarm_at IS NOT NULL GROUP BY queue, state
+SELECT queue, state, count(*) FROM job WHERE alarm_at IS NOT NULL AND state IN (0, 2) GROUP BY queue, state
 UNION ALL
 SELECT queue, state, count(*) FROM job WHERE state >= 3 GROUP BY queue, state;
 

@@ -4,6 +4,10 @@
 -- For db_each, which returns the id. Called by queue/worker.c.
 INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since)
 VALUES ($1, $2, $3, $4, $5, $6, $7, now($8));
+-- dialect: postgres
+INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now($8))
+RETURNING id;
 
 -- name: worker_list
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
@@ -12,8 +16,8 @@ FROM worker w
 ORDER BY w.id;
 
 -- name: worker_holdings
--- Leases and locks per worker. Index job_running, lock_worker. Called by queue/worker.c.
-SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND worker_id IS NOT NULL GROUP BY worker_id
+-- Leases and locks per worker. Index job_alarm, lock_worker. Called by queue/worker.c.
+SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id IS NOT NULL GROUP BY worker_id
 UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 

@@ -8,8 +8,7 @@
 -- checks and partial indexes compare them on every write; the view jobs shows the names.
 --
 -- Ids come from one counter: an event takes the next, and a job has the id of the event that added it.
--- The newest event is never deleted, so no id is ever given twice. next_event() (the coming id) and take_event()
--- (the same, used up) are functions of the writing connection.
+-- The newest event is never deleted, so no id is ever given twice.
 
 CREATE TABLE job (
     id               INTEGER PRIMARY KEY,
@@ -59,8 +58,7 @@ CREATE TABLE job (
 
 -- Only what is live is indexed for claims, so that finished and future rows cost them nothing.
 CREATE INDEX job_pending ON job (queue, priority, due_at, id) WHERE state = 1;
-CREATE INDEX job_alarm   ON job (alarm_at, state, queue) WHERE alarm_at IS NOT NULL;
-CREATE INDEX job_running ON job (queue, concurrency_key, worker_id) WHERE state = 2;
+CREATE INDEX job_alarm   ON job (state, alarm_at, queue) WHERE alarm_at IS NOT NULL;
 CREATE INDEX job_resting ON job (queue, state, finished_at) WHERE state >= 3;
 CREATE UNIQUE INDEX job_unique ON job (queue, unique_key)
     WHERE unique_key IS NOT NULL AND finished_at IS NULL;
@@ -147,7 +145,7 @@ CREATE INDEX schedule_next ON schedule (next_at) WHERE next_at IS NOT NULL AND p
 CREATE TRIGGER job_added AFTER INSERT ON job
 BEGIN
     INSERT INTO event (id, at, job_id, queue, who, what, to_state, why)
-    VALUES (take_event(), NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by, NEW.changed_what,
+    VALUES (NEW.event_id, NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by, NEW.changed_what,
             NEW.state, NEW.changed_why);
 END;
 
@@ -165,24 +163,19 @@ BEGIN
         WHEN 4 THEN 0                               -- done
         ELSE 2 END) = 0;                            -- failed, cancelled -> pending
     INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
-    VALUES (take_event(), OLD.event_id, NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by,
+    VALUES (NEW.event_id, OLD.event_id, NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by,
             NEW.changed_what, OLD.state, NEW.state, NEW.token, coalesce(OLD.owner, NEW.owner),
             NEW.changed_why);
 END;
 
--- The processing lock of a serial queue lasts as long as the lease it was taken with.
+-- The processing lock of a serial queue ends with the lease it was taken with. Statements that know that there is none
+-- leave lock_name alone, which spares them this trigger.
 CREATE TRIGGER job_unlocks AFTER UPDATE OF lock_name ON job
 WHEN OLD.lock_name IS NOT NULL AND NEW.lock_name IS NULL
 BEGIN
     UPDATE lock
     SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
     WHERE name = OLD.lock_name AND job_id = OLD.id;
-END;
-
-CREATE TRIGGER job_extends_lock AFTER UPDATE OF alarm_at ON job
-WHEN NEW.lock_name IS NOT NULL
-BEGIN
-    UPDATE lock SET expires_at = NEW.alarm_at WHERE name = NEW.lock_name AND job_id = NEW.id;
 END;
 
 -- For people: jobs as one would want to read them.

@@ -1,0 +1,395 @@
+/* The simulated store: transactions and queries (see fake_db.h). */
+#include "fake_db.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { POISON = 7777777, MAX_PARAMS = 32 };
+
+/* One run of a body inside a real transaction. */
+struct run {
+    struct fake_db *fake;
+    db_body *body;
+    void *arg;
+    bool discard; /* undo it whatever it returns */
+    int rc;       /* what the body returned */
+};
+
+int fake_out_of_reach(struct fake_db *fake, struct err *err)
+{
+    fake->actor->op.faults++;
+    return err_set(err, TEND_EUNREACHABLE, "the store is out of reach (simulated)");
+}
+
+static int failed(struct fake_db *fake, struct err *err)
+{
+    int code = fault_code(fake->world);
+    fake->actor->op.faults++;
+    say(fake->world, "    fault: fails with %d", code);
+    return err_set(err, code, "the store fails (simulated, code %d)", code);
+}
+
+/* --- inside a transaction --- */
+
+/* Hands over what was withheld. The error of one of those queries comes out here. */
+static int hand_over(struct fake_db *fake)
+{
+    for (size_t i = 0; i < fake->later_count; i++) {
+        struct withheld *one = &fake->later[i];
+        if (one->result != NULL)
+            *one->result = one->result_value;
+        if (one->each != NULL)
+            memcpy(one->each, one->each_value, one->count * sizeof *one->each);
+        free(one->each_value);
+    }
+    fake->later_count = 0;
+    int rc = fake->late_error;
+    fake->late_error = 0;
+    return rc;
+}
+
+static void withhold_result(struct fake_db *fake, struct db_result *result)
+{
+    if (result == NULL)
+        return;
+    expect(fake->world, fake->later_count < MAX_LATER, "too many queries marked DB_LATER");
+    fake->later[fake->later_count++] =
+        (struct withheld){.result = result, .result_value = *result};
+    *result = (struct db_result){.rows = POISON, .columns = POISON};
+}
+
+static void withhold_each(struct fake_db *fake, int64_t *each, size_t count)
+{
+    if (each == NULL)
+        return;
+    expect(fake->world, fake->later_count < MAX_LATER, "too many queries marked DB_LATER");
+    int64_t *value = malloc(count * sizeof *value);
+    memcpy(value, each, count * sizeof *value);
+    fake->later[fake->later_count++] =
+        (struct withheld){.each = each, .each_value = value, .count = count};
+    for (size_t i = 0; i < count; i++)
+        each[i] = POISON;
+}
+
+static bool is_recovery(enum db_query query)
+{
+    return query == Q_LOCK_EXPIRED || query == Q_JOB_ALARMS || query == Q_JOB_DUE ||
+           query == Q_SCHEDULE_DUE || query == Q_LOCK_CLEAN || query == Q_JOB_MOVE;
+}
+
+/* A fault inside the transaction: the query fails, or the actor ends. */
+static int strike_inside(struct fake_db *fake, struct db_tx *tx, enum db_query query)
+{
+    struct world *world = fake->world;
+    fake->queries++;
+    world->calls++;
+    if (fake->actor->dead)
+        return fake_out_of_reach(fake, tx->err);
+    if (fake->fail_at != 0 && fake->fail_at == fake->queries)
+        return err_set(tx->err, TEND_EBUSY, "contention (simulated)");
+    switch (fault_choose(world, fake->writing ? IN_WRITE : IN_READ)) {
+    case FAULT_CRASH:
+        say(world, "    fault: %s ends at %s", fake->actor->name, db_query_texts[query].name);
+        world_crash(world, fake->actor);
+        return fake_out_of_reach(fake, tx->err);
+    case FAULT_FAIL: {
+        int rc = failed(fake, tx->err);
+        fake->actor->op.fault_in_recovery = is_recovery(query) && rc != TEND_EUNREACHABLE;
+        return rc;
+    }
+    case FAULT_JUMP:
+        fault_jump(world);
+        return 0;
+    case FAULT_STALL: /* in a read: readers keep nobody waiting */
+        fault_stall(world, fake->actor);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Before each query: order, faults, and the error of an earlier one that comes out now. */
+static int enter(struct fake_db *fake, struct db_tx *tx, enum db_query query, unsigned how)
+{
+    expect(fake->world, !fake->last_seen, "%s is run after a query marked DB_LAST",
+           db_query_texts[query].name);
+    fake->last_seen = (how & DB_LAST) != 0;
+    int rc = strike_inside(fake, tx, query);
+    if (rc < 0 && (how & DB_LATER) != 0 && fake->late_error == 0)
+        fake->late_error = rc;
+    return rc;
+}
+
+/* After each query: what is due is handed over, what is not is withheld. */
+static int leave(struct fake_db *fake, unsigned how, int rc)
+{
+    if (fake->world->postgres)
+        return rc;
+    if ((how & DB_LATER) != 0)
+        return 0; /* an error too comes later */
+    int late = hand_over(fake);
+    return late < 0 ? late : rc;
+}
+
+static void own_params(struct fake_db *fake, enum db_query query, const struct db_value *params,
+                       size_t count, struct db_value *copy)
+{
+    size_t width = (size_t)db_query_texts[query].params;
+    if (width > 0)
+        memcpy(copy, params, width * count * sizeof *copy);
+    if (query == Q_WORKER_ADD)
+        copy[4] = db_int(1); /* a pid namespace that is not ours */
+    sabotage_params(fake->world, query, copy, width, count);
+}
+
+static int fake_run(struct db_tx *tx, enum db_query query, unsigned how,
+                    const struct db_value *params, struct db_result *result)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    struct db_value copy[MAX_PARAMS];
+    int rc = enter(fake, tx, query, how);
+    if (rc < 0) {
+        if (result != NULL && (how & DB_LATER) != 0)
+            *result = (struct db_result){0};
+        return leave(fake, how, rc);
+    }
+    own_params(fake, query, params, 1, copy);
+    tx->db = fake->real;
+    rc = fake->real->engine->run(tx, query, how, copy, result);
+    tx->db = &fake->base;
+    if (rc < 0 && (how & DB_LATER) != 0)
+        fake->late_error = rc;
+    if (rc == 0 && result != NULL)
+        sabotage_result(fake->world, query, result, tx->arena);
+    rc = leave(fake, how, rc);
+    if (rc == 0 && (how & DB_LATER) != 0 && !fake->world->postgres)
+        withhold_result(fake, result);
+    return rc;
+}
+
+static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
+                     const struct db_value *params, size_t count, int64_t *ret_each)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    size_t width = (size_t)db_query_texts[query].params;
+    int rc = enter(fake, tx, query, how);
+    if (rc < 0)
+        return leave(fake, how, rc);
+    struct db_value *copy = arena_alloc(tx->arena, (count * width + 1) * sizeof *copy);
+    own_params(fake, query, params, count, copy);
+    if (sabotage_forgets(fake->world, query)) {
+        for (size_t i = 0; ret_each != NULL && i < count; i++)
+            ret_each[i] = 1;
+    } else {
+        tx->db = fake->real;
+        rc = fake->real->engine->each(tx, query, how, copy, count, ret_each);
+        tx->db = &fake->base;
+    }
+    if (rc < 0 && (how & DB_LATER) != 0)
+        fake->late_error = rc;
+    rc = leave(fake, how, rc);
+    if (rc == 0 && (how & DB_LATER) != 0 && !fake->world->postgres)
+        withhold_each(fake, ret_each, count);
+    return rc;
+}
+
+static int fake_time(struct db_tx *tx, int64_t *ret_ms)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    tx->db = fake->real;
+    int rc = fake->real->engine->time(tx, ret_ms);
+    tx->db = &fake->base;
+    return rc;
+}
+
+/* --- transactions --- */
+
+/* The body between the real engine's begin and commit. */
+static int run_body(struct db_tx *tx, void *arg)
+{
+    struct run *run = arg;
+    struct fake_db *fake = run->fake;
+    fake->last_seen = false;
+    fake->queries = 0;
+    fake->late_error = 0;
+    fake->later_count = 0;
+    tx->db = &fake->base;
+    int rc = run->body(tx, run->arg);
+    int late = hand_over(fake);
+    tx->db = fake->real;
+    if (late < 0)
+        rc = late;
+    expect(fake->world, !fake->last_seen || rc >= 0 || fake->actor->op.faults > 0,
+           "a body fails with %d after a query marked DB_LAST", rc);
+    fake->now = tx->now;
+    fake->ring = tx->ring;
+    run->rc = rc;
+    if (run->discard && rc >= 0)
+        return TEND_EBUSY;
+    if (fake->actor->dead)
+        return TEND_EUNREACHABLE;
+    return rc;
+}
+
+/* The body is run and undone once before it counts, as after contention between two transactions. */
+static void run_in_vain(struct fake_db *fake, struct arena *arena, db_body *body, void *arg)
+{
+    struct run run = {.fake = fake, .body = body, .arg = arg, .discard = true};
+    struct err ignored;
+    fake->fail_at = chance(fake->world, 5000) ? (int)between(fake->world, 1, 4) : 0;
+    say(fake->world, "    fault: runs twice (fails at query %d)", fake->fail_at);
+    fake->world->quiet = true;
+    fake->real->engine->write(fake->real, arena, run_body, &run, &ignored);
+    fake->world->quiet = false;
+    fake->fail_at = 0;
+    model_no_commit(fake->world, fake->actor);
+}
+
+static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void *arg,
+                  struct err *err)
+{
+    struct run run = {.fake = fake, .body = body, .arg = arg};
+    struct world *world = fake->world;
+    if (sabotage_forgets_commit(world)) {
+        run.discard = true;
+        fake->real->engine->write(fake->real, arena, run_body, &run, err);
+        return run.rc;
+    }
+    fake->writing = true;
+    int rc = fake->real->engine->write(fake->real, arena, run_body, &run, err);
+    fake->writing = false;
+    if (rc < 0) {
+        model_no_commit(world, fake->actor);
+        return rc;
+    }
+    if (fake->ring && world->sabotage != SABOTAGE_BELL_SILENT)
+        world->rings++;
+    model_commit(world, fake->actor, fake->now.number);
+    return rc;
+}
+
+static int after_commit(struct fake_db *fake, int rc, struct err *err)
+{
+    struct world *world = fake->world;
+    switch (fault_choose(world, AFTER_WRITE)) {
+    case FAULT_CRASH:
+        say(world, "    fault: %s ends after the commit", fake->actor->name);
+        world_crash(world, fake->actor);
+        return fake_out_of_reach(fake, err);
+    case FAULT_LOST:
+        say(world, "    fault: the answer to %s is lost", fake->actor->name);
+        return fake_out_of_reach(fake, err);
+    case FAULT_STALL:
+        fault_stall(world, fake->actor);
+        return rc;
+    default:
+        return rc;
+    }
+}
+
+int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct err *err)
+{
+    struct world *world = fake->world;
+    world->calls++;
+    if (fake->actor->dead)
+        return fake_out_of_reach(fake, err);
+    switch (fault_choose(world, point)) {
+    case FAULT_CRASH:
+        say(world, "    fault: %s ends before the call", fake->actor->name);
+        world_crash(world, fake->actor);
+        return fake_out_of_reach(fake, err);
+    case FAULT_FAIL:
+        return failed(fake, err);
+    case FAULT_STALL:
+        fault_stall(world, fake->actor);
+        return 0;
+    case FAULT_JUMP:
+        fault_jump(world);
+        return 0;
+    case FAULT_AGAIN:
+        *ret_again = true;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int fake_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    bool again = false;
+    int rc = fake_before(fake, BEFORE_WRITE, &again, err);
+    if (rc < 0)
+        return rc;
+    if (again)
+        run_in_vain(fake, arena, body, arg);
+    rc = commit(fake, arena, body, arg, err);
+    if (fake->actor->dead)
+        return fake_out_of_reach(fake, err);
+    return rc < 0 ? rc : after_commit(fake, rc, err);
+}
+
+static int fake_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    bool again = false;
+    int rc = fake_before(fake, BEFORE_READ, &again, err);
+    if (rc < 0)
+        return rc;
+    struct run run = {.fake = fake, .body = body, .arg = arg};
+    rc = fake->real->engine->read(fake->real, arena, run_body, &run, err);
+    return fake->actor->dead ? fake_out_of_reach(fake, err) : rc;
+}
+
+/* --- the rest --- */
+
+static int fake_schema_version(struct db *db, int *ret_store, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    return fake->real->engine->schema_version(fake->real, ret_store, err);
+}
+
+static int fake_doctor(struct db *db, void (*report)(void *, int, const char *, const char *),
+                       void *arg, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    return fake->real->engine->doctor(fake->real, report, arg, err);
+}
+
+static void fake_close(struct db *db)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    struct world *world = fake->world;
+    world->idle[world->idle_count++] = fake->real;
+    free(fake);
+}
+
+struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db *real)
+{
+    struct fake_db *fake = calloc(1, sizeof *fake);
+    fake->engine = (struct db_engine){
+        .close = fake_close,
+        .write = fake_write,
+        .read = fake_read,
+        .run = fake_run,
+        .each = fake_each,
+        .time = fake_time,
+        .bell = fake_bell,
+        .wait = fake_wait,
+        .interrupt = fake_interrupt,
+        .watch = fake_watch,
+        .alive_begin = fake_alive_begin,
+        .alive_end = fake_alive_end,
+        .alive_check = fake_alive_check,
+        .schema_version = fake_schema_version,
+        .doctor = fake_doctor,
+        .alive_grace_ms = world->grace_ms,
+        .alarm_interval_ms = real->engine->alarm_interval_ms,
+        .one_machine = real->engine->one_machine,
+    };
+    fake->base.engine = &fake->engine;
+    fake->real = real;
+    fake->world = world;
+    fake->actor = actor;
+    return fake;
+}

@@ -1,0 +1,107 @@
+/*
+ * The simulated store's waiting and liveness (see fake_db.h). A bell that has not rung since is a sleep, and
+ * a sleep is an occasion: for others to act, and to check that nobody sleeps beside work.
+ */
+#include "fake_db.h"
+
+/* --- waiting --- */
+
+uint64_t fake_bell(struct db *db)
+{
+    return ((struct fake_db *)db)->world->rings;
+}
+
+/*
+ * Nobody sleeps beside work: whoever waits has seen the last ring and found nothing, and wakes up when the
+ * next job is due. (A lease that others take meanwhile may end unseen until the slow tick.)
+ */
+static void check_sleep(struct fake_db *fake, int64_t timeout_ms)
+{
+    struct world *world = fake->world;
+    const struct op *op = &fake->actor->op;
+    if (op->faults > 0 || op->stalls > 0 || op->kind == OP_LOCK_ACQUIRE)
+        return;
+    if (op->queue == Q_PLAIN && !world->queues[Q_PLAIN].paused && !op->with_lock)
+        expect(world, model_pending(world, Q_PLAIN) == 0, "%s sleeps, but queue %s has work",
+               fake->actor->name, queue_names[Q_PLAIN]);
+    if (world->clock_ms < world->last_event_ms) /* after a jump back store time stands still */
+        return;
+    for (size_t i = 0; i < world->job_count; i++) {
+        const struct job_model *job = &world->jobs[i];
+        int64_t in_ms = job->due_ms - world->clock_ms;
+        if (job->state == JOB_SCHEDULED)
+            expect(world, timeout_ms <= (in_ms < 1 ? 1 : in_ms),
+                   "%s sleeps %lld ms, but job %lld is due in %lld ms", fake->actor->name,
+                   (long long)timeout_ms, (long long)job->id, (long long)in_ms);
+    }
+}
+
+int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    struct world *world = fake->world;
+    (void)err;
+    if (seen != world->rings)
+        return DB_RANG;
+    check_sleep(fake, timeout_ms);
+    if (world->depth >= MAX_DEPTH || chance(world, 3000))
+        return DB_INTERRUPTED;
+    uint64_t rings = world->rings;
+    fault_stall(world, fake->actor);
+    fake->actor->op.stalls = 0; /* it looks again */
+    if (rings != world->rings)
+        return DB_RANG;
+    world->clock_ms += timeout_ms;
+    return chance(world, 2000) ? DB_DEATH : DB_TIMEOUT;
+}
+
+void fake_interrupt(struct db *db)
+{
+    (void)db;
+}
+
+int fake_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    (void)processes;
+    (void)err;
+    expect(fake->world, count == 0, "a simulated worker is watched as a process");
+    return 0;
+}
+
+/* --- liveness --- */
+
+int fake_alive_begin(struct db *db, int64_t worker_id, struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    bool ignored;
+    int rc = fake_before(fake, BEFORE_READ, &ignored, err);
+    if (rc == 0)
+        expect(fake->world, fake->world->worker_actors[worker_id] == fake->actor->number,
+               "worker %lld is not who registered", (long long)worker_id);
+    return rc;
+}
+
+void fake_alive_end(struct db *db, int64_t worker_id)
+{
+    (void)db;
+    (void)worker_id;
+}
+
+int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
+                            struct err *err)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    struct world *world = fake->world;
+    bool ignored;
+    int rc = fake_before(fake, BEFORE_READ, &ignored, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        int actor = world->worker_actors[worker_ids[i]];
+        ret_alive[i] = actor >= 0 && !world->actors[actor].dead &&
+                       !world->actors[actor].session_lost;
+    }
+    return 0;
+}
+

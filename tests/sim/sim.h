@@ -1,0 +1,402 @@
+/*
+ * The simulation: one history of several workers over one real store, with a clock, a chance and faults
+ * that all come from one seed. Single-threaded; the same seed gives the same history.
+ *
+ *     sim.h       what the files share
+ *     world.c     a history: actors come, act, crash and go; then all work is drained
+ *     fake_db.c   a store engine around the real one, where faults strike
+ *     fault.c     which fault strikes where
+ *     sabotage.c  deliberate defects, to prove that the checks below see them
+ *     op_*.c      what an actor can do, and what the answers must be
+ *     model*.c    what must be in the store after each commit
+ *     wipe.c      an empty store between two histories
+ *
+ * How workers interleave without threads: at any call of the store an actor may "stall", and meanwhile
+ * others act, inside that call (never while a write transaction is open, because a real store would
+ * keep them waiting as well).
+ *
+ * A check that fails ends the process with the seed and the way to repeat it.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "base/rng.h"
+#include "core/state.h"
+#include "queue/handle.h"
+#include "store/db_engine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tend.h>
+
+enum {
+    MAX_SLOTS = 6,      /* workers at a time */
+    MAX_ACTORS = 128,   /* over a whole history */
+    MAX_WORKERS = 256,  /* registrations over a whole history */
+    MAX_JOBS = 1024,
+    MAX_ADDS = 2048,
+    CALL_LEASES = 12,   /* in one call */
+    MAX_BELIEFS = 24,   /* leases an actor thinks it holds */
+    OLD_LEASES = 64,    /* remembered for those who come too late */
+    MAX_DEPTH = 3,      /* of actors acting while others stall */
+    DEFAULT_TTL_MS = 60000,
+};
+
+/* --- queues and locks every history has --- */
+
+enum { Q_PLAIN, Q_SERIAL, Q_LIMITED, Q_KEYED, Q_RATED, QUEUE_COUNT };
+enum { LOCK_COUNT = 3, LOCK_NAMES = LOCK_COUNT + QUEUE_COUNT };
+
+extern const char *const queue_names[QUEUE_COUNT];
+extern const char *const lock_names[LOCK_NAMES]; /* free ones first, then queue:NAME */
+
+struct queue_model {
+    bool paused, serial;
+    int64_t concurrency, key_concurrency; /* TEND_UNSET: no limit */
+    int64_t rate_count, rate_period_ms;
+    int64_t rate_level; /* of our own bucket: tokens times rate_period_ms */
+    int64_t rate_at_ms;
+};
+
+struct lock_model {
+    char owner[64]; /* "": free */
+    int64_t token, last_token;
+    int64_t worker_id, job_id; /* or TEND_UNSET */
+    int64_t expires_ms;
+};
+
+/* --- jobs --- */
+
+enum lease_end { END_NONE, END_COMPLETE, END_FAIL, END_RELEASE };
+
+struct job_model {
+    int64_t id;
+    int queue;
+    enum job_state state;
+    int64_t token, event_id;
+    int priority;
+    int64_t due_ms;
+    int payload;      /* number of the add it carries */
+    int unique, subject, key; /* 0: none */
+    int64_t attempts, crashes, max_attempts, max_crashes, lease_ms;
+    int completions;
+
+    /* While running. */
+    int holder; /* actor */
+    int64_t worker_id;
+    bool started, with_lock;
+    int64_t until_ms, seen_ms;
+
+    /* How the lease with token `ended_token` was ended by its owner. */
+    int64_t ended_token;
+    enum lease_end ended_by;
+};
+
+struct add_model {
+    bool submitted;
+    int queue, priority, unique, subject, key;
+    int64_t delay_ms;
+    int64_t max_attempts, max_crashes, lease_ms;
+    int64_t acked_id; /* 0: no answer came */
+    int acked_outcome;
+};
+
+/* --- actors --- */
+
+enum op_kind {
+    OP_NONE,
+    OP_ADD,
+    OP_CLAIM,
+    OP_NEXT_WITH_LOCK,
+    OP_COMPLETE_AND_CLAIM,
+    OP_START,
+    OP_HEARTBEAT,
+    OP_PHASE,
+    OP_COMPLETE,
+    OP_FAIL,
+    OP_RELEASE,
+    OP_ACT,
+    OP_ACT_ON_ALL,
+    OP_RECOVER,
+    OP_RECLAIM,
+    OP_STATS,
+    OP_LOCK_ACQUIRE,
+    OP_LOCK_RELEASE,
+    OP_LOCK_EXTEND,
+    OP_QUEUE_SET,
+    OP_SCHEDULE,
+    OP_CLOSE,
+    OP_COUNT
+};
+
+extern const char *const op_names[OP_COUNT];
+
+/* The call an actor is in, and what its commits did so far. */
+struct op {
+    enum op_kind kind;
+    struct tend_lease leases[CALL_LEASES];
+    size_t lease_count;
+    bool accepted[CALL_LEASES];
+    int first_add;
+    size_t add_count;
+    struct tend_claim claim; /* also for the owner and lifetime of a lock */
+    int queue;
+    bool with_lock;
+    int64_t ttl_ms, delay_ms, threshold_ms, job_id;
+    bool final;
+    enum tend_action action;
+    int lock;
+    struct queue_model target; /* of OP_QUEUE_SET */
+
+    /* What came of it. */
+    int commits;
+    struct tend_lease claimed[CALL_LEASES];
+    size_t claimed_count;
+    int64_t reclaimed, cleaned, moved;
+    bool done;              /* lock acquired, released or extended */
+    int faults;             /* that were put in its way */
+    int stalls;
+    bool fault_in_recovery; /* the last one was, with a code that must not stop a claim */
+    /* As they were at its last commit. */
+    int64_t pending;
+    struct queue_model at_commit;
+    bool lock_was_held;
+    bool lost_by_state;     /* OP_ACT: the table did not allow it */
+};
+
+struct belief {
+    struct tend_lease lease;
+    int queue;
+    bool started;
+};
+
+struct actor {
+    int number, slot;
+    char name[32];
+    tend *t;
+    struct fake_db *fake;
+    bool busy;           /* in a call */
+    bool dead;           /* as by kill -9, or closed */
+    bool session_lost;   /* its liveness is not seen, although it lives */
+    int64_t lost_at_ms;
+    struct op op;
+    struct belief beliefs[MAX_BELIEFS];
+    size_t belief_count;
+};
+
+/* --- faults --- */
+
+enum fault {
+    FAULT_NONE,
+    FAULT_FAIL,  /* the call fails and nothing happens */
+    FAULT_CRASH, /* the actor ends here, as by kill -9 */
+    FAULT_STALL, /* others act, the clock runs on, then the call goes on */
+    FAULT_JUMP,  /* the clock jumps */
+    FAULT_LOST,  /* the transaction commits, the answer gets lost */
+    FAULT_AGAIN, /* the body is run, undone, and run again */
+};
+
+enum point { BEFORE_WRITE, IN_WRITE, AFTER_WRITE, BEFORE_READ, IN_READ };
+
+enum profile {
+    PROFILE_CALM,
+    PROFILE_CRASH,
+    PROFILE_STALL,
+    PROFILE_LOST_ANSWER,
+    PROFILE_FAILURES,
+    PROFILE_CLOCK_JUMP,
+    PROFILE_RECOVERERS,
+    PROFILE_SAME_NAMES,
+    PROFILE_SESSIONS, /* liveness as on PostgreSQL: a session can be lost and come back */
+    PROFILE_ALL,
+    PROFILE_COUNT
+};
+
+extern const char *const profile_names[PROFILE_COUNT];
+
+/* Chances in 10,000 at each point. */
+struct fault_rates {
+    int crash, stall, lost, fail, fail_inside, jump, again, session;
+};
+
+enum sabotage {
+    SABOTAGE_NONE,
+    SABOTAGE_UNFENCED_COMPLETE,
+    SABOTAGE_UNFENCED_RELEASE,
+    SABOTAGE_TOKEN_KEPT,
+    SABOTAGE_CRASH_UNCOUNTED,
+    SABOTAGE_COMMIT_FORGOTTEN,
+    SABOTAGE_HEARTBEAT_FORGOTTEN,
+    SABOTAGE_HASTY_RECOVERY,
+    SABOTAGE_LOCK_STOLEN,
+    SABOTAGE_RELEASE_CHARGED,
+    SABOTAGE_LIMIT_IGNORED,
+    SABOTAGE_BELL_SILENT,
+    SABOTAGE_COUNT
+};
+
+extern const char *const sabotage_names[SABOTAGE_COUNT];
+
+/* --- the world --- */
+
+struct world {
+    uint64_t seed;
+    enum profile profile;
+    enum sabotage sabotage;
+    bool verbose, postgres;
+    struct rng rng;
+    int64_t clock_ms, start_ms;
+    int64_t highest_ms; /* the clock was never later in this process; the next history starts behind it */
+    int64_t steps, calls;
+    int depth;
+    bool quiet; /* no faults */
+    struct fault_rates rates;
+    int weights[OP_COUNT];
+    int64_t grace_ms;
+    bool same_names;
+    uint64_t rings;
+
+    struct actor actors[MAX_ACTORS];
+    int actor_count;
+    int slots[MAX_SLOTS]; /* actor numbers; -1: empty */
+    int slot_count;
+
+    /* What the store must hold. */
+    struct job_model jobs[MAX_JOBS];
+    size_t job_count;
+    struct add_model adds[MAX_ADDS];
+    int add_count;
+    struct queue_model queues[QUEUE_COUNT];
+    struct lock_model locks[LOCK_NAMES];
+    int worker_actors[MAX_WORKERS]; /* by worker id: actor, or -1 */
+    int64_t last_event_id, last_event_ms;
+    int64_t scheduled_runs, schedule_first_ms;
+    struct tend_lease old_leases[OLD_LEASES];
+    size_t old_lease_count;
+
+    /* The real store. */
+    const char *url;
+    struct db *observer;
+    struct db *idle[MAX_ACTORS];
+    size_t idle_count;
+};
+
+extern const int64_t schedule_period_ms;
+
+void world_init(struct world *world, const char *url, bool verbose);
+void world_done(struct world *world);
+/* One history from beginning to end. */
+void world_run(struct world *world, uint64_t seed, enum sabotage sabotage);
+
+/* One operation of an idle actor. */
+void world_step(struct world *world);
+void world_spawn(struct world *world, int slot);
+void world_crash(struct world *world, struct actor *actor);
+/* A tidy end by tend_close(). */
+void world_close(struct world *world, struct actor *actor);
+void world_drain(struct world *world);
+
+/* Chance. */
+bool chance(struct world *world, int in_10000);
+int64_t between(struct world *world, int64_t low, int64_t high); /* both included */
+
+/* A line of the history. */
+void say(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A broken promise: ends the process. */
+_Noreturn void sim_fail(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define expect(world, condition, ...)                                                              \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            sim_fail((world), __VA_ARGS__);                                                        \
+    } while (0)
+
+/* --- fake_db.c, fault.c, sabotage.c --- */
+
+struct fake_db;
+
+struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db *real);
+
+void fault_choose_rates(struct world *world);
+enum fault fault_choose(struct world *world, enum point point);
+int fault_code(struct world *world);
+void fault_stall(struct world *world, struct actor *actor);
+void fault_jump(struct world *world);
+const char *fault_name(enum fault fault);
+
+/* The parameters with the defect of this history, in place. */
+void sabotage_params(struct world *world, enum db_query query, struct db_value *params,
+                     size_t width, size_t count);
+bool sabotage_forgets(struct world *world, enum db_query query);
+bool sabotage_forgets_commit(struct world *world);
+void sabotage_result(struct world *world, enum db_query query, struct db_result *result,
+                     struct arena *arena);
+
+/* --- op_*.c --- */
+
+/* Runs one random operation of this kind; nothing when there is no occasion for it. */
+void op_run(struct world *world, struct actor *actor, enum op_kind kind);
+
+void op_add(struct world *world, struct actor *actor);
+void op_claim(struct world *world, struct actor *actor, enum op_kind kind);
+void op_leases(struct world *world, struct actor *actor, enum op_kind kind);
+void op_complete_and_claim(struct world *world, struct actor *actor);
+void op_act(struct world *world, struct actor *actor, bool on_all);
+void op_recover(struct world *world, struct actor *actor, enum op_kind kind);
+void op_lock(struct world *world, struct actor *actor, enum op_kind kind);
+void op_queue_set(struct world *world, struct actor *actor);
+
+struct op *op_begin(struct world *world, struct actor *actor, enum op_kind kind);
+/* False when the answer is none: the actor has died, or a fault was in the way. */
+bool op_end(struct world *world, struct actor *actor, int rc);
+
+void op_fill_claim(struct world *world, struct op *op, int queue);
+void op_check_claim(struct world *world, struct actor *actor, int rc, struct tend_jobs *jobs,
+                    const struct tend_none *none);
+void op_check_leases(struct world *world, struct actor *actor, const int *each);
+void op_choose_leases(struct world *world, struct actor *actor, size_t most);
+void belief_drop(struct actor *actor, struct tend_lease lease);
+
+/* --- model*.c --- */
+
+/* What the observer sees after a commit. */
+struct sight {
+    struct tend_event *events;
+    size_t event_count;
+    struct tend_job *rows; /* of the jobs concerned */
+    size_t row_count;
+    struct db_result locks;
+};
+
+/* Looks at what a commit of this actor did and compares it with what it may have done. */
+void model_commit(struct world *world, struct actor *actor, int64_t now_ms);
+/* Nothing may have changed. */
+void model_no_commit(struct world *world, struct actor *actor);
+
+void model_events(struct world *world, struct actor *actor, const struct sight *sight,
+                  int64_t now_ms);
+void model_rows(struct world *world, const struct sight *sight);
+void model_locks(struct world *world, struct actor *actor, const struct sight *sight,
+                 int64_t now_ms);
+void model_claims(struct world *world, struct actor *actor, int64_t now_ms);
+void model_rate_settle(struct queue_model *queue, int64_t now_ms);
+
+struct job_model *model_job(struct world *world, int64_t id);
+bool model_holds(struct world *world, struct tend_lease lease);
+int64_t model_pending(struct world *world, int queue);
+int64_t model_running(struct world *world, int queue, int key); /* key -1: any */
+/* Whether the worker may be taken for dead at now_ms. */
+bool model_may_bury(struct world *world, int64_t worker_id, int64_t now_ms);
+int queue_number(const char *name);
+int lock_number(const char *name);
+
+/* The history is over: what must hold then. */
+void model_finished(struct world *world);
+
+/* --- wipe.c --- */
+
+void wipe_store(const char *url);
+
+#endif

@@ -1,0 +1,333 @@
+/* Named locks: LK-1 to LK-9, and the processing lock, which ends with its lease. */
+#include "support/store.h"
+
+#include <string.h>
+
+static struct tend_lock_request request_for(const char *name, const char *owner, int64_t ttl_ms)
+{
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = name;
+    request.owner = owner;
+    request.ttl_ms = ttl_ms;
+    return request;
+}
+
+static int acquire(tend *t, const char *owner, int64_t ttl_ms, struct tend_lock *ret)
+{
+    struct tend_lock_request request = request_for("l", owner, ttl_ms);
+    return tend_lock_acquire(t, &request, ret);
+}
+
+TEST(lock, LK_1_a_lock_has_one_holder_and_says_who_until_when)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    check_ok(t, acquire(t, "a", 5000, &lock));
+    check_str(lock.name, "l");
+    check_str(lock.owner, "a");
+    check_int(lock.expires_at_ms, ==, clock_now() + 5000);
+    check_int(lock.acquired_at_ms, ==, clock_now());
+    clock_advance(100);
+    const char *before = store_snapshot();
+    memset(&lock, 0, sizeof lock);
+    check_rc(t, acquire(t, "b", 5000, &lock), TEND_EBUSY);
+    check_str(lock.owner, "a");
+    check_int(lock.expires_at_ms, ==, clock_now() + 4900);
+    check_int(lock.expired, ==, 0);
+    check_contains(tend_errmsg(t), "held by a");
+    check_str(store_snapshot(), before);
+}
+
+TEST(lock, LK_2_a_lock_is_never_stolen_before_its_time)
+{
+    tend *t = store_open("w");
+    check_ok(t, acquire(t, "a", 5000, NULL));
+    clock_advance(4999);
+    check_rc(t, acquire(t, "b", 5000, NULL), TEND_EBUSY);
+    check_int(recover_now(t).locks_cleaned, ==, 0);
+    clock_advance(1);
+    check_ok(t, acquire(t, "b", 5000, NULL));
+}
+
+TEST(lock, LK_3_an_expired_lock_can_be_taken_by_anyone_its_former_owner_included)
+{
+    tend *t = store_open("w");
+    struct tend_lock first;
+    struct tend_lock second;
+    struct tend_lock third;
+    check_ok(t, acquire(t, "a", 100, &first));
+    clock_advance(100);
+    check_ok(t, acquire(t, "a", 100, &second));
+    check_int(second.acquired_at_ms, ==, clock_now());
+    check_int(second.token, >, first.token); /* it was lost in between */
+    clock_advance(100);
+    check_ok(t, acquire(t, "b", 100, &third));
+    check_int(third.token, >, second.token);
+}
+
+TEST(lock, LK_4_only_the_holder_releases_and_once)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    check_int(tend_lock_release(t, "l", "a"), ==, 0);
+    check_ok(t, acquire(t, "a", 5000, NULL));
+    const char *before = store_snapshot();
+    check_int(tend_lock_release(t, "l", "b"), ==, 0);
+    check_str(store_snapshot(), before);
+    check_int(tend_lock_release(t, "l", "a"), ==, 1);
+    before = store_snapshot();
+    check_int(tend_lock_release(t, "l", "a"), ==, 0);
+    check_str(store_snapshot(), before);
+    check_int(tend_lock_get(t, "l", &lock), ==, 0);
+    check_ok(t, acquire(t, "b", 5000, NULL));
+    check_int(tend_lock_release(t, "l", "a"), ==, 0);
+}
+
+TEST(lock, LK_5_get_returns_the_row_also_when_it_has_expired_and_says_so)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    check_int(tend_lock_get(t, "l", &lock), ==, 0);
+    check_ok(t, acquire(t, "a", 100, NULL));
+    check_int(tend_lock_get(t, "l", &lock), ==, 1);
+    check_int(lock.expired, ==, 0);
+    clock_advance(100);
+    check_int(tend_lock_get(t, "l", &lock), ==, 1);
+    check_int(lock.expired, ==, 1);
+    check_str(lock.owner, "a");
+    check_int(tend_lock_get(t, "l", NULL), ==, 1);
+}
+
+TEST(lock, LK_6_extend_sets_now_plus_extra_never_old_plus_extra)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    check_ok(t, acquire(t, "a", 5000, NULL));
+    clock_advance(1000);
+    check_int(tend_lock_extend(t, "l", "a", 3000), ==, 1);
+    check_int(tend_lock_get(t, "l", &lock), ==, 1);
+    check_int(lock.expires_at_ms, ==, clock_now() + 3000);
+}
+
+TEST(lock, LK_6_extend_is_refused_to_others_and_once_it_has_expired_or_been_taken)
+{
+    tend *t = store_open("w");
+    check_int(tend_lock_extend(t, "l", "a", 1000), ==, 0);
+    check_ok(t, acquire(t, "a", 1000, NULL));
+    const char *before = store_snapshot();
+    check_int(tend_lock_extend(t, "l", "b", 1000), ==, 0);
+    check_str(store_snapshot(), before);
+    clock_advance(1000);
+    check_int(tend_lock_extend(t, "l", "a", 1000), ==, 0);
+    check_str(store_snapshot(), before);
+    check_ok(t, acquire(t, "b", 1000, NULL));
+    check_int(tend_lock_extend(t, "l", "a", 1000), ==, 0);
+}
+
+TEST(lock, LK_7_stale_is_a_row_that_has_expired_and_nothing_else)
+{
+    tend *t = store_open("w");
+    check_int(tend_is_lock_stale(t, "l"), ==, 0);
+    check_ok(t, acquire(t, "a", 1000, NULL));
+    check_int(tend_is_lock_stale(t, "l"), ==, 0);
+    clock_advance(999);
+    check_int(tend_is_lock_stale(t, "l"), ==, 0);
+    clock_advance(1);
+    check_int(tend_is_lock_stale(t, "l"), ==, 1);
+    recover_now(t);
+    check_int(tend_is_lock_stale(t, "l"), ==, 0);
+    check_ok(t, acquire(t, "a", 1000, NULL));
+    check_int(tend_lock_release(t, "l", "a"), ==, 1);
+    clock_advance(5000);
+    check_int(tend_is_lock_stale(t, "l"), ==, 0);
+}
+
+TEST(lock, LK_8_the_default_is_300_seconds_and_each_call_may_give_its_own)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request;
+    struct tend_lock lock;
+    tend_lock_request_init(&request);
+    request.name = "l";
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    check_int(lock.expires_at_ms, ==, clock_now() + 300 * SECOND_MS);
+    check_str(lock.owner, "w");
+    check_int(tend_lock_release(t, "l", NULL), ==, 1);
+    check_ok(t, acquire(t, "a", 77, &lock));
+    check_int(lock.expires_at_ms, ==, clock_now() + 77);
+}
+
+TEST(lock, LK_9_the_token_only_grows_whoever_acquires_however_it_was_free)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    int64_t token = 0;
+    for (int i = 0; i < 6; i++) {
+        check_ok(t, acquire(t, i % 2 == 0 ? "a" : "b", 1000, &lock));
+        check_int(lock.token, >, token);
+        token = lock.token;
+        if (i < 2)
+            check_int(tend_lock_release(t, "l", lock.owner), ==, 1);
+        else
+            clock_advance(1000);
+        if (i >= 4)
+            recover_now(t);
+    }
+}
+
+TEST(lock, LK_9_the_holder_gets_its_own_lock_back_refreshed)
+{
+    tend *t = store_open("w");
+    struct tend_lock first;
+    struct tend_lock again;
+    check_ok(t, acquire(t, "a", 1000, &first));
+    clock_advance(500);
+    check_ok(t, acquire(t, "a", 1000, &again));
+    check_int(again.token, ==, first.token);
+    check_int(again.acquired_at_ms, ==, first.acquired_at_ms);
+    check_int(again.expires_at_ms, ==, clock_now() + 1000);
+}
+
+TEST(lock, locks_are_listed_while_they_are_held)
+{
+    tend *t = store_open("w");
+    struct tend_locks *locks;
+    struct tend_lock_request request = request_for("b", "x", 1000);
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    request.name = "a";
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    request.name = "c";
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    check_int(tend_lock_release(t, "b", "x"), ==, 1);
+    check_ok(t, tend_lock_list(t, &locks));
+    check_int(locks->count, ==, 2);
+    check_str(locks->items[0].name, "a");
+    check_str(locks->items[1].name, "c");
+    tend_locks_free(locks);
+}
+
+TEST(lock, acquiring_and_releasing_leave_events)
+{
+    tend *t = store_open("w");
+    check_ok(t, acquire(t, "a", 1000, NULL));
+    check_int(tend_lock_release(t, "l", "a"), ==, 1);
+    check_str(sql_rows("SELECT who, what, owner, why FROM event WHERE what LIKE 'lock.%%' ORDER BY id"),
+              "a|lock.acquired|a|l\na|lock.released|a|l\n");
+}
+
+/* --- the processing lock --- */
+
+static struct tend_lease next_with_lock(tend *t, const char *owner, int64_t ttl_ms)
+{
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.owner = owner;
+    claim.ttl_ms = ttl_ms;
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), 1);
+    struct tend_lease lease = lease_of(&jobs->items[0]);
+    tend_jobs_free(jobs);
+    return lease;
+}
+
+static int lock_is_held(tend *t)
+{
+    return tend_lock_get(t, "queue:q", NULL);
+}
+
+TEST(lock, a_heartbeat_of_the_job_extends_the_processing_lock)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    add_one(t, "q");
+    struct tend_lease lease = next_with_lock(t, "a", 1000);
+    clock_advance(900);
+    check_ok(t, tend_heartbeat(t, &lease, 1, 2000, NULL));
+    check_int(tend_lock_get(t, "queue:q", &lock), ==, 1);
+    check_int(lock.expires_at_ms, ==, clock_now() + 2000);
+    check_int(lock.expires_at_ms, ==, job_of(t, lease.id)->until_ms);
+    clock_advance(1500);
+    check_int(recover_now(t).locks_cleaned, ==, 0);
+    check_int(lock_is_held(t), ==, 1);
+}
+
+/* CL-1: it ends with the lease, whichever way that ends. */
+TEST(lock, the_processing_lock_ends_with_complete_fail_and_release)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    add_number(t, "q", 4);
+    struct tend_lease lease = next_with_lock(t, "a", 1000);
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    check_int(lock_is_held(t), ==, 0);
+    lease = next_with_lock(t, "b", 1000);
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    check_int(lock_is_held(t), ==, 0);
+    lease = next_with_lock(t, "c", 1000);
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_int(lock_is_held(t), ==, 0);
+    lease = next_with_lock(t, "d", 1000);
+    failure.final = 1;
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    check_int(lock_is_held(t), ==, 0);
+}
+
+TEST(lock, the_processing_lock_ends_with_cancel_hold_and_recovery)
+{
+    tend *t = store_open("w");
+    struct tend_recovery recovery;
+    add_number(t, "q", 5);
+    struct tend_lease lease = next_with_lock(t, "a", 1000);
+    check_ok(t, tend_act(t, TEND_CANCEL, lease.id, NULL, NULL));
+    check_int(lock_is_held(t), ==, 0);
+    lease = next_with_lock(t, "b", 1000);
+    check_ok(t, tend_act(t, TEND_HOLD, lease.id, NULL, NULL));
+    check_int(lock_is_held(t), ==, 0);
+    next_with_lock(t, "c", 1000);
+    clock_advance(1000);
+    recover_now(t);
+    check_int(lock_is_held(t), ==, 0);
+    next_with_lock(t, "d", 10000);
+    check_ok(t, tend_reclaim_stale(t, 0, &recovery));
+    check_int(lock_is_held(t), ==, 0);
+    next_with_lock(t, "e", 10000);
+    store_close(t);
+    t = store_open("w");
+    check_int(lock_is_held(t), ==, 0);
+}
+
+/* A zombie's end must not free the lock of its successor. */
+TEST(lock, a_zombie_does_not_free_the_processing_lock_of_its_successor)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    add_number(t, "q", 2);
+    struct tend_lease zombie = next_with_lock(t, "a", 1000);
+    clock_advance(1000);
+    struct tend_lease next = next_with_lock(t, "a", 1000);
+    check_rc(t, tend_complete(t, &zombie, 1, NULL, NULL), TEND_ELEASELOST);
+    check_rc(t, tend_release(t, &zombie, 1, 0, NULL, NULL), TEND_ELEASELOST);
+    check_rc(t, tend_heartbeat(t, &zombie, 1, HOUR_MS, NULL), TEND_ELEASELOST);
+    check_int(tend_lock_get(t, "queue:q", &lock), ==, 1);
+    check_int(lock.job_id, ==, next.id);
+    check_int(lock.expires_at_ms, ==, clock_now() + 1000);
+}
+
+/* The queue is kept waiting by whoever took its lock by name. */
+TEST(lock, a_queue_lock_taken_by_name_makes_the_queue_busy)
+{
+    tend *t = store_open("w");
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    struct tend_none none;
+    struct tend_lock_request request = request_for("queue:q", "operator", 5000);
+    add_one(t, "q");
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    claim.owner = "w";
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, &none), TEND_EBUSY);
+    check_str(none.by, "operator");
+    check_int(none.until_ms, ==, clock_now() + 5000);
+    check_int(tend_lock_release(t, "queue:q", "operator"), ==, 1);
+    next_with_lock(t, "w", 1000);
+}

@@ -1,0 +1,178 @@
+/* See store.h: the database behind tend's back, by a connection of the test's own. */
+#include "support/store.h"
+
+#include "base/buf.h"
+#include "store/sqlite_conn.h"
+
+#include <libpq-fe.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    pid_t owner; /* a forked process needs a connection of its own */
+    struct sqlite_conn sqlite;
+    PGconn *postgres;
+} raw;
+
+static void ignore_notice(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
+static void connect_postgres(void)
+{
+    raw.postgres = PQconnectdb(getenv("TEND_TEST_PG_URL"));
+    if (PQstatus(raw.postgres) != CONNECTION_OK)
+        test_fail(__FILE__, __LINE__, "%s", PQerrorMessage(raw.postgres));
+    PQsetNoticeProcessor(raw.postgres, ignore_notice, NULL);
+    PQclear(PQexec(raw.postgres, keep_text("SET search_path TO %s", store_schema())));
+}
+
+static void connect_once(void)
+{
+    struct err err;
+    if (raw.owner == getpid())
+        return;
+    memset(&raw, 0, sizeof raw);
+    raw.owner = getpid();
+    if (store_is_postgres())
+        connect_postgres();
+    else if (sqlite_conn_open(&raw.sqlite, store_path(), SQLITE_OPEN_CREATE, &err) < 0)
+        test_fail(__FILE__, __LINE__, "%s", err.text);
+}
+
+void store_sql_close(void)
+{
+    if (store_is_postgres()) { /* the schema goes with the test */
+        connect_once();
+        PQclear(PQexec(raw.postgres, keep_text("DROP SCHEMA IF EXISTS %s CASCADE", store_schema())));
+        PQfinish(raw.postgres);
+    } else if (raw.owner == getpid()) {
+        sqlite_conn_close(&raw.sqlite);
+    }
+    raw.owner = 0;
+}
+
+/* Runs one or more statements; rows of the last go into out. False with the reason in why. */
+static bool run_sqlite(const char *sql, struct buf *out, const char **why)
+{
+    sqlite3 *sqlite = raw.sqlite.sqlite;
+    while (sql[strspn(sql, " \n;")] != '\0') {
+        sqlite3_stmt *statement = NULL;
+        int rc = sqlite3_prepare_v2(sqlite, sql, -1, &statement, &sql);
+        buf_clear(out);
+        while (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+            for (int i = 0; i < sqlite3_column_count(statement); i++) {
+                const char *text = (const char *)sqlite3_column_text(statement, i);
+                buf_printf(out, "%s%s", i == 0 ? "" : "|", text != NULL ? text : "NULL");
+            }
+            buf_putc(out, '\n');
+            rc = SQLITE_OK;
+        }
+        sqlite3_finalize(statement);
+        if (rc != SQLITE_DONE && rc != SQLITE_OK) {
+            *why = sqlite3_errmsg(sqlite);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run_postgres(const char *sql, struct buf *out, const char **why)
+{
+    PGresult *result = PQexec(raw.postgres, sql);
+    ExecStatusType status = PQresultStatus(result);
+    bool fine = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    *why = fine ? "" : keep_text("%s", PQresultErrorMessage(result));
+    for (int row = 0; row < PQntuples(result); row++) {
+        for (int i = 0; i < PQnfields(result); i++)
+            buf_printf(out, "%s%s", i == 0 ? "" : "|",
+                       PQgetisnull(result, row, i) ? "NULL" : PQgetvalue(result, row, i));
+        buf_putc(out, '\n');
+    }
+    PQclear(result);
+    return fine;
+}
+
+static const char *run_formatted(bool must, const char *format, va_list args)
+{
+    char *sql = NULL;
+    struct buf out;
+    const char *why = "";
+    const char *rows = NULL;
+    if (vasprintf(&sql, format, args) < 0)
+        test_fail(__FILE__, __LINE__, "out of memory");
+    buf_init(&out);
+    connect_once();
+    if (store_is_postgres() ? run_postgres(sql, &out, &why) : run_sqlite(sql, &out, &why))
+        rows = keep_text("%s", out.data);
+    else if (must)
+        test_fail(__FILE__, __LINE__, "%s: %s", sql, why);
+    buf_done(&out);
+    free(sql);
+    return rows;
+}
+
+void sql_exec(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    run_formatted(true, format, args);
+    va_end(args);
+}
+
+bool sql_try(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bool fine = run_formatted(false, format, args) != NULL;
+    va_end(args);
+    return fine;
+}
+
+int64_t sql_int(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *rows = run_formatted(true, format, args);
+    va_end(args);
+    return strtoll(rows, NULL, 10);
+}
+
+const char *sql_rows(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *rows = run_formatted(true, format, args);
+    va_end(args);
+    return rows;
+}
+
+const char *store_snapshot(void)
+{
+    return keep_text("jobs:\n%sevents:\n%slocks:\n%squeues:\n%sschedules:\n%s",
+                     sql_rows("SELECT * FROM job ORDER BY id"),
+                     sql_rows("SELECT * FROM event ORDER BY id"),
+                     sql_rows("SELECT * FROM lock ORDER BY name"),
+                     sql_rows("SELECT * FROM queue ORDER BY name"),
+                     sql_rows("SELECT * FROM schedule ORDER BY name"));
+}
+
+void sql_forbid_move(int from_state, int to_state)
+{
+    if (store_is_postgres())
+        sql_exec("CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS "
+                 "$$BEGIN RAISE EXCEPTION 'forbidden by the test'; END$$;"
+                 "CREATE TRIGGER forbidden BEFORE UPDATE ON job FOR EACH ROW "
+                 "WHEN (OLD.state = %d AND NEW.state = %d) EXECUTE FUNCTION forbid()",
+                 from_state, to_state);
+    else
+        sql_exec("CREATE TRIGGER forbidden BEFORE UPDATE OF state ON job "
+                 "WHEN OLD.state = %d AND NEW.state = %d "
+                 "BEGIN SELECT RAISE(ABORT, 'forbidden by the test'); END",
+                 from_state, to_state);
+}
