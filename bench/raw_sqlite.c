@@ -22,7 +22,7 @@ static const char schema[] =
     "    id INTEGER PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL,"
     "    priority INTEGER NOT NULL, due_at INTEGER NOT NULL, owner TEXT, lease_until INTEGER,"
     "    token INTEGER NOT NULL DEFAULT 0, kind TEXT NOT NULL, payload TEXT NOT NULL);"
-    "CREATE INDEX job_pending ON job (queue, priority, due_at, id) WHERE state = 1;";
+    "CREATE INDEX job_pending ON job (queue, priority, due_at) WHERE state = 1;";
 
 static const char *const texts[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",

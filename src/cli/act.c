@@ -78,7 +78,9 @@ static int act_on_ids(struct cli *cli, const struct act *act, const struct act_a
         else
             return cli_fail_store(cli, code);
     }
-    print_tally(cli, act, args, tally);
+    /* Where nothing was done the refusals say it all. */
+    if (cli->json || tally->changed > 0 || tally->status == EXIT_DONE)
+        print_tally(cli, act, args, tally);
     if (cli->json && tally->status != EXIT_DONE)
         cli_fail_as(
             cli, tally->status, tally->status == EXIT_NOT_FOUND ? TEND_ENOTFOUND : TEND_ESTATE,

@@ -32,7 +32,7 @@ int argument_id(struct cli *cli, const char *text, int64_t *ret)
     if (read_number(text, '\0', ret, &end))
         return EXIT_DONE;
     return cli_fail(cli, TEND_EINVAL,
-                    "%s: \"%s\" is not a job id; ids are whole numbers, `tend jobs` lists them",
+                    "%s: \"%s\" is not a job id; ids are whole numbers, 'tend jobs' lists them",
                     cli->path, text);
 }
 
@@ -45,7 +45,7 @@ int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret)
         return EXIT_DONE;
     }
     return cli_fail(cli, TEND_EINVAL,
-                    "%s: \"%s\" is not a lease; give ID:TOKEN as `tend claim` prints it, like 12:3",
+                    "%s: \"%s\" is not a lease; give ID:TOKEN as 'tend claim' prints it, like 12:3",
                     cli->path, text);
 }
 
@@ -106,8 +106,8 @@ int leases_report(struct cli *cli, int code, const struct tend_lease *leases, co
         if (each[i] != 0)
             cli_fail(cli, TEND_ELEASELOST,
                      "%s: the lease %" PRId64 ":%" PRId64
-                     " is no longer held; stop work on the job, `tend show %" PRId64
-                     "` tells who has it",
+                     " is no longer held; stop work on the job, 'tend show %" PRId64
+                     "' tells who has it",
                      cli->path, leases[i].id, leases[i].token, leases[i].id);
     return lost == 0 ? EXIT_DONE : EXIT_REFUSED;
 }

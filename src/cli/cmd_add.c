@@ -84,12 +84,18 @@ static int command_payload(struct cli *cli, int argc, char **argv, struct buf *o
     return EXIT_DONE;
 }
 
-static void tags_json(struct buf *out)
+static int tags_json(struct cli *cli, struct buf *out)
 {
     json_open(out, NULL, '[');
-    for (size_t i = 0; i < args.tags.count; i++)
-        json_text(out, NULL, args.tags.items[i]);
+    for (size_t i = 0; i < args.tags.count; i++) {
+        const char *tag = args.tags.items[i];
+        if (!utf8_valid(tag, strlen(tag)))
+            return cli_fail(cli, TEND_EINVAL, "add: the tag \"%s\" is not UTF-8 and cannot be kept",
+                            tag);
+        json_text(out, NULL, tag);
+    }
     json_close(out, ']');
+    return EXIT_DONE;
 }
 
 static void spec_of_args(struct tend_job_spec *spec)
@@ -147,6 +153,10 @@ static int check_args(struct cli *cli, int argc)
 {
     if (args.in_ms != TEND_UNSET && args.at_ms != TEND_UNSET)
         return cli_fail(cli, TEND_EINVAL, "add: --in and --at exclude each other; give one");
+    if (args.batch && strcmp(args.batch, "-") == 0 && args.payload.from_stdin)
+        return cli_fail(
+            cli, TEND_EINVAL,
+            "add: --payload - and --batch - cannot both read standard input; give one a file");
     if (argc > 0 && args.batch)
         return cli_fail(cli, TEND_EINVAL,
                         "add: --batch and a command exclude each other; give one");
@@ -168,8 +178,8 @@ static int run(struct cli *cli, int argc, char **argv)
     struct buf payload, tags;
     buf_init(&payload);
     buf_init(&tags);
-    if (args.tags.count > 0) {
-        tags_json(&tags);
+    if (status == EXIT_DONE && args.tags.count > 0) {
+        status = tags_json(cli, &tags);
         spec.tags = tags.data;
     }
     if (status == EXIT_DONE && argc > 0) {
@@ -202,6 +212,7 @@ const struct command cmd_add = {
                 "generate-jobs | tend add -q crawl --batch -",
     .options = options,
     .args_max = ARGS_ANY,
+    .behind_dashes = true,
     .store = STORE_NONE,
     .run = run,
 };

@@ -1,4 +1,5 @@
-/* tend bench: tend against the bare database. The measurements are in bench/; here is what is shown. */
+/* tend bench: tend against the bare database. The measurements are in bench/; here is what is
+ * shown. */
 #include "bench/bench.h"
 #include "cli/cli.h"
 #include <fnmatch.h>
@@ -24,17 +25,26 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    char folder[256]; snprintf(folder, sizeof folder, "%s/tend-bench.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder)) return 1;
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s/tend-bench.XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(folder))
+        return 1;
     struct bench b = {.folder = folder, .quick = args.quick, .only_side = args.side};
     for (const struct bench_case *c = bench_sqlite; c->name; c++) {
         bool run = args.only.count == 0;
-        for (size_t i = 0; i < args.only.count; i++) run |= fnmatch(args.only.items[i], c->name, 0) == 0;
-        if (!run) continue;
+        for (size_t i = 0; i < args.only.count; i++)
+            run |= fnmatch(args.only.items[i], c->name, 0) == 0;
+        if (!run)
+            continue;
         bench_clear_folder(folder);
-        if (c->run(&b, c) < 0) { fprintf(stderr, "%s\n", bench_failure()); break; }
+        if (c->run(&b, c) < 0) {
+            fprintf(stderr, "%s\n", bench_failure());
+            break;
+        }
         struct bench_result *r = &b.results.items[b.results.count - 1];
-        printf("%-24s raw %9.0f ours %9.0f ratio %.3f (%.2f) %s\n", c->name, r->raw, r->ours, r->ratio, r->target, bench_met(r) ? "met" : "NOT MET");
+        printf("%-24s raw %9.0f ours %9.0f ratio %.3f (%.2f) %s\n", c->name, r->raw, r->ours,
+               r->ratio, r->target, bench_met(r) ? "met" : "NOT MET");
         fflush(stdout);
     }
     bench_clear_folder(folder);

@@ -30,7 +30,7 @@ static const struct option options[] = {
            &args.wait_ms),
     OPTION("while-pid", 0, "PID", OPTION_INT, "the lease ends with this process", &args.while_pid,
            .min = 1, .max = INT32_MAX),
-    OPTION("unstarted", 0, NULL, OPTION_FLAG, "lease only: nothing is charged before `tend start`",
+    OPTION("unstarted", 0, NULL, OPTION_FLAG, "lease only: nothing is charged before 'tend start'",
            &args.unstarted),
     OPTION_END,
 };
@@ -56,7 +56,7 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
         put_until(cli, &why, none, ", until");
         break;
     case TEND_EPAUSED:
-        buf_printf(&why, "it is paused%s%s; `tend queue set NAME --paused off` lets it go on",
+        buf_printf(&why, "it is paused%s%s; 'tend queue set NAME --paused off' lets it go on",
                    *none->by ? ": " : "", none->by);
         break;
     case TEND_ELIMITED:

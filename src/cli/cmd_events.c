@@ -116,7 +116,7 @@ static int print_job(struct cli *cli, int64_t job_id)
     /* A job that was deleted may have left its history. */
     if (code < 0 && events->count == 0) {
         tend_events_free(events);
-        return cli_fail(cli, code, "events: there is no job %" PRId64 "; `tend jobs` lists them",
+        return cli_fail(cli, code, "events: there is no job %" PRId64 "; 'tend jobs' lists them",
                         job_id);
     }
     if (code == 0)

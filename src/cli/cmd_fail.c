@@ -38,7 +38,7 @@ static void print_outcome(struct cli *cli, struct tend_lease lease, int64_t due_
     char when[DURATION_TEXT_BYTES];
     if (due_ms == TEND_UNSET)
         buf_printf(&cli->out,
-                   "%" PRId64 " failed for good; `tend retry %" PRId64 "` starts it over\n",
+                   "%" PRId64 " failed for good; 'tend retry %" PRId64 "' starts it over\n",
                    lease.id, lease.id);
     else
         buf_printf(&cli->out, "%" PRId64 " failed; tried again %s\n", lease.id,

@@ -18,26 +18,35 @@ static const struct option options[] = {
     OPTION_END,
 };
 
-/* What --older-than would take: running jobs by the time since their last sign of life. */
+/*
+ * What --older-than would take: all that is stale anyway, and running jobs by the time since their
+ * last sign of life. Where both count different jobs of dead workers, the larger figure stands.
+ */
 static int count_silent(struct cli *cli, struct tend_recovery *ret)
 {
-    int64_t now_ms = cli_now_ms(cli);
+    int code = tend_get_recovery_stats(cli->store, ret);
+    if (code < 0)
+        return code;
+    int64_t now_ms = ret->recovery_timestamp_ms;
+    int64_t count = 0;
     struct tend_filter filter;
     tend_filter_init(&filter);
     filter.states = 1u << TEND_RUNNING;
-    *ret = (struct tend_recovery){.recovery_timestamp_ms = now_ms};
     for (bool last = false; !last;) {
         struct tend_jobs *jobs;
-        int code = tend_list(cli->store, &filter, &jobs);
+        code = tend_list(cli->store, &filter, &jobs);
         if (code < 0)
             return code;
         for (size_t i = 0; i < jobs->count; i++)
-            ret->entries_reclaimed += now_ms - jobs->items[i].seen_at_ms >= args.older_than_ms;
+            count += now_ms - jobs->items[i].seen_at_ms >= args.older_than_ms ||
+                     jobs->items[i].until_ms <= now_ms;
         last = jobs->count == 0;
         if (!last)
             filter.after_id = jobs->items[jobs->count - 1].id;
         tend_jobs_free(jobs);
     }
+    if (count > ret->entries_reclaimed)
+        ret->entries_reclaimed = count;
     return 0;
 }
 

@@ -32,7 +32,7 @@ static int run(struct cli *cli, int argc, char **argv)
         command = table ? command_find(table, argv[i]) : NULL;
         if (!command)
             return cli_fail(cli, TEND_EINVAL,
-                            "help: there is no command \"%s%s%s\"; `tend help` lists them", path,
+                            "help: there is no command \"%s%s%s\"; 'tend help' lists them", path,
                             i ? " " : "", argv[i]);
         int added = snprintf(path + len, sizeof path - len, "%s%s", i ? " " : "", command->name);
         len += (size_t)added;

@@ -143,7 +143,7 @@ static int run_set(struct cli *cli, int argc, char **argv)
     }
     if (count == 0)
         return cli_fail(cli, TEND_EINVAL,
-                        "queue set: no setting was given; `tend queue set --help` lists them");
+                        "queue set: no setting was given; 'tend queue set --help' lists them");
     /* Only now: no store is made for a command that says nothing. */
     int status = cli_open_store(cli, STORE_MADE);
     if (status != EXIT_DONE)

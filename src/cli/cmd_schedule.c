@@ -57,7 +57,7 @@ static int no_such_schedule(struct cli *cli, const char *name, const struct tend
                         "%s: there is no schedule \"%s\"; did you mean \"%s\"?", cli->path, name,
                         near.best);
     return cli_fail(cli, TEND_ENOTFOUND,
-                    "%s: there is no schedule \"%s\"; `tend schedule ls` lists them", cli->path,
+                    "%s: there is no schedule \"%s\"; 'tend schedule ls' lists them", cli->path,
                     name);
 }
 

@@ -76,7 +76,7 @@ const struct command cmd_workers = {
     .group = "Operation",
     .text = "list the workers registered with the store",
     .about =
-        "A lease taken by `tend claim` is held by its time and has no worker here, unless it is tied to a "
+        "A lease taken by 'tend claim' is held by its time and has no worker here, unless it is tied to a "
         "process with --while-pid.",
     .store = STORE_EXISTING,
     .run = run,

@@ -58,6 +58,7 @@ struct text_list {
 struct document {
     char *text; /* NULL: not given */
     size_t bytes;
+    bool from_stdin; /* nothing is left there for others */
 };
 
 /* What a command needs of the store before it runs. */
@@ -83,8 +84,9 @@ struct command {
     const struct command *const *subcommands; /* ends with NULL; then there is no run */
     int args_min, args_max;                   /* ARGS_ANY: no end */
     enum store_need store;
-    bool hidden; /* not in help */
-    bool raw;    /* everything behind the name is an argument; no options are looked for */
+    bool behind_dashes; /* arguments only behind --, where they may look like options */
+    bool hidden;        /* not in help */
+    bool raw;           /* everything behind the name is an argument; no options are looked for */
     int (*run)(struct cli *cli, int argc, char **argv); /* gives the exit status */
 };
 

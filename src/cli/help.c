@@ -97,7 +97,7 @@ void help_overview(struct cli *cli)
     }
     heading(cli, "Options of every command");
     put_options(cli, global_options);
-    buf_puts(&cli->out, "\n`tend COMMAND --help` explains a command; `man tend` all of them.\n");
+    buf_puts(&cli->out, "\n'tend COMMAND --help' explains a command; 'man tend' all of them.\n");
 }
 
 static void put_usage(struct cli *cli, const struct command *command, const char *path)

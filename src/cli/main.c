@@ -11,6 +11,7 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -61,6 +62,18 @@ const struct option global_options[] = {
     OPTION_END,
 };
 
+/*
+ * A standard stream that was closed would give its number to the next file opened, and output
+ * would land in the store. What stands there instead fails when it is used.
+ */
+static void fill_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            abort();
+}
+
 static void look_at_terminal(struct cli *cli)
 {
     if (!isatty(STDOUT_FILENO))
@@ -87,7 +100,7 @@ static int run_command(struct cli *cli, const struct parsed *parsed)
     if (globals.version)
         return cmd_version.run(cli, 0, NULL);
     if (!command)
-        return cli_fail(cli, TEND_EINVAL, "which command? `tend help` lists them");
+        return cli_fail(cli, TEND_EINVAL, "which command? 'tend help' lists them");
     int status = command->store == STORE_NONE ? EXIT_DONE : cli_open_store(cli, command->store);
     return status == EXIT_DONE ? command->run(cli, parsed->argc, parsed->argv) : status;
 }
@@ -109,6 +122,7 @@ int main(int argc, char **argv)
     /* A heap that is trimmed after every claim costs half the speed. */
     mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
     db_tune_process();
+    fill_standard_streams();
     signals_start();
     struct cli cli = {.command = NULL};
     buf_init(&cli.out);

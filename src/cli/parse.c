@@ -17,7 +17,8 @@ struct reader {
     char **words;
     int count, at;
     struct parsed *parsed;
-    bool help; /* --help was seen: nothing else matters */
+    bool dashes; /* -- was seen: no more options */
+    bool help;   /* --help was seen: nothing else matters */
 };
 
 static bool name_in(const char *names, const char *name)
@@ -83,7 +84,7 @@ static int unknown_option(struct reader *reader, const char *word, const char *n
     if (near.best)
         return cli_fail(reader->cli, TEND_EINVAL, "%s: unknown option %s; did you mean --%s?", path,
                         word, near.best);
-    return cli_fail(reader->cli, TEND_EINVAL, "%s: unknown option %s; `tend %s%s` lists them", path,
+    return cli_fail(reader->cli, TEND_EINVAL, "%s: unknown option %s; 'tend %s%s' lists them", path,
                     word, help_of(reader), *reader->cli->path ? " --help" : "");
 }
 
@@ -157,7 +158,7 @@ static int unknown_command(struct reader *reader, const struct command *const *t
                         "unknown command \"%s%s%s\"; did you mean %s%s%s?", path, blank, name, path,
                         blank, near.best);
     return cli_fail(reader->cli, TEND_EINVAL,
-                    "unknown command \"%s%s%s\"; `tend help%s%s` lists the commands", path, blank,
+                    "unknown command \"%s%s%s\"; 'tend help%s%s' lists the commands", path, blank,
                     name, blank, path);
 }
 
@@ -169,6 +170,11 @@ static int take_word(struct reader *reader, char *word)
     if (parsed->command)
         table = parsed->command->subcommands;
     if (!table) {
+        if (parsed->command->behind_dashes && !reader->dashes)
+            return cli_fail(
+                reader->cli, TEND_EINVAL,
+                "%s: unexpected argument \"%s\"; a command stands behind --: tend %s -- %s",
+                reader->cli->path, word, reader->cli->path, word);
         parsed->argv[parsed->argc++] = word;
         return EXIT_DONE;
     }
@@ -184,16 +190,15 @@ static int take_word(struct reader *reader, char *word)
 
 static int take_words(struct reader *reader)
 {
-    bool options = true;
     int status = EXIT_DONE;
     while (status == EXIT_DONE && reader->at < reader->count && !reader->help) {
         char *word = reader->words[reader->at++];
         const struct command *command = reader->parsed->command;
         bool raw = command && command->raw;
-        if (!options || raw || word[0] != '-' || word[1] == '\0')
+        if (reader->dashes || raw || word[0] != '-' || word[1] == '\0')
             status = take_word(reader, word);
         else if (strcmp(word, "--") == 0)
-            options = false;
+            reader->dashes = true;
         else
             status = word[1] == '-' ? take_long(reader, word) : take_letters(reader, word);
     }
@@ -206,7 +211,7 @@ static int check_required(struct reader *reader)
     for (; option && option->name; option++) {
         if (option->required && !*(const char **)option->target)
             return cli_fail(reader->cli, TEND_EINVAL,
-                            "%s: --%s %s is missing; see `tend %s --help`", reader->cli->path,
+                            "%s: --%s %s is missing; see 'tend %s --help'", reader->cli->path,
                             option->name, option->form, reader->cli->path);
     }
     return EXIT_DONE;
@@ -219,13 +224,13 @@ static int check_arguments(struct reader *reader)
     int given = reader->parsed->argc;
     if (command->subcommands)
         return cli_fail(cli, TEND_EINVAL,
-                        "%s: say what to do with it; `tend help %s` lists the ways", cli->path,
+                        "%s: say what to do with it; 'tend help %s' lists the ways", cli->path,
                         cli->path);
     if (given < command->args_min)
         return cli_fail(cli, TEND_EINVAL, "%s: an argument is missing; usage: tend %s %s",
                         cli->path, cli->path, command->form ? command->form : "");
     if (command->args_max != ARGS_ANY && given > command->args_max)
-        return cli_fail(cli, TEND_EINVAL, "%s: unexpected argument \"%s\"; see `tend %s --help`",
+        return cli_fail(cli, TEND_EINVAL, "%s: unexpected argument \"%s\"; see 'tend %s --help'",
                         cli->path, reader->parsed->argv[command->args_max], cli->path);
     return check_required(reader);
 }

@@ -61,28 +61,9 @@ static int prepare_default(struct cli *cli, enum store_need need)
         return EXIT_DONE;
     return cli_fail(
         cli, TEND_ENOTFOUND,
-        "there is no store here (%s); `tend add` or `tend migrate` makes one, --store URL or "
+        "there is no store here (%s); 'tend add' or 'tend migrate' makes one, --store URL or "
         "TEND_STORE names another",
         default_file);
-}
-
-/* TEND_RECOVERY_INTERVAL_MS: 0 is no timer. 0, or an exit status. */
-static int read_recovery_interval(struct cli *cli, int64_t *ret_ms)
-{
-    const char *text = getenv("TEND_RECOVERY_INTERVAL_MS");
-    if (!text || !*text)
-        return EXIT_DONE;
-    char *end;
-    errno = 0;
-    long long ms = strtoll(text, &end, 10);
-    if (errno || *end || end == text || ms < 0 || ms > 86400000)
-        return cli_fail(
-            cli, TEND_EINVAL,
-            "TEND_RECOVERY_INTERVAL_MS: \"%s\" is not a number of milliseconds from 0 to "
-            "86400000; 0 is no timer",
-            text);
-    *ret_ms = ms;
-    return EXIT_DONE;
 }
 
 /* Called by any thread of the library: touches nothing of ours. */
@@ -104,9 +85,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     if (!cli->json)
         options.log = log_line;
-    int status = read_recovery_interval(cli, &options.recovery_ms);
-    if (status == EXIT_DONE && strcmp(url, default_url) == 0)
-        status = prepare_default(cli, need);
+    int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
     if (status != EXIT_DONE)
         return status;
     int code = tend_open(&cli->store, url, &options);

@@ -158,7 +158,8 @@ static int store_document(struct cli *cli, const struct option *option, const ch
         return cli_fail(cli, TEND_ENOMEM, "out of memory");
     struct document *document = option->target;
     free(document->text);
-    *document = (struct document){.text = taken, .bytes = bytes};
+    *document =
+        (struct document){.text = taken, .bytes = bytes, .from_stdin = strcmp(value, "-") == 0};
     return EXIT_DONE;
 }
 

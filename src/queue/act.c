@@ -25,16 +25,17 @@ struct act_call {
     struct tend_filter filter;
     const char *by, *why;
     int64_t moved;
-    bool more;
+    int64_t page[PAGE]; /* ids of the jobs that are looked at */
+    size_t page_count;
 };
 
-static struct move move_for(const struct act_call *call, const struct tend_job *job,
-                            int64_t now_ms)
+static struct move move_for(struct db_tx *tx, const struct act_call *call,
+                            const struct tend_job *job, int64_t now_ms)
 {
     struct move move = move_plain(job->id, (enum job_state)job->state, job->token,
                                   verb_of(call->action, job->due_at_ms, now_ms));
     move.by = call->by;
-    move.why = call->why;
+    move.why = handle_clean_text(db_arena(tx), call->why);
     if (call->action == TEND_REDRIVE) { /* a new life: all budgets are full again */
         move.attempts = ATTEMPTS_START_OVER;
         move.crashes = 0;
@@ -59,7 +60,7 @@ static int act_body(struct db_tx *tx, void *arg)
     now_ms = db_number(&found, 0, found.columns - 1);
     if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
-    struct move move = move_for(call, &jobs.items[0], now_ms);
+    struct move move = move_for(tx, call, &jobs.items[0], now_ms);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
     return call->moved != 0 ? 0
@@ -72,10 +73,22 @@ static const char *const action_names[] = {
     [TEND_HOLD] = "held", [TEND_RESUME] = "resumed", [TEND_CANCEL] = "cancelled",
     [TEND_REDRIVE] = "redriven"};
 
+static int check_act(tend *t, enum tend_action action, const char *by)
+{
+    if ((int)action < 0 || (size_t)action >= sizeof action_names / sizeof *action_names)
+        return handle_fail(t, TEND_EINVAL,
+                           "%d is no action; give TEND_HOLD, TEND_RESUME, TEND_CANCEL or TEND_REDRIVE",
+                           (int)action);
+    return by == NULL ? 0 : handle_check_name(t, "person or program", by);
+}
+
 int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why)
 {
     struct act_call call = {.action = action, .id = id, .by = handle_owner(t, by), .why = why};
-    int rc = TEND_ECONFLICT;
+    int rc = check_act(t, action, by);
+    if (rc < 0)
+        return rc;
+    rc = TEND_ECONFLICT;
     for (int tries = 0; tries < 5 && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, act_body, &call);
     if (rc == TEND_ECONFLICT)
@@ -108,19 +121,32 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0 ||
         (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
-    call->more = found.rows == PAGE;
+    call->page_count = found.rows;
+    for (size_t i = 0; i < found.rows; i++)
+        call->page[i] = jobs.items[i].id;
     struct move *moves = arena_alloc(db_arena(tx), (found.rows + 1) * sizeof *moves);
     int64_t *moved = arena_zalloc(db_arena(tx), (found.rows + 1) * sizeof *moved);
     if (moves == NULL || moved == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < found.rows; i++)
-        moves[i] = move_for(call, &jobs.items[i], now_ms);
+        moves[i] = move_for(tx, call, &jobs.items[i], now_ms);
     if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
         return rc;
     for (size_t i = 0; i < found.rows; i++)
         call->moved += moved[i];
-    if (found.rows > 0)
-        call->id = jobs.items[found.rows - 1].id;
+    return 0;
+}
+
+/* One job of the page has a key that another live job has by now: that one stays, the others do not. */
+static int act_one_by_one(tend *t, struct act_call *call)
+{
+    call->moved = 0;
+    for (size_t i = 0; i < call->page_count; i++) {
+        int rc = tend_act(t, call->action, call->page[i], call->by, call->why);
+        call->moved += rc == 0;
+        if (rc < 0 && rc != TEND_ECONFLICT && rc != TEND_ESTATE && rc != TEND_ENOTFOUND)
+            return rc;
+    }
     return 0;
 }
 
@@ -129,17 +155,24 @@ int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *
 {
     struct act_call call = {
         .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
-    unsigned possible = states_for(action);
     int64_t total = 0;
+    int rc = check_act(t, action, by);
+    if (rc < 0)
+        return rc;
+    unsigned possible = states_for(action);
     call.filter.states = filter->states == 0 ? possible : filter->states & possible;
     call.filter.limit = PAGE;
     do {
-        int rc = call.filter.states == 0 ? 0 : handle_write(t, act_on_page_body, &call);
+        if (call.filter.states != 0)
+            rc = handle_write(t, act_on_page_body, &call);
+        if (rc == TEND_ECONFLICT)
+            rc = act_one_by_one(t, &call);
         if (rc < 0)
             return rc;
         total += call.moved;
-        call.filter.after_id = call.id;
-    } while (call.more);
+        if (call.page_count > 0)
+            call.filter.after_id = call.page[call.page_count - 1];
+    } while (call.page_count == PAGE);
     if (ret_count != NULL)
         *ret_count = total;
     return 0;

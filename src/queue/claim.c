@@ -140,6 +140,7 @@ static int claim_once(struct claim_call *call)
 {
     tend *t = call->t;
     int rc;
+    call->skip_recovery = false;
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         look_for_dead(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
@@ -224,6 +225,7 @@ static int claim_loop(struct claim_call *call, int64_t wait_ms)
             return rc;
         if (wait_clock_over(&clock))
             return none_sentence(t, call);
+        call->hint.recovery_failed = call->skip_recovery;
         if ((rc = wait_for_queue(t, call->want.queue, seen, &clock, &call->hint, &call->none)) < 0)
             return rc;
     }

@@ -1,4 +1,5 @@
 /* BY-1: why a job is not running, or what it is doing; read from the store as it is, nothing is changed. */
+#include "base/text.h"
 #include "base/timetext.h"
 #include "core/limit.h"
 #include "queue/row.h"
@@ -222,10 +223,20 @@ static int explain_body(struct db_tx *tx, void *arg)
     }
 }
 
+/* A text that did not fit may have been cut inside a character. */
+static void drop_half_character(char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0 && !utf8_valid(text, len))
+        text[--len] = '\0';
+}
+
 int tend_explain(tend *t, int64_t id, struct tend_explanation *ret)
 {
     struct explain_call call = {.id = id};
     int rc = handle_read(t, explain_body, &call);
+    drop_half_character(call.out.text);
+    drop_half_character(call.out.by);
     if (rc >= 0)
         *ret = call.out;
     return rc < 0 ? rc : 0;

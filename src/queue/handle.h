@@ -35,6 +35,7 @@ struct tend {
     int64_t recovery_next_ms;  /* ... when the recovery timer of a waiting thread fires */
     int64_t purge_next_ms;     /* ... for retention */
     uint64_t bell_seen;        /* tend_wait */
+    int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
     bool waited;               /* tend_wait has been called */
     bool claimed;              /* this handle has claimed */
     bool limited;              /* ... under a limit or lock: others may wait for the end of its leases */

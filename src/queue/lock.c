@@ -115,6 +115,7 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, &call.worker_id);
     struct wait_clock clock = wait_clock_start(request->wait_ms);
+    bool recovered = false;
     while (rc >= 0) {
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
         if ((rc = handle_write(t, acquire_body, &call)) < 0)
@@ -123,6 +124,13 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             *ret = call.lock;
         if (call.done)
             return 0;
+        /* A holder that has died holds no longer; nobody may have noticed yet. */
+        if (!recovered && call.lock.worker_id != TEND_UNSET) {
+            struct tend_recovery ignored;
+            recovered = true;
+            if (tend_detect_and_recover_stale(t, &ignored) == 0 && ignored.locks_cleaned > 0)
+                continue;
+        }
         if (wait_clock_over(&clock))
             return handle_fail(t, TEND_EBUSY, "lock %s is held by %s", call.name, call.lock.owner);
         rc = wait_for_lock(t, &call, seen, &clock);

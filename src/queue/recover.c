@@ -135,9 +135,10 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
         return rc;
     if (jobs.rows == 0 && locks.rows == 0)
         return 0;
+    /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold. */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
-        (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0 ||
-        (rc = clean_locks(tx, recovery, &locks, "it has expired")) < 0)
+        (rc = clean_locks(tx, recovery, &locks, "it has expired")) < 0 ||
+        (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
     return (int)(jobs.rows + locks.rows);
 }
@@ -152,13 +153,15 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
     if (rc < 0 || removed == 0)
         return rc;
     do {
+        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
+            (rc = clean_locks(tx, recovery, &rows, why)) < 0)
+            return rc;
+    } while (rows.rows == CHUNK);
+    do {
         if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0 ||
             (rc = reclaim_rows(tx, recovery, &rows, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
-    if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-        (rc = clean_locks(tx, recovery, &rows, why)) < 0)
-        return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));
@@ -211,7 +214,8 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
         arena_done(&arena);
         if (rc < 0)
             return rc;
-        before = call->recovery.entries_reclaimed + call->recovery.jobs_due;
+        before = call->recovery.entries_reclaimed + call->recovery.locks_cleaned +
+                 call->recovery.jobs_due;
         ret->locks_cleaned += call->recovery.locks_cleaned;
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
         ret->recovery_timestamp_ms = call->now_ms;

@@ -59,7 +59,10 @@ static int purge_body(struct db_tx *tx, void *arg)
             return rc;
     }
     const struct db_value events[] = {db_int(now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
-    return db_run(tx, Q_EVENT_PURGE, 0, events, NULL);
+    struct db_result gone;
+    rc = db_run(tx, Q_EVENT_PURGE, 0, events, &gone);
+    call->more |= rc >= 0 && gone.rows == PURGE_CHUNK;
+    return rc;
 }
 
 int tend_purge(tend *t, int64_t *ret_count)

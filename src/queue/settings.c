@@ -1,6 +1,7 @@
 #include "queue/settings.h"
 
 #include "base/rate.h"
+#include "base/text.h"
 #include "base/timetext.h"
 #include "core/limit.h"
 #include "core/policy.h"
@@ -212,7 +213,7 @@ static const char *range_text(const struct setting_row *row, char *out, size_t s
         snprintf(out, size, "on or off");
         break;
     case FORM_TEXT:
-        snprintf(out, size, "up to %lld bytes of text", (long long)row->high);
+        snprintf(out, size, "up to %lld bytes of UTF-8 text", (long long)row->high);
         break;
     case FORM_RATE:
         snprintf(out, size, "a number per time such as 20/60s, or none");
@@ -261,7 +262,7 @@ static bool apply(struct tend_queue *queue, const struct setting_row *row, const
     }
     if (row->form == FORM_TEXT) {
         snprintf(field, sizeof queue->paused_why, "%s", take_back ? "" : value);
-        return strlen(value) <= (size_t)row->high;
+        return strlen(value) <= (size_t)row->high && utf8_valid(value, strlen(value));
     }
     int64_t *number = (int64_t *)(void *)field;
     if (take_back || none) {
@@ -365,8 +366,11 @@ static int set_body(struct db_tx *tx, void *arg)
     else
         stored_default(&before, call->name);
     struct queue_settings after = before;
-    if ((rc = apply_all(&after.queue, call->settings, call->count, db_err(tx))) < 0 ||
-        (rc = carry_rate(tx, &before, &after)) < 0 || (rc = store_settings(tx, &after)) < 0)
+    rc = apply_all(&after.queue, call->settings, call->count, db_err(tx));
+    /* The reason goes with the pause. */
+    if (!after.queue.paused)
+        after.queue.paused_why[0] = '\0';
+    if (rc < 0 || (rc = carry_rate(tx, &before, &after)) < 0 || (rc = store_settings(tx, &after)) < 0)
         return rc;
     char what[512] = "";
     for (size_t i = 0; i < call->count; i++)

@@ -9,6 +9,9 @@
 /* The slow tick behind the bell: nothing should depend on it. */
 enum { TICK_MS = 5000, PURGE_MS = 600000 };
 
+/* How long a recovery that has failed is left alone by a thread that waits. */
+enum { RECOVERY_RETRY_MS = 1000 };
+
 struct wait_clock wait_clock_start(int64_t wait_ms)
 {
     return (struct wait_clock){.deadline_ms = wait_ms < 0 ? INT64_MAX : clock_mono_ms() + wait_ms};
@@ -40,15 +43,19 @@ static int64_t earlier(int64_t timeout_ms, int64_t at_ms, int64_t now_ms)
     return at_ms <= now_ms ? 1 : at_ms - now_ms;
 }
 
+/* retry_ms: what the clock asks for is not looked at before then (monotonic). */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
-                        const struct tend_none *none)
+                        const struct tend_none *none, int64_t retry_ms)
 {
+    int64_t now_ms = clock_mono_ms();
     int64_t timeout_ms = TICK_MS;
-    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - clock_mono_ms() < timeout_ms)
-        timeout_ms = clock->deadline_ms - clock_mono_ms();
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
+    if (timeout_ms < retry_ms - now_ms)
+        timeout_ms = retry_ms - now_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
+    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - now_ms < timeout_ms)
+        timeout_ms = clock->deadline_ms - now_ms;
     return timeout_ms < 0 ? 0 : timeout_ms;
 }
 
@@ -73,6 +80,13 @@ static int peek_body(struct db_tx *tx, void *arg)
 static bool is_past(int64_t at_ms, int64_t now_ms)
 {
     return at_ms != TEND_UNSET && at_ms <= now_ms;
+}
+
+/* Whether there is something the clock should have done by now. */
+static bool clock_asks(const struct wait_hint *hint)
+{
+    return is_past(hint->next_alarm_ms, hint->now_ms) ||
+           is_past(hint->next_schedule_ms, hint->now_ms);
 }
 
 /* RC-1: the timer of whoever waits. Jittered, so that many waiters do not come at once. */
@@ -124,12 +138,13 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
                    const struct wait_hint *hint, const struct tend_none *none)
 {
     struct peek peek = {.queue = queue, .hint = *hint};
+    int64_t retry_ms = hint->recovery_failed ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
         int rc = worker_watch_all(t);
         if (rc < 0)
             return rc;
         recover_on_timer(t);
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none);
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, retry_ms);
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -142,10 +157,61 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
         seen = db_bell(t->db);
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
             return rc;
-        if (peek.pending || is_past(peek.hint.next_alarm_ms, peek.hint.now_ms) ||
-            is_past(peek.hint.next_schedule_ms, peek.hint.now_ms))
+        if (peek.pending || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
     }
+}
+
+/* --- tend_wait --- */
+
+static int hint_body(struct db_tx *tx, void *arg)
+{
+    return wait_hint_read(tx, arg);
+}
+
+/*
+ * When the clock will make work: the next time that lies after what this handle was told of before, so that
+ * one nobody acts on is told once. Shortens *timeout_ms.
+ */
+static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *timeout_ms)
+{
+    int64_t at_ms = hint->next_alarm_ms;
+    if (at_ms == TEND_UNSET ||
+        (hint->next_schedule_ms != TEND_UNSET && hint->next_schedule_ms < at_ms))
+        at_ms = hint->next_schedule_ms;
+    pthread_mutex_lock(&t->mutex);
+    if (at_ms != TEND_UNSET && at_ms <= t->alarm_told_ms)
+        at_ms = TEND_UNSET;
+    pthread_mutex_unlock(&t->mutex);
+    if (*timeout_ms < 0 && at_ms != TEND_UNSET)
+        *timeout_ms = INT64_MAX;
+    if (at_ms != TEND_UNSET)
+        *timeout_ms = earlier(*timeout_ms, at_ms, hint->now_ms);
+    return at_ms;
+}
+
+/* Sleeps once. 1: news, 0: the time is over. */
+static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
+{
+    struct wait_hint hint;
+    int rc;
+    if ((rc = worker_watch_all(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
+        return rc;
+    recover_on_timer(t);
+    int64_t asked_ms = timeout_ms;
+    int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
+    rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+    if (rc == DB_INTERRUPTED)
+        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
+    if (rc == DB_DEATH)
+        recover_the_dead(t);
+    if (rc == DB_TIMEOUT && at_ms != TEND_UNSET && timeout_ms != asked_ms) {
+        pthread_mutex_lock(&t->mutex);
+        t->alarm_told_ms = at_ms;
+        pthread_mutex_unlock(&t->mutex);
+        return 1;
+    }
+    return rc < 0 ? rc : rc != DB_TIMEOUT;
 }
 
 int tend_wait(tend *t, int64_t timeout_ms)
@@ -158,18 +224,10 @@ int tend_wait(tend *t, int64_t timeout_ms)
     pthread_mutex_unlock(&t->mutex);
     if (news)
         return 1;
-    int rc = worker_watch_all(t);
-    if (rc < 0)
-        return rc;
-    recover_on_timer(t);
-    rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
-    if (rc == DB_INTERRUPTED)
-        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
-    if (rc == DB_DEATH)
-        recover_the_dead(t);
+    int rc = wait_once(t, seen, timeout_ms);
     bell = db_bell(t->db);
     pthread_mutex_lock(&t->mutex);
     t->bell_seen = bell;
     pthread_mutex_unlock(&t->mutex);
-    return rc < 0 ? rc : rc != DB_TIMEOUT;
+    return rc;
 }

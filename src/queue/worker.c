@@ -303,6 +303,25 @@ int worker_watch_all(tend *t)
 
 /* --- leaving --- */
 
+/* Rows are name, owner, token. Those who wait for a lock are woken. */
+static int leave_locks(struct db_tx *tx, const struct db_result *rows)
+{
+    for (size_t i = 0; i < rows->rows; i++) {
+        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        struct event_note event = {.who = db_string(rows, i, 1),
+                                   .what = "lock.released",
+                                   .token = db_number(rows, i, 2),
+                                   .owner = db_string(rows, i, 1),
+                                   .why = db_string(rows, i, 0)};
+        int rc;
+        if ((rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, NULL)) < 0 ||
+            (rc = event_add(tx, &event, 0)) < 0)
+            return rc;
+        db_ring(tx);
+    }
+    return 0;
+}
+
 static int leave_body(struct db_tx *tx, void *arg)
 {
     tend *t = arg;
@@ -323,13 +342,11 @@ static int leave_body(struct db_tx *tx, void *arg)
         if ((rc = move_jobs(tx, moves, rows.rows, 0, NULL)) < 0)
             return rc;
     } while (rows.rows == HELD_CHUNK);
-    if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0)
-        return rc;
-    for (size_t i = 0; i < rows.rows; i++) {
-        const struct db_value lock[] = {*db_at(&rows, i, 0), *db_at(&rows, i, 2)};
-        if ((rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, NULL)) < 0)
+    do {
+        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
+            (rc = leave_locks(tx, &rows)) < 0)
             return rc;
-    }
+    } while (rows.rows == HELD_CHUNK);
     if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, held, 1, NULL)) < 0)
         return rc;
     struct event_note event = {.who = t->name,
@@ -417,18 +434,30 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
     return 0;
 }
 
+static int expired_body(struct db_tx *tx, void *arg)
+{
+    const struct db_value params[] = {db_now(tx)};
+    return db_run(tx, Q_WORKER_EXPIRED, DB_LAST, params, arg);
+}
+
 int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks)
 {
     struct tend_workers *workers;
+    struct db_result expired;
     int rc = tend_worker_list(t, &workers);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < workers->count; i++) {
+    struct arena *arena = &((struct workers_box *)workers)->registry.arena;
+    rc = db_read(t->db, arena, expired_body, &expired, handle_err(t));
+    for (size_t i = 0; rc >= 0 && i < workers->count; i++) {
+        int64_t leases = 0;
+        int64_t locks = 0;
         if (workers->items[i].alive != 0)
             continue;
-        *ret_leases += workers->items[i].leases;
-        *ret_locks += workers->items[i].locks;
+        holdings_of(&expired, workers->items[i].id, &leases, &locks);
+        *ret_leases += workers->items[i].leases - leases;
+        *ret_locks += workers->items[i].locks - locks;
     }
     tend_workers_free(workers);
-    return 0;
+    return rc < 0 ? rc : 0;
 }

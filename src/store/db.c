@@ -190,11 +190,3 @@ int db_doctor(struct db *db,
 {
     return db->engine->doctor(db, report, arg, err);
 }
-
-__attribute__((weak)) int db_postgres_open(struct db **ret, const char *url,
-                                           const struct db_options *options, struct err *err)
-{
-    (void)ret;
-    (void)options;
-    return err_set(err, TEND_EUNREACHABLE, "no PostgreSQL engine for %s", url);
-}

@@ -28,15 +28,11 @@ load helper
 
 @test "a state that does not allow it is exit status 4" {
     tend add >/dev/null
-    fails_partly() {
-        run --separate-stderr -4 tend "$@"
-        [[ "$stderr" == "tend: "* ]]
-    }
-    fails_partly resume 1
-    fails_partly retry 1
+    fails 4 tend resume 1
+    fails 4 tend retry 1
     tend cancel 1 >/dev/null
-    fails_partly cancel 1
-    fails_partly hold 1
+    fails 4 tend cancel 1
+    fails 4 tend hold 1
 }
 
 @test "several ids: what can be done is done, the rest is named" {

@@ -58,11 +58,18 @@ load helper
     json ".job.payload.cwd == \"$PWD\""
 }
 
+@test "a command without -- is refused: it could be a slip" {
+    fails 2 tend add make report
+    says 'tend add -- make'
+    [ ! -e .tend ]
+}
+
 @test "what excludes each other is refused" {
     fails 2 tend add --in 5m --at now
     fails 2 tend add -k x -- make
     fails 2 tend add --batch - -- make
     fails 2 tend add --subject x
+    fails 2 tend add --payload - --batch - <<<'{}'
     [ ! -e .tend ]
 }
 
@@ -92,5 +99,8 @@ load helper
 @test "bad names are refused by one sentence" {
     fails 2 tend add -q ''
     fails 2 tend add -q $'a\nb'
+    fails 2 tend add --tag $'t\xff'
+    fails 2 tend add -k $'k\xff'
+    fails 2 tend add -- echo $'\xff'
     fails 2 tend add -q "$(printf 'x%.0s' {1..300})"
 }

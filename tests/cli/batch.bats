@@ -90,7 +90,7 @@ END
 
 @test "a slow producer is answered while it goes on" {
     mkfifo jobs
-    tend add --batch jobs >ids 3>&- &
+    "$TEND" add --batch jobs >ids 3>&- &
     exec 9>jobs
     echo '{}' >&9
     until_true test -s ids
@@ -104,7 +104,7 @@ END
     # The sanitizers have tables of their own.
     if grep -q __asan_init "$TEND"; then return; fi
     mkfifo jobs
-    tend add --durability normal --batch jobs >ids 3>&- &
+    "$TEND" add --durability normal --batch jobs >ids 3>&- &
     exec 9>jobs
     line="{\"payload\":\"$(printf 'x%.0s' {1..1000})\"}"
     yes "$line" | head -n 60000 >&9

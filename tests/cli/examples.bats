@@ -23,6 +23,6 @@ load helper
     kill -KILL $worker
     wait $worker || true
     kill -KILL "$(cat pid)"
-    run -0 tend claim -q shell
+    run --separate-stderr -0 tend claim -q shell
     json '.id == 1'
 }

@@ -48,8 +48,7 @@ load helper
     tend migrate >/dev/null
     for command in 'show 7' 'explain 7' 'cancel 7' 'retry 7' 'hold 7' 'resume 7' 'events --job 7' 'schedule rm x'; do
         # shellcheck disable=SC2086
-        run --separate-stderr -3 tend $command
-        [[ "$stderr" == "tend: "* ]]
+        fails 3 tend $command
     done
 }
 
@@ -137,7 +136,7 @@ load helper
 
 @test "events -f goes on with what happens until interrupted" {
     tend add >/dev/null
-    tend events -f --json >seen 3>&- &
+    "$TEND" events -f --json >seen 3>&- &
     follower=$!
     until_true test -s seen
     tend add >/dev/null
@@ -151,7 +150,7 @@ load helper
 
 @test "events -f of one job" {
     tend add >/dev/null
-    tend events -f --job 1 --json >seen 3>&- &
+    "$TEND" events -f --job 1 --json >seen 3>&- &
     follower=$!
     until_true test -s seen
     tend add >/dev/null
@@ -178,7 +177,7 @@ load helper
     [[ "$output" == *$'\e[33mpending\e[0m'* ]]
     [[ "$output" == *…* ]]
     plain=$(sed 's/\x1b\[[0-9;]*m//g; s/\r//' <<<"$output")
-    [ "$(LC_ALL=C.UTF-8 awk '{ if (length($0) > n) n = length($0) } END { print n }' <<<"$plain")" -le 80 ]
+    [ "$(LC_ALL=C.UTF-8 wc -L <<<"$plain")" -le 80 ]
     run -0 script -qec "'$TEND' --no-color jobs" /dev/null
     [[ "$output" != *$'\e'* ]]
     run -0 script -qec "NO_COLOR=1 '$TEND' jobs" /dev/null

@@ -83,7 +83,7 @@ load helper
 @test "a waiting acquire gets the lock when it is released, or gives up" {
     tend lock acquire deploy -w ann >/dev/null
     fails 4 tend lock acquire deploy -w bob --wait 50ms
-    tend lock acquire deploy -w bob --wait --json >got 3>&- &
+    "$TEND" lock acquire deploy -w bob --wait --json >got 3>&- &
     tend lock release deploy -w ann >/dev/null
     wait $!
     jq -e '.owner == "bob"' got

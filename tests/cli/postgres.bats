@@ -89,9 +89,9 @@ teardown() {
 
 @test "waiting: claim --wait and events -f" {
     tend migrate >/dev/null
-    tend events -f --json >seen 3>&- &
+    "$TEND" events -f --json >seen 3>&- &
     follower=$!
-    tend claim --wait >claimed 3>&- &
+    "$TEND" claim --wait >claimed 3>&- &
     claimer=$!
     sleep 0.2
     tend add >/dev/null
@@ -119,8 +119,42 @@ teardown() {
     json '.name == "x" and .next_at_ms > 0'
 }
 
-@test "a newer schema is refused" {
+@test "a newer schema is refused with what to do" {
+    tend add >/dev/null
+    psql -qX "$TEND_STORE" -c 'UPDATE tend.tend_schema_version SET version = version + 1'
+    fails 1 tend jobs
+    says "newer"
+    fails 1 tend add
+    psql -qX "$TEND_STORE" -c 'UPDATE tend.tend_schema_version SET version = version - 1'
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+@test "a database or user that is not there is exit status 69, in one sentence" {
+    fails 69 tend add --store "${TEND_STORE/$name/no_such_database}"
+    says no_such_database
+    fails 69 tend jobs --store "${TEND_STORE/postgres@/nobody@}"
+}
+
+@test "a lease tied to a process ends with it" {
+    tend add >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    claim --while-pid $holder
+    fails 5 tend claim
+    kill -KILL $holder
+    wait $holder || true
+    run --separate-stderr -0 tend claim --wait 20s
+    json '.id == 1'
+    fails 4 tend complete "$lease"
+}
+
+@test "a server that goes away under a waiting command" {
     tend migrate >/dev/null
-    run -0 tend migrate --json
-    json '.schema == .newest'
+    "$TEND" claim --wait >claimed 2>log 3>&- &
+    claimer=$!
+    psql -qX "$TEND_STORE" -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = '$name' AND pid <> pg_backend_pid()" >/dev/null
+    tend add >/dev/null
+    wait $claimer
+    jq -e '.id == 1' claimed
 }

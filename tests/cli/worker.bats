@@ -80,7 +80,7 @@ load helper
 @test "claim waits for a job, and for so long only" {
     tend migrate >/dev/null
     fails 5 tend claim --wait=50ms
-    tend claim --wait >claimed 3>&- &
+    "$TEND" claim --wait >claimed 3>&- &
     until_true tend add
     wait $!
     jq -e '.id == 1' claimed
@@ -88,7 +88,7 @@ load helper
 
 @test "a waiting claim ends by a signal with 128 + its number" {
     tend migrate >/dev/null
-    tend claim --wait 3>&- &
+    "$TEND" claim --wait 3>&- &
     waiter=$!
     kill -TERM $waiter
     status=0
@@ -231,4 +231,16 @@ load helper
     run -141 bash -c '"$0" claim >&9' "$TEND"
     [ -z "$output" ]
     [ "$(state_of 1)" = pending ]
+}
+
+# CL-3
+@test "many claimers at once: every job is handed out once" {
+    seq 60 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
+    for worker in 1 2 3 4 5 6; do
+        while "$TEND" claim -w "worker $worker" 2>/dev/null; do :; done >"claimed.$worker" 3>&- &
+    done
+    wait
+    cat claimed.* | jq .id >ids
+    [ "$(wc -l <ids)" = 60 ]
+    [ "$(sort -un ids | wc -l)" = 60 ]
 }

@@ -53,8 +53,7 @@ static void withhold_result(struct fake_db *fake, struct db_result *result)
     if (result == NULL)
         return;
     expect(fake->world, fake->later_count < MAX_LATER, "too many queries marked DB_LATER");
-    fake->later[fake->later_count++] =
-        (struct withheld){.result = result, .result_value = *result};
+    fake->later[fake->later_count++] = (struct withheld){.result = result, .result_value = *result};
     *result = (struct db_result){.rows = POISON, .columns = POISON};
 }
 
@@ -113,7 +112,6 @@ static int enter(struct fake_db *fake, struct db_tx *tx, enum db_query query, un
 {
     expect(fake->world, !fake->last_seen, "%s is run after a query marked DB_LAST",
            db_query_texts[query].name);
-    fake->last_seen = (how & DB_LAST) != 0;
     int rc = strike_inside(fake, tx, query);
     if (rc < 0 && (how & DB_LATER) != 0 && fake->late_error == 0)
         fake->late_error = rc;
@@ -123,12 +121,14 @@ static int enter(struct fake_db *fake, struct db_tx *tx, enum db_query query, un
 /* After each query: what is due is handed over, what is not is withheld. */
 static int leave(struct fake_db *fake, unsigned how, int rc)
 {
-    if (fake->world->postgres)
-        return rc;
-    if ((how & DB_LATER) != 0)
-        return 0; /* an error too comes later */
-    int late = hand_over(fake);
-    return late < 0 ? late : rc;
+    if (!fake->world->postgres) {
+        if ((how & DB_LATER) != 0)
+            return 0; /* an error too comes later */
+        int late = hand_over(fake);
+        rc = late < 0 ? late : rc;
+    }
+    fake->last_seen = (how & DB_LAST) != 0 && rc >= 0;
+    return rc;
 }
 
 static void own_params(struct fake_db *fake, enum db_query query, const struct db_value *params,
@@ -231,7 +231,8 @@ static int run_body(struct db_tx *tx, void *arg)
     return rc;
 }
 
-/* The body is run and undone once before it counts, as after contention between two transactions. */
+/* The body is run and undone once before it counts, as after contention between two transactions.
+ */
 static void run_in_vain(struct fake_db *fake, struct arena *arena, db_body *body, void *arg)
 {
     struct run run = {.fake = fake, .body = body, .arg = arg, .discard = true};

@@ -1,12 +1,12 @@
 /*
  * A store engine around a real one: every call goes through here, and here faults strike.
  *
- * It also keeps the callers to the letter of db.h: the result of a query marked DB_LATER is withheld until
- * the next one that is not, nothing may follow DB_LAST, and a body may be run twice.
+ * It also keeps the callers to the letter of db.h: the result of a query marked DB_LATER is
+ * withheld until the next one that is not, nothing may follow DB_LAST, and a body may be run twice.
  *
- * Liveness is the simulation's own, because all actors live in one process: an actor is alive until it
- * crashes, and its registration is written as one of another pid namespace, so that nobody asks the
- * kernel about it.
+ * Liveness is the simulation's own, because all actors live in one process: an actor is alive until
+ * it crashes, and its registration is written as one of another pid namespace, so that nobody asks
+ * the kernel about it.
  */
 #ifndef SIM_FAKE_DB_H
 #define SIM_FAKE_DB_H
@@ -33,10 +33,10 @@ struct fake_db {
 
     /* The transaction under way. */
     bool writing;
-    bool last_seen;      /* a query with DB_LAST has been run */
-    int fail_at;         /* the query that fails, counted from 1; 0: none */
+    bool last_seen; /* a query with DB_LAST has been run */
+    int fail_at;    /* the query that fails, counted from 1; 0: none */
     int queries;
-    int late_error;      /* of a query marked DB_LATER */
+    int late_error; /* of a query marked DB_LATER */
     struct withheld later[MAX_LATER];
     size_t later_count;
     struct db_value now;

@@ -1,6 +1,7 @@
 /*
- * The simulated store's waiting and liveness (see fake_db.h). A bell that has not rung since is a sleep, and
- * a sleep is an occasion: for others to act, and to check that nobody sleeps beside work.
+ * The simulated store's waiting and liveness (see fake_db.h). A bell that has not rung since is a
+ * sleep, and a sleep is an occasion: for others to act, and to check that nobody sleeps beside
+ * work.
  */
 #include "fake_db.h"
 
@@ -12,8 +13,9 @@ uint64_t fake_bell(struct db *db)
 }
 
 /*
- * Nobody sleeps beside work: whoever waits has seen the last ring and found nothing, and wakes up when the
- * next job is due. (A lease that others take meanwhile may end unseen until the slow tick.)
+ * Nobody sleeps beside work: whoever waits has seen the last ring and found nothing, and wakes up
+ * when the next job is due. (A lease that others take meanwhile may end unseen until the slow
+ * tick.)
  */
 static void check_sleep(struct fake_db *fake, int64_t timeout_ms)
 {
@@ -89,7 +91,7 @@ void fake_alive_end(struct db *db, int64_t worker_id)
 }
 
 int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                            struct err *err)
+                     struct err *err)
 {
     struct fake_db *fake = (struct fake_db *)db;
     struct world *world = fake->world;
@@ -99,9 +101,8 @@ int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, boo
         return rc;
     for (size_t i = 0; i < count; i++) {
         int actor = world->worker_actors[worker_ids[i]];
-        ret_alive[i] = actor >= 0 && !world->actors[actor].dead &&
-                       !world->actors[actor].session_lost;
+        ret_alive[i] =
+            actor >= 0 && !world->actors[actor].dead && !world->actors[actor].session_lost;
     }
     return 0;
 }
-

@@ -19,7 +19,7 @@ const char *const profile_names[PROFILE_COUNT] = {
 const char *fault_name(enum fault fault)
 {
     static const char *const names[] = {
-        [FAULT_NONE] = "none", [FAULT_FAIL] = "fail", [FAULT_CRASH] = "crash",
+        [FAULT_NONE] = "none",   [FAULT_FAIL] = "fail", [FAULT_CRASH] = "crash",
         [FAULT_STALL] = "stall", [FAULT_JUMP] = "jump", [FAULT_LOST] = "lost",
         [FAULT_AGAIN] = "again",
     };
@@ -50,13 +50,14 @@ void fault_choose_rates(struct world *world)
     world->rates = profile_rates[world->profile];
     /* Sometimes few, sometimes many. */
     int64_t percent = between(world, 30, 200);
-    int *rates[] = {&world->rates.crash, &world->rates.stall, &world->rates.lost,
-                    &world->rates.fail,  &world->rates.again, &world->rates.jump,
+    int *rates[] = {&world->rates.crash,      &world->rates.stall, &world->rates.lost,
+                    &world->rates.fail,       &world->rates.again, &world->rates.jump,
                     &world->rates.fail_inside};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         *rates[i] = (int)(*rates[i] * percent / 100);
     if (world->postgres)
-        world->rates.jump = 0; /* its clock is the server's, which the simulation does not set back */
+        world->rates.jump =
+            0; /* its clock is the server's, which the simulation does not set back */
 }
 
 /* The first of several, each with its own chance. */

@@ -1,6 +1,6 @@
 /*
- * The simulation: one history of several workers over one real store, with a clock, a chance and faults
- * that all come from one seed. Single-threaded; the same seed gives the same history.
+ * The simulation: one history of several workers over one real store, with a clock, a chance and
+ * faults that all come from one seed. Single-threaded; the same seed gives the same history.
  *
  *     sim.h       what the files share
  *     world.c     a history: actors come, act, crash and go; then all work is drained
@@ -11,9 +11,9 @@
  *     model*.c    what must be in the store after each commit
  *     wipe.c      an empty store between two histories
  *
- * How workers interleave without threads: at any call of the store an actor may "stall", and meanwhile
- * others act, inside that call (never while a write transaction is open, because a real store would
- * keep them waiting as well).
+ * How workers interleave without threads: at any call of the store an actor may "stall", and
+ * meanwhile others act, inside that call (never while a write transaction is open, because a real
+ * store would keep them waiting as well).
  *
  * A check that fails ends the process with the seed and the way to repeat it.
  */
@@ -30,15 +30,15 @@
 #include <tend.h>
 
 enum {
-    MAX_SLOTS = 6,      /* workers at a time */
-    MAX_ACTORS = 128,   /* over a whole history */
-    MAX_WORKERS = 256,  /* registrations over a whole history */
+    MAX_SLOTS = 7,     /* workers at a time, the one that drains in the end included */
+    MAX_ACTORS = 128,  /* over a whole history */
+    MAX_WORKERS = 256, /* registrations over a whole history */
     MAX_JOBS = 1024,
     MAX_ADDS = 2048,
-    CALL_LEASES = 12,   /* in one call */
-    MAX_BELIEFS = 24,   /* leases an actor thinks it holds */
-    OLD_LEASES = 64,    /* remembered for those who come too late */
-    MAX_DEPTH = 3,      /* of actors acting while others stall */
+    CALL_LEASES = 12, /* in one call */
+    MAX_BELIEFS = 24, /* leases an actor thinks it holds */
+    OLD_LEASES = 64,  /* remembered for those who come too late */
+    MAX_DEPTH = 3,    /* of actors acting while others stall */
     DEFAULT_TTL_MS = 60000,
 };
 
@@ -58,10 +58,14 @@ struct queue_model {
     int64_t rate_at_ms;
 };
 
+/* What operators change in the course of a history; value TEND_UNSET: the limit is taken away. */
+enum setting { SET_PAUSED, SET_CONCURRENCY, SET_KEY_CONCURRENCY, SET_RATE_COUNT };
+
 struct lock_model {
     char owner[64]; /* "": free */
     int64_t token, last_token;
     int64_t worker_id, job_id; /* or TEND_UNSET */
+    int64_t job_token;         /* of the lease it was taken with */
     int64_t expires_ms;
 };
 
@@ -73,10 +77,11 @@ struct job_model {
     int64_t id;
     int queue;
     enum job_state state;
-    int64_t token, event_id;
+    int64_t token;
+    int64_t events; /* how many it has left */
     int priority;
     int64_t due_ms;
-    int payload;      /* number of the add it carries */
+    int payload;              /* number of the add it carries */
     int unique, subject, key; /* 0: none */
     int64_t attempts, crashes, max_attempts, max_crashes, lease_ms;
     int completions;
@@ -146,22 +151,25 @@ struct op {
     bool final;
     enum tend_action action;
     int lock;
-    struct queue_model target; /* of OP_QUEUE_SET */
+    enum setting setting; /* of OP_QUEUE_SET */
+    int64_t value;
 
     /* What came of it. */
     int commits;
     struct tend_lease claimed[CALL_LEASES];
-    size_t claimed_count;
+    size_t claimed_count, claimed_before; /* so far; before the commit being looked at */
     int64_t reclaimed, cleaned, moved;
-    bool done;              /* lock acquired, released or extended */
-    int faults;             /* that were put in its way */
+    bool done;  /* lock acquired, released or extended */
+    int faults; /* that were put in its way */
     int stalls;
     bool fault_in_recovery; /* the last one was, with a code that must not stop a claim */
     /* As they were at its last commit. */
     int64_t pending;
     struct queue_model at_commit;
-    bool lock_was_held;
-    bool lost_by_state;     /* OP_ACT: the table did not allow it */
+    bool lock_was_held;    /* the queue's */
+    bool refused_by_state; /* OP_ACT: the table does not allow it */
+    bool lock_is_mine;     /* OP_LOCK_*: the lock was the actor's before the commit ... */
+    bool lock_is_free;     /* ... or could be taken */
 };
 
 struct belief {
@@ -175,9 +183,9 @@ struct actor {
     char name[32];
     tend *t;
     struct fake_db *fake;
-    bool busy;           /* in a call */
-    bool dead;           /* as by kill -9, or closed */
-    bool session_lost;   /* its liveness is not seen, although it lives */
+    bool busy;         /* in a call */
+    bool dead;         /* as by kill -9, or closed */
+    bool session_lost; /* its liveness is not seen, although it lives */
     int64_t lost_at_ms;
     struct op op;
     struct belief beliefs[MAX_BELIEFS];
@@ -246,7 +254,8 @@ struct world {
     bool verbose, postgres;
     struct rng rng;
     int64_t clock_ms, start_ms;
-    int64_t highest_ms; /* the clock was never later in this process; the next history starts behind it */
+    int64_t highest_ms; /* the clock was never later in this process; the next history starts behind
+                           it */
     int64_t steps, calls;
     int depth;
     bool quiet; /* no faults */
@@ -294,6 +303,10 @@ void world_spawn(struct world *world, int slot);
 void world_crash(struct world *world, struct actor *actor);
 /* A tidy end by tend_close(). */
 void world_close(struct world *world, struct actor *actor);
+/* Frees the handle of an actor that has died. */
+void world_bury(struct world *world, struct actor *actor);
+
+/* drain.c: a healthy worker finishes everything, whatever the others left behind. */
 void world_drain(struct world *world);
 
 /* Chance. */
@@ -343,21 +356,26 @@ void op_add(struct world *world, struct actor *actor);
 void op_claim(struct world *world, struct actor *actor, enum op_kind kind);
 void op_leases(struct world *world, struct actor *actor, enum op_kind kind);
 void op_complete_and_claim(struct world *world, struct actor *actor);
-void op_act(struct world *world, struct actor *actor, bool on_all);
+void op_act(struct world *world, struct actor *actor);
+void op_act_on_all(struct world *world, struct actor *actor, enum tend_action action, int queue,
+                   unsigned states);
 void op_recover(struct world *world, struct actor *actor, enum op_kind kind);
 void op_lock(struct world *world, struct actor *actor, enum op_kind kind);
 void op_queue_set(struct world *world, struct actor *actor);
+void op_change_queue(struct world *world, struct actor *actor, int queue, enum setting setting,
+                     int64_t value);
 
 struct op *op_begin(struct world *world, struct actor *actor, enum op_kind kind);
-/* False when the answer is none: the actor has died, or a fault was in the way. */
+/* False when there is no answer: the actor has died, or a fault was in the way. */
 bool op_end(struct world *world, struct actor *actor, int rc);
 
 void op_fill_claim(struct world *world, struct op *op, int queue);
-void op_check_claim(struct world *world, struct actor *actor, int rc, struct tend_jobs *jobs,
-                    const struct tend_none *none);
+/* What a claim brought; frees jobs. */
+void op_take_jobs(struct world *world, struct actor *actor, int rc, struct tend_jobs *jobs);
+void op_check_none(struct world *world, struct actor *actor, int rc, const struct tend_none *none);
 void op_check_leases(struct world *world, struct actor *actor, const int *each);
 void op_choose_leases(struct world *world, struct actor *actor, size_t most);
-void belief_drop(struct actor *actor, struct tend_lease lease);
+bool op_is_claim(const struct op *op);
 
 /* --- model*.c --- */
 
@@ -382,6 +400,7 @@ void model_locks(struct world *world, struct actor *actor, const struct sight *s
                  int64_t now_ms);
 void model_claims(struct world *world, struct actor *actor, int64_t now_ms);
 void model_rate_settle(struct queue_model *queue, int64_t now_ms);
+void model_rate_change(struct queue_model *queue, int64_t count, int64_t now_ms);
 
 struct job_model *model_job(struct world *world, int64_t id);
 bool model_holds(struct world *world, struct tend_lease lease);

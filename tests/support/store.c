@@ -28,7 +28,11 @@ static struct {
     char log[LOG_BYTES];
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static int64_t *fake_clock; /* in shared memory */
+/* In shared memory, for the processes of a test; begins anew for each test, which is a process group. */
+static struct {
+    int64_t now_ms;
+    pid_t group;
+} *fake_clock;
 
 __attribute__((constructor)) static void make_clock(void)
 {
@@ -36,22 +40,30 @@ __attribute__((constructor)) static void make_clock(void)
         mmap(NULL, sizeof *fake_clock, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (fake_clock == MAP_FAILED)
         abort();
-    *fake_clock = CLOCK_START_MS;
+}
+
+static int64_t *the_clock(void)
+{
+    if (__atomic_load_n(&fake_clock->group, __ATOMIC_SEQ_CST) != getpgrp()) {
+        __atomic_store_n(&fake_clock->now_ms, CLOCK_START_MS, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fake_clock->group, getpgrp(), __ATOMIC_SEQ_CST);
+    }
+    return &fake_clock->now_ms;
 }
 
 int64_t clock_now(void)
 {
-    return __atomic_load_n(fake_clock, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(the_clock(), __ATOMIC_SEQ_CST);
 }
 
 void clock_advance(int64_t ms)
 {
-    __atomic_add_fetch(fake_clock, ms, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(the_clock(), ms, __ATOMIC_SEQ_CST);
 }
 
 void clock_set(int64_t ms)
 {
-    __atomic_store_n(fake_clock, ms, __ATOMIC_SEQ_CST);
+    __atomic_store_n(the_clock(), ms, __ATOMIC_SEQ_CST);
 }
 
 int64_t clock_read(void *unused)

@@ -58,8 +58,10 @@ ORDER BY id;
 -- Old events, never the newest (ids go on from it); $2 at most. Primary key. Called by queue/retain.c.
 DELETE FROM event
 WHERE id IN (SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2)
-  AND at <= $1;
+  AND at <= $1
+RETURNING id;
 -- dialect: postgres
 DELETE FROM event
 WHERE id = ANY (ARRAY(SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2))
-  AND at <= $1;
+  AND at <= $1
+RETURNING id;

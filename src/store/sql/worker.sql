@@ -21,6 +21,12 @@ SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at IS NOT NULL 
 UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
+-- name: worker_expired
+-- Those of them whose time is over. Index job_alarm, lock_expiry. Called by queue/worker.c.
+SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
+UNION ALL
+SELECT worker_id, 0, count(*) FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
+
 -- name: worker_lost
 -- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
 UPDATE worker SET lost_at = $2 WHERE id = $1;

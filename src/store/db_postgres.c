@@ -1,0 +1,254 @@
+/*
+ * The PostgreSQL engine: opening and closing, waiting, liveness, and the table of functions.
+ * Transactions are in pg_tx.c; pg_db.h lists the rest.
+ *
+ * A handle has a pool of connections for statements and, once it waits or registers a worker, a
+ * keeper: a thread with a session of its own (pg_keeper.c). Behind a transaction pooler
+ * (tend_pooler=1) nothing can live in a session: there is no keeper, waits are a slow tick, and
+ * workers are known by their pid and the time of their leases alone.
+ */
+#include "base/clock.h"
+#include "store/pg_tx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tend.h>
+#include <time.h>
+
+enum {
+    GRACE_MS = 2000,         /* a lost session may come back */
+    ALARM_INTERVAL_MS = 100, /* a look for alarms costs a round trip */
+    TICK_MS = 5000,          /* behind the bell; nothing should depend on it */
+    DEAF_TICK_MS = 500,      /* when rings do not reach us */
+};
+
+double pg_db_random(struct pg_db *db)
+{
+    pthread_mutex_lock(&db->rng_mutex);
+    double random = rng_double(&db->rng);
+    pthread_mutex_unlock(&db->rng_mutex);
+    return random;
+}
+
+void pg_db_sleep(int64_t ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (ms > 0 && nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
+}
+
+/* --- waiting --- */
+
+static uint64_t bell(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    struct err ignored;
+    bool hears;
+    /* Whoever asks for the first time is about to wait: better to hear from here on than to look
+     * twice. */
+    if (!db->url.pooler && !pg_keeper_runs(&db->keeper)) {
+        pg_keeper_enter(&db->keeper, &hears, &ignored);
+        pg_keeper_leave(&db->keeper);
+    }
+    return waiter_bell(&db->waiter);
+}
+
+static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, struct err *err)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    bool hears = false;
+    int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, &hears, err);
+    int64_t tick_ms = hears ? TICK_MS : DEAF_TICK_MS;
+    bool ticks = timeout_ms < 0 || timeout_ms > tick_ms;
+    if (rc == 0)
+        rc = waiter_wait(&db->waiter, seen, ticks ? tick_ms : timeout_ms, err);
+    if (!db->url.pooler)
+        pg_keeper_leave(&db->keeper);
+    return rc == DB_TIMEOUT && ticks ? (int)DB_RANG : rc;
+}
+
+static void interrupt(struct db *base)
+{
+    waiter_interrupt(&((struct pg_db *)base)->waiter);
+}
+
+static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+{
+    return waiter_watch(&((struct pg_db *)base)->waiter, processes, count, err);
+}
+
+/* The engine has no descriptors of its own in the waiter: the keeper tells it what it hears. */
+static void nothing_readable(struct waiter *waiter, size_t engine_fd, void *arg)
+{
+    (void)waiter;
+    (void)engine_fd;
+    (void)arg;
+}
+
+/* --- liveness --- */
+
+static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    char sql[160];
+    PGresult *result;
+    if (!db->url.pooler)
+        return pg_keeper_hold(&db->keeper, worker_id, err);
+    /* No session: others must not take the missing lock for a sign of death. */
+    snprintf(sql, sizeof sql, "UPDATE \"%s\".worker SET session = 0 WHERE id = %lld",
+             db->url.schema, (long long)worker_id);
+    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    if (rc == 0)
+        PQclear(result);
+    return rc;
+}
+
+static void alive_end(struct db *base, int64_t worker_id)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    if (!db->url.pooler)
+        pg_keeper_release(&db->keeper, worker_id);
+}
+
+static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
+                       struct err *err)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    char sql[512];
+    PGresult *result;
+    snprintf(sql, sizeof sql,
+             "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
+             "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
+             "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+             (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
+    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        ret_alive[i] = false;
+    for (int row = 0; row < PQntuples(result); row++) {
+        long long id = strtoll(PQgetvalue(result, row, 0), NULL, 10);
+        for (size_t i = 0; i < count; i++)
+            if ((uint32_t)worker_ids[i] == (uint32_t)id)
+                ret_alive[i] = true;
+    }
+    PQclear(result);
+    return 0;
+}
+
+/* --- care --- */
+
+static int schema_version(struct db *base, int *ret_store, struct err *err)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    char sql[160];
+    PGresult *result;
+    snprintf(sql, sizeof sql, "SELECT version FROM \"%s\".tend_schema_version", db->url.schema);
+    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    if (rc < 0)
+        return rc;
+    *ret_store = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : 0;
+    PQclear(result);
+    return 0;
+}
+
+/* --- opening and closing --- */
+
+static void close_db(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    pg_keeper_done(&db->keeper);
+    waiter_done(&db->waiter);
+    pg_pool_done(&db->pool);
+    pg_url_done(&db->url);
+    pthread_mutex_destroy(&db->claims.mutex);
+    pthread_mutex_destroy(&db->rng_mutex);
+    free(db);
+}
+
+static const struct db_engine engine = {
+    .close = close_db,
+    .write = pg_tx_write,
+    .read = pg_tx_read,
+    .run = pg_tx_run,
+    .each = pg_tx_each,
+    .time = pg_tx_time,
+    .bell = bell,
+    .wait = wait_for_news,
+    .interrupt = interrupt,
+    .watch = watch,
+    .alive_begin = alive_begin,
+    .alive_end = alive_end,
+    .alive_check = alive_check,
+    .schema_version = schema_version,
+    .doctor = pg_db_doctor,
+    .alive_grace_ms = GRACE_MS,
+    .alarm_interval_ms = ALARM_INTERVAL_MS,
+    .one_machine = false,
+};
+
+static void write_own_sql(struct pg_db *db)
+{
+    snprintf(db->bell_sql, sizeof db->bell_sql,
+             "SELECT pg_notify('tend_%s', ''), set_config('synchronous_commit', 'off', true) "
+             "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
+             db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
+    snprintf(
+        db->local_sql, sizeof db->local_sql,
+        "SELECT set_config('search_path', '\"%s\"', true), set_config('enable_seqscan', 'off', true), "
+        "set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+        "set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), "
+        "set_config('lock_timeout', '%lldms', true)",
+        db->url.schema, (long long)db->options.busy_ms);
+}
+
+/* The first connection: it also brings the schema up to date. */
+static int connect_first(struct pg_db *db, struct err *err)
+{
+    struct pg_conn *conn;
+    int rc = pg_conn_connect(&conn, db, err);
+    if (rc < 0)
+        return rc;
+    rc = pg_schema_update(db, conn->pg, err);
+    if (rc == 0)
+        rc = pg_conn_prepare(conn, db, err);
+    if (rc < 0) {
+        pg_conn_close(conn);
+        return rc;
+    }
+    db->pool.open = 1;
+    pg_pool_give(db, conn, false);
+    return 0;
+}
+
+int db_postgres_open(struct db **ret, const char *url, const struct db_options *options,
+                     struct err *err)
+{
+    struct pg_db *db = calloc(1, sizeof *db);
+    if (db == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while opening the store");
+    db->base.engine = &engine;
+    db->options = *options;
+    if (db->options.busy_ms <= 0)
+        db->options.busy_ms = 30000;
+    int rc = pg_url_parse(&db->url, url, err);
+    if (rc < 0) {
+        pg_url_done(&db->url);
+        free(db);
+        return rc;
+    }
+    write_own_sql(db);
+    rng_seed_random(&db->rng);
+    pthread_mutex_init(&db->rng_mutex, NULL);
+    pthread_mutex_init(&db->claims.mutex, NULL);
+    pg_pool_init(&db->pool, options->connections);
+    int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);
+    rc = pg_keeper_init(&db->keeper, db, err);
+    if (waiter_rc < 0 || rc < 0 || (rc = connect_first(db, err)) < 0) {
+        close_db(&db->base);
+        return waiter_rc < 0 ? waiter_rc : rc;
+    }
+    *ret = &db->base;
+    return 0;
+}

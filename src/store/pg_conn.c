@@ -1,0 +1,224 @@
+/*
+ * One connection, always in pipeline mode: statements go out together and their answers are read in
+ * order, so that a transaction costs as few round trips as it has decisions to make.
+ *
+ * Sockets are non-blocking and read while writing: a server that waits for us to take its answers
+ * would otherwise never read what we have still to say. A statement whose answer nobody needs (the
+ * bell, the end of a read) is left in the pipeline; `owed` counts those, and they are skipped
+ * before the next answer.
+ */
+#include "store/pg_db.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+/*
+ * The planner is told what tend's queries are: every one goes by an index. With that, one plan per
+ * query is made and kept, also when it was made while the tables were empty. A process that is
+ * stopped in the middle of a transaction must not hold others up for ever, hence the two timeouts.
+ */
+static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
+{
+    char sql[1536];
+    snprintf(sql, sizeof sql,
+             "SET search_path = \"%s\"; SET plan_cache_mode = force_generic_plan; "
+             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; "
+             "SET enable_mergejoin = off; SET jit = off; SET client_min_messages = error; "
+             "SET default_transaction_isolation = 'read committed'; "
+             "SET idle_in_transaction_session_timeout = '%lldms'; SET lock_timeout = '%lldms'; "
+             "PREPARE tend_bell AS %s; %s",
+             db->url.schema, (long long)db->options.busy_ms, (long long)db->options.busy_ms,
+             db->bell_sql,
+             db->options.durability_normal ? ""
+                                           : "SELECT set_config('synchronous_commit', 'on', false) "
+                                             "WHERE current_setting('synchronous_commit') = 'off'");
+    PGresult *result = PQexec(pg, sql);
+    ExecStatusType status = PQresultStatus(result);
+    int rc = 0;
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        pg_error(result, "setting up a session", db->url.where, err);
+        rc = err->code;
+    }
+    PQclear(result);
+    return rc;
+}
+
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err)
+{
+    struct pg_conn *conn = calloc(1, sizeof *conn);
+    if (conn == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
+    conn->pg = PQconnectdbParams(db->url.keywords, db->url.values, 0);
+    if (PQstatus(conn->pg) != CONNECTION_OK) {
+        int rc = pg_error_connect(conn->pg, &db->url, err);
+        pg_conn_close(conn);
+        return rc;
+    }
+    *ret = conn;
+    return 0;
+}
+
+int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err)
+{
+    int rc = db->url.pooler ? 0 : set_up(conn->pg, db, err);
+    if (rc == 0 && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
+        rc = pg_error_connect(conn->pg, &db->url, err);
+    return rc;
+}
+
+int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, struct err *err)
+{
+    struct pg_conn *conn;
+    int rc = pg_conn_connect(&conn, db, err);
+    if (rc < 0)
+        return rc;
+    if ((rc = pg_conn_prepare(conn, db, err)) < 0) {
+        pg_conn_close(conn);
+        return rc;
+    }
+    *ret = conn;
+    return 0;
+}
+
+void pg_conn_close(struct pg_conn *conn)
+{
+    if (conn == NULL)
+        return;
+    PQfinish(conn->pg);
+    free(conn);
+}
+
+static bool wait_for(struct pg_conn *conn, short events, short *ret_events)
+{
+    struct pollfd fd = {.fd = PQsocket(conn->pg), .events = events};
+    int rc;
+    while ((rc = poll(&fd, 1, -1)) < 0 && errno == EINTR)
+        ;
+    *ret_events = fd.revents;
+    return rc > 0;
+}
+
+bool pg_conn_usable(struct pg_conn *conn)
+{
+    struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
+    if (PQstatus(conn->pg) != CONNECTION_OK)
+        return false;
+    if (poll(&fd, 1, 0) <= 0)
+        return true;
+    /* Owed answers may have come; otherwise the server has said good-bye. */
+    if (PQconsumeInput(conn->pg) != 1)
+        return false;
+    return conn->owed == 0 || pg_conn_skip(conn) == PG_FINE;
+}
+
+enum pg_fault pg_conn_flush(struct pg_conn *conn)
+{
+    for (;;) {
+        short events;
+        int rc = PQflush(conn->pg);
+        if (rc == 0)
+            return PG_FINE;
+        if (rc < 0 || !wait_for(conn, POLLIN | POLLOUT, &events))
+            return PG_LOST;
+        if ((events & POLLIN) != 0 && PQconsumeInput(conn->pg) != 1)
+            return PG_LOST;
+    }
+}
+
+PGresult *pg_conn_result(struct pg_conn *conn)
+{
+    while (PQisBusy(conn->pg)) {
+        short events;
+        if (PQflush(conn->pg) < 0 || !wait_for(conn, POLLIN, &events) ||
+            PQconsumeInput(conn->pg) != 1)
+            break; /* PQgetResult tells what is wrong */
+    }
+    return PQgetResult(conn->pg);
+}
+
+/* Reads up to one synchronisation point; the connection is lost when none comes. */
+static enum pg_fault skip_one(struct pg_conn *conn)
+{
+    bool ended =
+        false; /* a NULL ends a query's results; two in a row mean that there are no more */
+    for (;;) {
+        PGresult *result = pg_conn_result(conn);
+        if (PQstatus(conn->pg) != CONNECTION_OK) {
+            PQclear(result);
+            return PG_LOST;
+        }
+        if (result == NULL) {
+            if (ended)
+                return PG_LOST;
+            ended = true;
+            continue;
+        }
+        ended = false;
+        ExecStatusType status = PQresultStatus(result);
+        PQclear(result);
+        if (status == PGRES_PIPELINE_SYNC)
+            return PG_FINE;
+    }
+}
+
+enum pg_fault pg_conn_skip(struct pg_conn *conn)
+{
+    while (conn->owed > 0) {
+        enum pg_fault fault = skip_one(conn);
+        if (fault != PG_FINE)
+            return fault;
+        conn->owed--;
+    }
+    return PG_FINE;
+}
+
+bool pg_conn_post(struct pg_conn *conn, const char *sql)
+{
+    if (PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
+        PQpipelineSync(conn->pg) != 1)
+        return false;
+    conn->owed++;
+    return true;
+}
+
+bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db)
+{
+    if (db->url.pooler)
+        return pg_conn_post(conn, db->bell_sql);
+    if (PQsendQueryPrepared(conn->pg, "tend_bell", 0, NULL, NULL, NULL, 0) != 1 ||
+        PQpipelineSync(conn->pg) != 1)
+        return false;
+    conn->owed++;
+    return true;
+}
+
+enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
+                          const char *const *values, const char *where, PGresult **ret,
+                          struct err *err)
+{
+    if (PQsendQueryParams(conn->pg, sql, params, NULL, values, NULL, NULL, 0) != 1 ||
+        PQpipelineSync(conn->pg) != 1 || pg_conn_flush(conn) != PG_FINE ||
+        pg_conn_skip(conn) != PG_FINE)
+        return pg_error_lost(conn->pg, where, err);
+    PGresult *result = pg_conn_result(conn);
+    enum pg_fault fault = PG_FINE;
+    if (result == NULL || PQstatus(conn->pg) != CONNECTION_OK)
+        fault = pg_error_lost(conn->pg, where, err);
+    else if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+             PQresultStatus(result) != PGRES_COMMAND_OK)
+        fault = pg_error(result, "asking the server", where, err);
+    if (fault != PG_LOST) {
+        conn->owed = 1;
+        if (pg_conn_skip(conn) != PG_FINE)
+            fault = pg_error_lost(conn->pg, where, err);
+    }
+    if (fault == PG_FINE)
+        *ret = result;
+    else
+        PQclear(result);
+    return fault;
+}

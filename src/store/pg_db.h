@@ -1,0 +1,235 @@
+/*
+ * What the files of the PostgreSQL engine share. Nobody else includes this.
+ *
+ *     pg_url.c      the store URL: what libpq gets, what tend keeps (tend_schema, tend_pooler)
+ *     pg_errors.c   SQLSTATE to code and sentence
+ *     pg_conn.c     one connection in pipeline mode: sending, and reading answers in order
+ *     pg_pool.c     the connections of a handle, handed out fairly
+ *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
+ *     pg_schema.c   migrations
+ *     pg_claim.c    where a claim begins to look when dead rows are in its way
+ *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
+ *     pg_session.c  ... and what it says to the server
+ *     pg_doctor.c   what there is to say about the server
+ *     pg_tx.c       transactions
+ *     db_postgres.c opening, waiting, and the table of functions
+ */
+#ifndef STORE_PG_DB_H
+#define STORE_PG_DB_H
+
+#include "base/rng.h"
+#include "store/db_engine.h"
+#include "store/waiter.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+
+enum { PG_SCHEMA_BYTES = 64, PG_WHERE_BYTES = 200 };
+
+/* --- pg_url.c --- */
+
+struct pg_url {
+    const char **keywords; /* for PQconnectdbParams; end with NULL, as values */
+    const char **values;
+    char schema[PG_SCHEMA_BYTES];
+    char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
+    bool pooler;                /* behind a transaction pooler: nothing may live in the session */
+    PQconninfoOption *parsed;   /* owns the strings */
+};
+
+int pg_url_parse(struct pg_url *url, const char *text, struct err *err);
+void pg_url_done(struct pg_url *url);
+
+/* Keys of advisory locks: one class per purpose and schema. */
+enum pg_lock_class { PG_LOCK_SCHEMA, PG_LOCK_ALIVE, PG_LOCK_BELL };
+int32_t pg_lock_class(const struct pg_url *url, enum pg_lock_class class);
+
+/* --- pg_errors.c --- */
+
+/* What a failure means for the body that met it. */
+enum pg_fault {
+    PG_FINE,
+    PG_REFUSED,   /* the statement was refused; trying again would not help */
+    PG_CONTENDED, /* serialization failure or deadlock: run the body again */
+    PG_READONLY,  /* the server has become a standby: find the primary */
+    PG_LOST,      /* the connection is gone */
+};
+
+/* Sentence, code and meaning of a failed result; what is the name of the query. */
+enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
+                       struct err *err);
+/* The same for a connection that broke. */
+enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err);
+/* Why no connection could be made. Returns the code. */
+int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
+
+/* --- pg_conn.c --- */
+
+struct pg_conn {
+    PGconn *pg;
+    struct pg_conn *next; /* in the pool's list of idle ones */
+    unsigned owed;        /* synchronisation points whose answers nobody has waited for */
+    /* per query: 0 not prepared, 1 on its way, 2 prepared */
+    unsigned char prepared[DB_QUERIES];
+};
+
+struct pg_db;
+
+/* Connects; then sets the session up and enters pipeline mode; both. */
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err);
+int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);
+int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, struct err *err);
+void pg_conn_close(struct pg_conn *conn);
+/* Whether an idle connection can still be used, as far as can be told without asking the server. */
+bool pg_conn_usable(struct pg_conn *conn);
+/* Sends what is in the buffers, reading meanwhile, so that neither side waits for the other for
+ * ever. */
+enum pg_fault pg_conn_flush(struct pg_conn *conn);
+/* The next result; NULL at the end of a query's results. */
+PGresult *pg_conn_result(struct pg_conn *conn);
+/* Reads answers up to the next synchronisation point. */
+enum pg_fault pg_conn_skip(struct pg_conn *conn);
+/* A statement whose answer is not waited for, in a transaction of its own. */
+bool pg_conn_post(struct pg_conn *conn, const char *sql);
+/* The bell in the same way. */
+bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db);
+/* One statement of the engine's own with text parameters; *ret is to be freed with PQclear. */
+enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
+                          const char *const *values, const char *where, PGresult **ret,
+                          struct err *err);
+
+/* --- pg_pool.c --- */
+
+struct pg_pool {
+    pthread_mutex_t mutex;
+    struct pg_conn *idle;    /* last used first: its caches are warm */
+    struct pg_ticket *first; /* threads waiting, in the order they came */
+    struct pg_ticket *last;
+    int open; /* connections that exist or are being made */
+    int limit;
+};
+
+void pg_pool_init(struct pg_pool *pool, int limit);
+void pg_pool_done(struct pg_pool *pool);
+/*
+ * A connection for this thread alone; waits for one when all are in use. When the server cannot be
+ * reached, tries again until deadline_ms (monotonic; 0: not at all).
+ */
+int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, struct err *err);
+/* Gives it back; a broken one is closed. */
+void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
+
+/* --- pg_query.c --- */
+
+/* A query on its way to the server. Lives in the transaction's arena. */
+struct pg_call {
+    struct pg_call *next;
+    enum db_query query;
+    int params;
+    const char **values;
+    int *lengths;
+    int *formats;
+    struct db_result *result; /* where the rows go; may be NULL */
+    int64_t *ret_each;        /* db_each: what became of each row; may be NULL */
+    size_t rows;              /* db_each: how many rows this call is for */
+    bool arrays;              /* ... all of them in one statement */
+    bool each;
+    bool prepares; /* it is preceded by its preparation */
+};
+
+/* Encodes; keep: the parameters do not outlive this call. NULL when memory has run out. */
+struct pg_call *pg_call_run(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                            bool keep, struct db_result *result);
+/* One call for all rows, or a list of calls, one for each. */
+struct pg_call *pg_call_each(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                             size_t rows, bool keep, int64_t *ret_each);
+bool pg_call_send(struct pg_call *call, struct pg_conn *conn, bool pooler);
+/* Takes the result of a call apart. */
+int pg_call_answer(struct pg_call *call, const PGresult *result, struct db_tx *tx);
+
+/* --- pg_schema.c --- */
+
+int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err);
+int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, struct err *err);
+
+/* --- pg_claim.c --- */
+
+/* Parameters of job_claim after those of the caller: the position at which to begin. */
+enum { PG_CLAIM_QUEUES = 32 };
+
+struct pg_position {
+    char queue[208];
+    int64_t priority, due_at, id; /* of the last job claimed */
+    int64_t from_start_ms;        /* monotonic: when a claim last looked from the beginning */
+    int64_t slow_until_ms;        /* monotonic: scans have been seen to be slow */
+};
+
+struct pg_claims {
+    pthread_mutex_t mutex;
+    struct pg_position positions[PG_CLAIM_QUEUES];
+    size_t next; /* which is replaced next */
+};
+
+/* --- pg_keeper.c, pg_session.c --- */
+
+enum { PG_BELL_SLOTS = 16 };
+
+struct pg_keeper {
+    struct pg_db *db;
+    pthread_t thread;
+    int wake_fd;           /* eventfd: something was asked for */
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t changed;
+    bool running;
+    bool stop;
+    /* asked for */
+    int64_t *workers; /* whose liveness locks are to be held */
+    size_t worker_count;
+    int waiting;           /* threads in db_wait */
+    int64_t idle_since_ms; /* monotonic: since when there is none; 0: there never was */
+    uint64_t asked;
+    /* as it is */
+    uint64_t served; /* all that was asked up to here is so, or cannot be now */
+    bool registered; /* rings reach this handle */
+    bool complete;   /* connected, and all liveness locks are held */
+    struct err err;  /* why it is not connected */
+};
+
+int pg_keeper_init(struct pg_keeper *keeper, struct pg_db *db, struct err *err);
+void pg_keeper_done(struct pg_keeper *keeper);
+int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err);
+void pg_keeper_release(struct pg_keeper *keeper, int64_t worker_id);
+/*
+ * Around the sleep of a thread. When rings did not reach this handle before, that counts as a ring,
+ * so that the caller looks once more; *ret_hears: whether they do now.
+ */
+int pg_keeper_enter(struct pg_keeper *keeper, bool *ret_hears, struct err *err);
+void pg_keeper_leave(struct pg_keeper *keeper);
+bool pg_keeper_runs(struct pg_keeper *keeper);
+
+/* --- db_postgres.c --- */
+
+struct pg_db {
+    struct db base;
+    struct db_options options;
+    struct pg_url url;
+    struct pg_pool pool;
+    struct waiter waiter;
+    struct pg_keeper keeper;
+    struct pg_claims claims;
+    pthread_mutex_t rng_mutex;
+    struct rng rng;
+    char bell_sql[512];  /* wakes those who wait, if there are any */
+    char local_sql[512]; /* sets up a transaction behind a pooler */
+};
+
+double pg_db_random(struct pg_db *db);
+void pg_db_sleep(int64_t ms);
+/* Asks the server something with retries, as a read. *ret is to be freed with PQclear. */
+int pg_db_ask(struct pg_db *db, const char *sql, int params, const char *const *values,
+              PGresult **ret, struct err *err);
+
+int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
+                 void *arg, struct err *err);
+
+#endif

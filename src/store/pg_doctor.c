@@ -1,0 +1,157 @@
+/* What tend doctor says about a PostgreSQL store. Reads only. */
+#include "base/clock.h"
+#include "store/pg_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+enum {
+    OPEN_TOO_LONG_S = 60, /* a transaction that keeps dead rows from being removed */
+    DEAD_ROWS_NOTE = 200000,
+    CLOCK_DIFFERENCE_MS = 2000,
+};
+
+struct examination {
+    struct pg_db *db;
+    void (*report)(void *arg, int verdict, const char *what, const char *text);
+    void *arg;
+    int wrong;
+};
+
+static void say(struct examination *exam, enum tend_verdict verdict, const char *what,
+                const char *text)
+{
+    exam->wrong += verdict == TEND_WRONG;
+    exam->report(exam->arg, (int)verdict, what, text);
+}
+
+static const char *value(const PGresult *row, int column)
+{
+    return PQntuples(row) > 0 ? PQgetvalue(row, 0, column) : "";
+}
+
+static long long number(const PGresult *row, int column)
+{
+    return strtoll(value(row, column), NULL, 10);
+}
+
+static void look_at_settings(struct examination *exam, const PGresult *row)
+{
+    char text[384];
+    snprintf(text, sizeof text, "PostgreSQL %s at %s, schema %s", value(row, 0),
+             exam->db->url.where, exam->db->url.schema);
+    say(exam, TEND_FINE, "server", text);
+    bool waits = strcmp(value(row, 1), "off") != 0;
+    snprintf(text, sizeof text, "synchronous_commit = %s%s", value(row, 1),
+             waits ? ": what is acknowledged survives a crash of the server"
+                   : ": a crash of the server may take the last commits with it");
+    say(exam, waits ? TEND_FINE : TEND_WRONG, "durability", text);
+    bool fsync = strcmp(value(row, 2), "on") == 0;
+    say(exam, fsync ? TEND_FINE : TEND_WRONG, "fsync",
+        fsync ? "on" : "off: a loss of power can destroy the store; set fsync = on");
+    bool whole = strcmp(value(row, 3), "on") == 0;
+    say(exam, whole ? TEND_FINE : TEND_NOTE, "full_page_writes",
+        whole ? "on" : "off: safe only where the disk writes whole pages");
+    if (exam->db->url.pooler)
+        say(exam, TEND_NOTE, "pooler",
+            "tend_pooler=1: new work is noticed by a tick, and workers are known by their leases alone");
+}
+
+static void look_at_replication(struct examination *exam, const PGresult *row)
+{
+    char text[256];
+    long long standbys = number(row, 4);
+    long long synchronous = number(row, 5);
+    bool wanted = value(row, 6)[0] != '\0';
+    if (wanted && synchronous == 0) {
+        say(exam, TEND_WRONG, "replication",
+            "synchronous_standby_names is set and no such standby is there: commits wait for it");
+        return;
+    }
+    snprintf(text, sizeof text, "%lld standbys, %lld of them synchronous%s", standbys, synchronous,
+             standbys > 0 && synchronous == 0 ? ": a failover may lose the last commits" : "");
+    say(exam, standbys > 0 && synchronous == 0 ? TEND_NOTE : TEND_FINE, "replication", text);
+}
+
+static void look_at_load(struct examination *exam, const PGresult *row)
+{
+    char text[256];
+    long long open_s = number(row, 7);
+    if (open_s >= OPEN_TOO_LONG_S)
+        snprintf(
+            text, sizeof text,
+            "one has been open for %lld s (pid %s): dead rows cannot be removed, and claims slow down",
+            open_s, value(row, 8));
+    else
+        snprintf(text, sizeof text, "the longest has been open for %lld s", open_s);
+    say(exam, open_s >= OPEN_TOO_LONG_S ? TEND_NOTE : TEND_FINE, "open transactions", text);
+
+    long long dead = number(row, 9);
+    snprintf(text, sizeof text, "%lld dead rows in table job%s", dead,
+             dead >= DEAD_ROWS_NOTE ? "; is autovacuum on?" : "");
+    say(exam, dead >= DEAD_ROWS_NOTE ? TEND_NOTE : TEND_FINE, "dead rows", text);
+
+    long long used = number(row, 10);
+    long long limit = number(row, 11);
+    snprintf(text, sizeof text, "%lld of %lld connections in use", used, limit);
+    say(exam, used * 10 >= limit * 9 ? TEND_NOTE : TEND_FINE, "connections", text);
+}
+
+static void look_at_schema(struct examination *exam, const PGresult *row)
+{
+    char text[128];
+    int library = db_library_schema();
+    long long store = number(row, 12);
+    snprintf(text, sizeof text, "version %lld, this tend makes %d", store, library);
+    say(exam, store == library ? TEND_FINE : TEND_WRONG, "schema", text);
+}
+
+static void look_at_clock(struct examination *exam, const PGresult *row, int64_t before_ms)
+{
+    char text[160];
+    int64_t after_ms = clock_wall_ms();
+    int64_t difference_ms = number(row, 13) - (before_ms + after_ms) / 2;
+    snprintf(text, sizeof text, "the server's clock differs by %lld ms from this machine's%s",
+             (long long)difference_ms,
+             llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? "; the server's counts" : "");
+    say(exam, llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? TEND_NOTE : TEND_FINE,
+        "clock", text);
+}
+
+int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
+                 void *arg, struct err *err)
+{
+    struct examination exam = {.db = (struct pg_db *)base, .report = report, .arg = arg};
+    char sql[2048];
+    PGresult *row;
+    snprintf(
+        sql, sizeof sql,
+        "SELECT current_setting('server_version'), current_setting('synchronous_commit'), "
+        "current_setting('fsync'), current_setting('full_page_writes'), "
+        "(SELECT count(*) FROM pg_stat_replication), "
+        "(SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
+        "current_setting('synchronous_standby_names'), oldest.s, oldest.pid, "
+        "(SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = '%s' AND relname = 'job'), "
+        "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), "
+        "current_setting('max_connections'), "
+        "(SELECT version FROM \"%s\".tend_schema_version), \"%s\".store_clock() "
+        "FROM (SELECT 1) AS one LEFT JOIN ("
+        "SELECT extract(epoch FROM clock_timestamp() - xact_start)::bigint AS s, pid "
+        "FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND "
+        "backend_type = 'client backend' AND datname = current_database() "
+        "ORDER BY xact_start LIMIT 1) AS oldest ON true",
+        exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
+    int64_t before_ms = clock_wall_ms();
+    int rc = pg_db_ask(exam.db, sql, 0, NULL, &row, err);
+    if (rc < 0)
+        return rc;
+    look_at_settings(&exam, row);
+    look_at_replication(&exam, row);
+    look_at_load(&exam, row);
+    look_at_schema(&exam, row);
+    look_at_clock(&exam, row, before_ms);
+    PQclear(row);
+    return exam.wrong;
+}

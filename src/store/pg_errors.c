@@ -1,0 +1,105 @@
+/*
+ * What the server's refusals mean, decided by SQLSTATE alone. The sentence names the query, not its
+ * parameters; of the server's message the first line is kept, never its detail, which may hold
+ * data.
+ */
+#include "store/pg_db.h"
+
+#include <string.h>
+#include <tend.h>
+
+/* The longest prefix that fits decides. */
+static const struct {
+    const char *state; /* SQLSTATE or the beginning of one */
+    int code;
+    enum pg_fault fault;
+    const char *hint;
+} table[] = {
+    {"40001", TEND_EBUSY, PG_CONTENDED, "others were in the way"},
+    {"40P01", TEND_EBUSY, PG_CONTENDED, "others were in the way"},
+    {"23505", TEND_ECONFLICT, PG_REFUSED, NULL},
+    {"23514", TEND_ESTATE, PG_REFUSED, NULL},
+    {"23", TEND_EINVAL, PG_REFUSED, NULL},
+    {"22", TEND_EINVAL, PG_REFUSED, NULL},
+    {"25006", TEND_EREADONLY, PG_READONLY,
+     "it is a standby; name the primary in the URL, or all hosts"},
+    {"25P03", TEND_EUNREACHABLE, PG_LOST, NULL}, /* idle in transaction for too long */
+    {"42501", TEND_EREADONLY, PG_REFUSED, "grant this role the rights on the schema"},
+    {"42P01", TEND_ENOTADB, PG_REFUSED, "is this the store of another version? see 'tend doctor'"},
+    {"53100", TEND_EFULL, PG_REFUSED, "make room on the server's disk"},
+    {"53200", TEND_EIO, PG_REFUSED, "the server is short of memory"},
+    {"53300", TEND_EUNREACHABLE, PG_LOST, "raise max_connections or lower --connections"},
+    {"55P03", TEND_EBUSY, PG_REFUSED, "a session holds the row; see pg_stat_activity"},
+    {"57014", TEND_EINTERRUPTED, PG_REFUSED, NULL},
+    {"57P0", TEND_EUNREACHABLE, PG_LOST, NULL}, /* shut down, crashed, starting up, dropped */
+    {"58030", TEND_EIO, PG_REFUSED, NULL},
+    {"08", TEND_EUNREACHABLE, PG_LOST, NULL},
+    {"XX001", TEND_ECORRUPT, PG_REFUSED, "restore it from a backup"},
+    {"XX002", TEND_ECORRUPT, PG_REFUSED, "REINDEX the index named"},
+};
+
+enum { TABLE_ROWS = sizeof table / sizeof *table };
+
+static int find(const char *state)
+{
+    int best = -1;
+    size_t best_len = 0;
+    for (int i = 0; state != NULL && i < TABLE_ROWS; i++) {
+        size_t len = strlen(table[i].state);
+        if (len > best_len && strncmp(table[i].state, state, len) == 0) {
+            best = i;
+            best_len = len;
+        }
+    }
+    return best;
+}
+
+enum pg_fault pg_error(const PGresult *result, const char *what, const char *where, struct err *err)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    if (state == NULL) { /* libpq made this one itself: the connection is gone */
+        err_set(err, TEND_EUNREACHABLE, "the connection to PostgreSQL at %s was lost", where);
+        return PG_LOST;
+    }
+    int row = find(state);
+    if (message == NULL)
+        message = "no message";
+    if (row < 0) {
+        err_set(err, TEND_EINTERNAL, "%s failed on PostgreSQL: %.300s (SQLSTATE %s)", what, message,
+                state);
+        return PG_REFUSED;
+    }
+    err_set(err, table[row].code, "%s failed on PostgreSQL at %s: %.250s (SQLSTATE %s)%s%s", what,
+            where, message, state, table[row].hint != NULL ? "; " : "",
+            table[row].hint != NULL ? table[row].hint : "");
+    return table[row].fault;
+}
+
+enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err)
+{
+    const char *message = PQerrorMessage(pg);
+    err_set(err, TEND_EUNREACHABLE, "the connection to PostgreSQL at %s was lost: %.*s", where,
+            (int)strcspn(message, "\n"), message);
+    return PG_LOST;
+}
+
+int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    const char *message = pg == NULL ? "out of memory" : PQerrorMessage(pg);
+    int len = (int)strcspn(message, "\n");
+    if (pg != NULL && PQconnectionNeedsPassword(pg))
+        return err_set(
+            err, TEND_EUNREACHABLE,
+            "PostgreSQL at %s wants a password and none was given; put it into ~/.pgpass or "
+            "PGPASSWORD",
+            url->where);
+    if (pg != NULL && PQconnectionUsedPassword(pg))
+        return err_set(err, TEND_EUNREACHABLE,
+                       "PostgreSQL at %s does not let us in: %.*s; check user and password",
+                       url->where, len, message);
+    return err_set(
+        err, TEND_EUNREACHABLE,
+        "PostgreSQL at %s cannot be reached: %.*s; is the server running, and is the URL right?",
+        url->where, len, message);
+}

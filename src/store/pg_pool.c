@@ -1,0 +1,139 @@
+/*
+ * The connections of a handle. They are made when needed, up to a limit; threads beyond it wait in
+ * line and get the next connection that is given back, first come, first served.
+ *
+ * Invariant: a connection belongs to exactly one thread, or to the idle list.
+ */
+#include "base/clock.h"
+#include "store/pg_db.h"
+
+#include <tend.h>
+
+/* A thread in line. Lives on its stack. */
+struct pg_ticket {
+    pthread_cond_t called;
+    struct pg_conn *conn; /* handed over */
+    bool may_open;        /* a place has become free instead */
+    struct pg_ticket *next;
+};
+
+enum { RECONNECT_FIRST_MS = 50, RECONNECT_LONGEST_MS = 1000 };
+
+void pg_pool_init(struct pg_pool *pool, int limit)
+{
+    *pool = (struct pg_pool){.limit = limit > 0 ? limit : 8};
+    pthread_mutex_init(&pool->mutex, NULL);
+}
+
+void pg_pool_done(struct pg_pool *pool)
+{
+    for (struct pg_conn *conn = pool->idle, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        pg_conn_close(conn);
+    }
+    pthread_mutex_destroy(&pool->mutex);
+}
+
+/* Waits for a connection or a place; under the mutex. NULL: a place, which is counted already. */
+static struct pg_conn *stand_in_line(struct pg_pool *pool)
+{
+    struct pg_ticket mine = {0};
+    pthread_cond_init(&mine.called, NULL);
+    if (pool->last != NULL)
+        pool->last->next = &mine;
+    else
+        pool->first = &mine;
+    pool->last = &mine;
+    while (mine.conn == NULL && !mine.may_open)
+        pthread_cond_wait(&mine.called, &pool->mutex);
+    pthread_cond_destroy(&mine.called);
+    return mine.conn;
+}
+
+static struct pg_ticket *call_first(struct pg_pool *pool)
+{
+    struct pg_ticket *ticket = pool->first;
+    if (ticket == NULL)
+        return NULL;
+    pool->first = ticket->next;
+    if (pool->first == NULL)
+        pool->last = NULL;
+    pthread_cond_signal(&ticket->called);
+    return ticket;
+}
+
+/* A connection from the pool, or NULL with a place to make one. */
+static struct pg_conn *take_or_reserve(struct pg_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_conn *conn = NULL;
+    if (pool->first != NULL) {
+        conn = stand_in_line(pool);
+    } else if (pool->idle != NULL) {
+        conn = pool->idle;
+        pool->idle = conn->next;
+    } else if (pool->open < pool->limit) {
+        pool->open++;
+    } else {
+        conn = stand_in_line(pool);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return conn;
+}
+
+/* A place is given up: the next in line may open a connection. */
+static void give_place(struct pg_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_ticket *ticket = call_first(pool);
+    if (ticket != NULL)
+        ticket->may_open = true;
+    else
+        pool->open--;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
+{
+    struct pg_pool *pool = &db->pool;
+    if (broken || PQstatus(conn->pg) != CONNECTION_OK) {
+        pg_conn_close(conn);
+        give_place(pool);
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_ticket *ticket = call_first(pool);
+    if (ticket != NULL) {
+        ticket->conn = conn;
+    } else {
+        conn->next = pool->idle;
+        pool->idle = conn;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, struct err *err)
+{
+    int64_t delay_ms = RECONNECT_FIRST_MS;
+    for (;;) {
+        struct pg_conn *conn = take_or_reserve(&db->pool);
+        if (conn != NULL && pg_conn_usable(conn)) {
+            *ret = conn;
+            return 0;
+        }
+        pg_conn_close(conn); /* its place is ours */
+        int rc = pg_conn_open(&conn, db, err);
+        if (rc == 0) {
+            *ret = conn;
+            return 0;
+        }
+        give_place(&db->pool);
+        int64_t left_ms = deadline_ms - clock_mono_ms();
+        if (rc != TEND_EUNREACHABLE || left_ms <= 0)
+            return rc;
+        int64_t jittered_ms = (int64_t)((double)delay_ms * (0.5 + pg_db_random(db)));
+        pg_db_sleep(jittered_ms < left_ms ? jittered_ms : left_ms);
+        if (delay_ms < RECONNECT_LONGEST_MS)
+            delay_ms *= 2;
+    }
+}

@@ -1,0 +1,315 @@
+/*
+ * A named query on its way: its parameters as libpq wants them, its rows as db.h promises them.
+ *
+ * Numbers are sent as text and texts as their bytes, which spares a copy. A query whose text takes
+ * arrays (it says unnest) serves all rows of a db_each in one statement; any other is run once per
+ * row. In an array every value is text; a column without any value is sent as an empty array, which
+ * unnest fills up with NULLs.
+ */
+#include "base/buf.h"
+#include "store/pg_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+/* Columns of job_claim by which its rows are ordered; see "define: job". */
+enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5 };
+enum { NUMBER_BYTES = 24 };
+
+/* Types of the server, from its pg_type.dat; they never change. */
+enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23 };
+
+/* --- parameters --- */
+
+static struct pg_call *new_call(struct db_tx *tx, enum db_query query)
+{
+    int params = db_query_texts[query].params;
+    size_t width = (size_t)params;
+    struct pg_call *call = arena_zalloc(tx->arena, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    *call = (struct pg_call){
+        .query = query,
+        .params = params,
+        .values = arena_zalloc(tx->arena, width * sizeof *call->values),
+        .lengths = arena_zalloc(tx->arena, width * sizeof *call->lengths),
+        .formats = arena_zalloc(tx->arena, width * sizeof *call->formats),
+    };
+    return call->values == NULL || call->lengths == NULL || call->formats == NULL ? NULL : call;
+}
+
+static bool put_scalar(struct pg_call *call, int index, const struct db_value *value, bool keep,
+                       struct arena *arena)
+{
+    char *number;
+    switch (value->type) {
+    case DB_NULL:
+        return true;
+    case DB_INT:
+        number = arena_alloc(arena, NUMBER_BYTES);
+        if (number == NULL)
+            return false;
+        snprintf(number, NUMBER_BYTES, "%lld", (long long)value->number);
+        call->values[index] = number;
+        return true;
+    case DB_TEXT:
+        call->values[index] = keep ? arena_strndup(arena, value->text, value->bytes) : value->text;
+        call->lengths[index] = (int)value->bytes;
+        call->formats[index] = 1;
+        return call->values[index] != NULL;
+    }
+    return false;
+}
+
+struct pg_call *pg_call_run(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                            bool keep, struct db_result *result)
+{
+    struct pg_call *call = new_call(tx, query);
+    if (call == NULL)
+        return NULL;
+    call->result = result;
+    for (int i = 0; i < call->params; i++)
+        if (!put_scalar(call, i, &params[i], keep, tx->arena))
+            return NULL;
+    return call;
+}
+
+/* The most bytes a value can take in an array, with its comma. */
+static size_t element_room(const struct db_value *value)
+{
+    return value->type == DB_TEXT ? 2 * value->bytes + 3 : NUMBER_BYTES;
+}
+
+static char *put_element(char *at, const struct db_value *value)
+{
+    if (value->type == DB_NULL)
+        return stpcpy(at, "NULL");
+    if (value->type == DB_INT)
+        return at + snprintf(at, NUMBER_BYTES, "%lld", (long long)value->number);
+    *at++ = '"';
+    for (size_t i = 0; i < value->bytes; i++) {
+        if (value->text[i] == '"' || value->text[i] == '\\')
+            *at++ = '\\';
+        *at++ = value->text[i];
+    }
+    *at++ = '"';
+    return at;
+}
+
+/* Column `index` of all rows as an array literal. */
+static const char *array_of(const struct db_value *params, size_t rows, size_t width, size_t index,
+                            struct arena *arena)
+{
+    size_t room = 3;
+    bool any = false;
+    for (size_t row = 0; row < rows; row++) {
+        const struct db_value *value = &params[row * width + index];
+        any |= value->type != DB_NULL;
+        room += element_room(value);
+    }
+    if (!any)
+        return "{}";
+    char *text = arena_alloc(arena, room);
+    if (text == NULL)
+        return NULL;
+    char *at = text;
+    *at++ = '{';
+    for (size_t row = 0; row < rows; row++) {
+        if (row > 0)
+            *at++ = ',';
+        at = put_element(at, &params[row * width + index]);
+    }
+    *at++ = '}';
+    *at = '\0';
+    return text;
+}
+
+static struct pg_call *call_with_arrays(struct db_tx *tx, enum db_query query,
+                                        const struct db_value *params, size_t rows)
+{
+    struct pg_call *call = new_call(tx, query);
+    if (call == NULL)
+        return NULL;
+    call->arrays = true;
+    call->rows = rows;
+    size_t width = (size_t)call->params;
+    for (size_t i = 0; i < width; i++) {
+        call->values[i] = array_of(params, rows, width, i, tx->arena);
+        if (call->values[i] == NULL)
+            return NULL;
+    }
+    return call;
+}
+
+struct pg_call *pg_call_each(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                             size_t rows, bool keep, int64_t *ret_each)
+{
+    struct pg_call *first = NULL;
+    struct pg_call **link = &first;
+    if (strstr(db_query_texts[query].postgres, "unnest(") != NULL) {
+        first = call_with_arrays(tx, query, params, rows);
+        if (first == NULL)
+            return NULL;
+        first->each = true;
+        first->ret_each = ret_each;
+        return first;
+    }
+    for (size_t row = 0; row < rows; row++) {
+        const struct db_value *mine = params + row * (size_t)db_query_texts[query].params;
+        struct pg_call *call = pg_call_run(tx, query, mine, keep, NULL);
+        if (call == NULL)
+            return NULL;
+        call->each = true;
+        call->rows = 1;
+        call->ret_each = ret_each == NULL ? NULL : ret_each + row;
+        *link = call;
+        link = &call->next;
+    }
+    return first;
+}
+
+bool pg_call_send(struct pg_call *call, struct pg_conn *conn, bool pooler)
+{
+    const struct db_query_text *text = &db_query_texts[call->query];
+    const char *const *values = (const char *const *)call->values;
+    if (pooler)
+        return PQsendQueryParams(conn->pg, text->postgres, call->params, NULL, values,
+                                 call->lengths, call->formats, 0) == 1;
+    call->prepares = conn->prepared[call->query] == 0;
+    if (call->prepares) {
+        if (PQsendPrepare(conn->pg, text->name, text->postgres, 0, NULL) != 1)
+            return false;
+        conn->prepared[call->query] = 1;
+    }
+    return PQsendQueryPrepared(conn->pg, text->name, call->params, values, call->lengths,
+                               call->formats, 0) == 1;
+}
+
+/* --- rows --- */
+
+static int64_t number_of(const char *text)
+{
+    bool negative = *text == '-';
+    uint64_t number = 0;
+    for (text += negative; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    return (int64_t)(negative ? 0 - number : number);
+}
+
+static bool is_number(Oid type)
+{
+    return type == OID_INT8 || type == OID_INT4 || type == OID_INT2;
+}
+
+static bool read_value(const PGresult *result, int row, int column, Oid type, struct arena *arena,
+                       struct db_value *out)
+{
+    if (PQgetisnull(result, row, column)) {
+        *out = db_null();
+        return true;
+    }
+    const char *text = PQgetvalue(result, row, column);
+    if (is_number(type)) {
+        *out = db_int(number_of(text));
+        return true;
+    }
+    if (type == OID_BOOL) {
+        *out = db_int(text[0] == 't');
+        return true;
+    }
+    size_t bytes = (size_t)PQgetlength(result, row, column);
+    *out = db_text_n(arena_strndup(arena, text, bytes), bytes);
+    return out->text != NULL;
+}
+
+static bool read_rows(const PGresult *result, struct arena *arena, struct db_result *ret)
+{
+    int rows = PQntuples(result);
+    int columns = PQnfields(result);
+    struct db_value *values =
+        arena_alloc(arena, (size_t)rows * (size_t)columns * sizeof *values + 1);
+    if (values == NULL)
+        return false;
+    *ret = (struct db_result){.rows = (size_t)rows, .columns = (size_t)columns, .values = values};
+    for (int column = 0; column < columns; column++) {
+        Oid type = PQftype(result, column);
+        for (int row = 0; row < rows; row++)
+            if (!read_value(result, row, column, type, arena, &values[row * columns + column]))
+                return false;
+    }
+    return true;
+}
+
+static int compare_number(const struct db_value *a, const struct db_value *b, int column)
+{
+    return (a[column].number > b[column].number) - (a[column].number < b[column].number);
+}
+
+static int claim_order(const void *left, const void *right)
+{
+    const struct db_value *a = *(const struct db_value *const *)left;
+    const struct db_value *b = *(const struct db_value *const *)right;
+    int order = compare_number(a, b, CLAIM_PRIORITY);
+    if (order == 0)
+        order = compare_number(a, b, CLAIM_DUE_AT);
+    return order != 0 ? order : compare_number(a, b, CLAIM_ID);
+}
+
+/* The server updates rows in the order it finds them by id; claimed jobs are handed out in theirs
+ * (CL-4). */
+static bool sort_claimed(struct db_result *result, struct arena *arena)
+{
+    if (result->rows < 2)
+        return true;
+    size_t row_bytes = result->columns * sizeof(struct db_value);
+    const struct db_value **rows = arena_alloc(arena, result->rows * sizeof *rows);
+    struct db_value *sorted = arena_alloc(arena, result->rows * row_bytes);
+    if (rows == NULL || sorted == NULL)
+        return false;
+    for (size_t i = 0; i < result->rows; i++)
+        rows[i] = db_at(result, i, 0);
+    qsort(rows, result->rows, sizeof *rows, claim_order);
+    for (size_t i = 0; i < result->rows; i++)
+        memcpy(&sorted[i * result->columns], rows[i], row_bytes);
+    result->values = sorted;
+    return true;
+}
+
+/* One value per row in order, or (ordinal, value) for those that there are. */
+static void read_each(const struct pg_call *call, const PGresult *result)
+{
+    int found = PQntuples(result);
+    if (!call->arrays) {
+        bool returns = PQresultStatus(result) == PGRES_TUPLES_OK;
+        call->ret_each[0] = returns ? (found > 0 ? number_of(PQgetvalue(result, 0, 0)) : 0)
+                                    : number_of(PQcmdTuples((PGresult *)result)) > 0;
+        return;
+    }
+    memset(call->ret_each, 0, call->rows * sizeof *call->ret_each);
+    bool ordinals = PQnfields(result) == 2;
+    for (int i = 0; i < found; i++) {
+        size_t row = ordinals ? (size_t)number_of(PQgetvalue(result, i, 0)) - 1 : (size_t)i;
+        if (row < call->rows)
+            call->ret_each[row] = number_of(PQgetvalue(result, i, ordinals ? 1 : 0));
+    }
+}
+
+int pg_call_answer(struct pg_call *call, const PGresult *result, struct db_tx *tx)
+{
+    struct db_result rows;
+    if (call->each) {
+        if (call->ret_each != NULL)
+            read_each(call, result);
+        return 0;
+    }
+    if (call->result == NULL)
+        return 0;
+    if (!read_rows(result, tx->arena, &rows) ||
+        (call->query == Q_JOB_CLAIM && !sort_claimed(&rows, tx->arena)))
+        return err_set(tx->err, TEND_ENOMEM, "out of memory while reading %d rows",
+                       PQntuples(result));
+    *call->result = rows;
+    return 0;
+}

@@ -1,0 +1,179 @@
+/*
+ * The schema and its migrations. Everything lives in one schema of the database (tend_schema in the
+ * URL, default "tend"); which migrations have run is in its table tend_schema_version.
+ *
+ * Invariant: migrations run in one transaction, one process at a time (advisory lock), all or none.
+ */
+#include "base/buf.h"
+#include "store/pg_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+enum { OLDEST_SERVER = 130000 };
+
+static int library_version(void)
+{
+    int count = 0;
+    while (db_migrations_postgres[count] != NULL)
+        count++;
+    return count;
+}
+
+static int fail(const PGresult *result, const char *what, const struct pg_url *url, struct err *err)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (state != NULL && strcmp(state, "42P07") == 0)
+        return err_set(
+            err, TEND_ENOTADB,
+            "schema '%s' of PostgreSQL at %s holds tables that are not tend's; give another with "
+            "tend_schema=NAME in the store URL",
+            url->schema, url->where);
+    pg_error(result, what, url->where, err);
+    return err->code;
+}
+
+/* The first value of a query as a number, or `none` when there is no row. */
+static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url *url, int *ret,
+                      struct err *err)
+{
+    PGresult *result = PQexec(pg, sql);
+    int rc = 0;
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        rc = fail(result, "reading the version of the schema", url, err);
+    else
+        *ret = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : none;
+    PQclear(result);
+    return rc;
+}
+
+static int run(PGconn *pg, const char *sql, const struct pg_url *url, struct err *err)
+{
+    PGresult *result = PQexec(pg, sql);
+    ExecStatusType status = PQresultStatus(result);
+    int rc = 0;
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        rc = fail(result, "setting up the schema", url, err);
+    PQclear(result);
+    return rc;
+}
+
+/* -1: there is none. */
+int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, struct err *err)
+{
+    char sql[256];
+    int exists;
+    /* From the catalogue itself: to_regclass() may answer from before the lock was waited for. */
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+             "WHERE n.nspname = '%s' AND c.relname = 'tend_schema_version'",
+             url->schema);
+    int rc = ask_number(pg, sql, 0, url, &exists, err);
+    if (rc < 0)
+        return rc;
+    if (!exists) {
+        *ret_version = -1;
+        return 0;
+    }
+    snprintf(sql, sizeof sql, "SELECT version FROM \"%s\".tend_schema_version", url->schema);
+    return ask_number(pg, sql, 0, url, ret_version, err);
+}
+
+/* The text of a migration with {schema} filled in. */
+static int run_migration(PGconn *pg, const char *text, const struct pg_url *url, struct err *err)
+{
+    struct buf sql;
+    buf_init(&sql);
+    for (const char *at = text; *at != '\0';) {
+        size_t len = strcspn(at, "{");
+        buf_append(&sql, at, len);
+        at += len;
+        if (strncmp(at, "{schema}", 8) == 0) {
+            buf_printf(&sql, "\"%s\"", url->schema);
+            at += 8;
+        } else if (*at != '\0') {
+            buf_putc(&sql, *at++);
+        }
+    }
+    int rc = sql.failed ? err_set(err, TEND_ENOMEM, "out of memory while setting up the schema")
+                        : run(pg, sql.data, url, err);
+    buf_done(&sql);
+    return rc;
+}
+
+static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    char sql[256];
+    int exists;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM pg_namespace WHERE nspname = '%s'",
+             url->schema);
+    int rc = ask_number(pg, sql, 0, url, &exists, err);
+    if (rc == 0 && !exists) {
+        snprintf(sql, sizeof sql, "CREATE SCHEMA \"%s\"", url->schema);
+        rc = run(pg, sql, url, err);
+    }
+    snprintf(sql, sizeof sql, "SET LOCAL search_path = \"%s\"", url->schema);
+    return rc < 0 ? rc : run(pg, sql, url, err);
+}
+
+/* Inside the transaction and under the lock: what is missing. */
+static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    char sql[128];
+    int version;
+    int rc = pg_schema_version(pg, url, &version, err);
+    if (rc == 0)
+        rc = make_schema(pg, url, err);
+    if (rc == 0 && version < 0) {
+        rc = run(pg,
+                 "CREATE TABLE tend_schema_version (version integer NOT NULL);"
+                 "INSERT INTO tend_schema_version VALUES (0)",
+                 url, err);
+        version = 0;
+    }
+    for (; rc == 0 && version < library_version(); version++)
+        rc = run_migration(pg, db_migrations_postgres[version], url, err);
+    snprintf(sql, sizeof sql, "UPDATE tend_schema_version SET version = %d", version);
+    return rc < 0 ? rc : run(pg, sql, url, err);
+}
+
+static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    char sql[160];
+    struct err ignored;
+    snprintf(sql, sizeof sql,
+             "BEGIN; SET LOCAL client_min_messages = error; SELECT pg_advisory_xact_lock(%d, 0)",
+             (int)pg_lock_class(url, PG_LOCK_SCHEMA));
+    int rc = run(pg, sql, url, err);
+    if (rc == 0)
+        rc = migrate(pg, url, err);
+    if (rc == 0)
+        rc = run(pg, "COMMIT", url, err);
+    if (rc < 0)
+        run(pg, "ROLLBACK", url, &ignored);
+    return rc;
+}
+
+int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err)
+{
+    const struct pg_url *url = &db->url;
+    int version;
+    if (PQserverVersion(pg) < OLDEST_SERVER)
+        return err_set(err, TEND_ESCHEMA, "PostgreSQL at %s is version %d; tend needs 13 or newer",
+                       url->where, PQserverVersion(pg) / 10000);
+    int rc = pg_schema_version(pg, url, &version, err);
+    if (rc < 0 || version == library_version())
+        return rc;
+    if (version > library_version())
+        return err_set(
+            err, TEND_ESCHEMA,
+            "schema '%s' of PostgreSQL at %s has version %d and this tend knows %d; use a newer "
+            "tend",
+            url->schema, url->where, version, library_version());
+    if (version < 0 && db->options.must_exist)
+        return err_set(err, TEND_ENOTFOUND, "there is no store in schema '%s' of PostgreSQL at %s",
+                       url->schema, url->where);
+    return migrate_alone(pg, url, err);
+}

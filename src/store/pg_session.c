@@ -1,0 +1,326 @@
+/*
+ * The keeper's session: its connection and what is done over it, by the keeper's thread alone.
+ *
+ * The bell. Nobody sends a NOTIFY that nobody waits for. Who waits shows it by a shared advisory
+ * lock in each of PG_BELL_SLOTS slots; who rings tries an exclusive lock in the slot of its own
+ * backend, and notifies only when it cannot have it. (One slot would do; several keep those who
+ * ring out of each other's way.) No wake-up is lost: the waiter takes its locks before its last
+ * look for work, the ringer tries after its commit is visible. If the try came before the locks
+ * were held, the commit was visible before the look, and the look finds it; otherwise the try fails
+ * and the waiter is notified. That a look follows is seen to by counting the taking of the locks as
+ * a ring. Locks end with the session, so a dead waiter costs nobody anything.
+ *
+ * The neighbour. Every handle with a waiting thread looks after the next worker above its own,
+ * going around, by trying that worker's liveness lock every PROBE_MS. A blocking request for the
+ * lock would need no timer, but would keep a snapshot open for as long as it waits, and no dead row
+ * of the database could be removed meanwhile, which is what slows claims down most.
+ */
+#include "store/pg_session.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+#include <unistd.h>
+
+enum {
+    PROBE_MS = 50,
+    CHOOSE_MS = 5000, /* how often the neighbour is chosen anew without a reason */
+    LOCK_TRIES = 20,  /* a neighbour may just be probing a lock that is wanted */
+    LOCK_AGAIN_MS = 500,
+    RECONNECT_FIRST_MS = 50,
+    RECONNECT_LONGEST_MS = 2000,
+    REMIND_MS = 30, /* a lost worker is reported again after its grace, with this to spare */
+};
+
+void pg_session_init(struct pg_session *session, struct pg_db *db)
+{
+    *session = (struct pg_session){.db = db, .remind_at_ms = {INT64_MAX, INT64_MAX}};
+}
+
+void pg_session_done(struct pg_session *session)
+{
+    PQfinish(session->pg);
+    free(session->held);
+}
+
+/* Tells the waiting threads. */
+static void tell(struct pg_db *db, unsigned rings, unsigned deaths)
+{
+    struct waiter *waiter = &db->waiter;
+    uint64_t one = 1;
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->bell += rings;
+    waiter->deaths += deaths;
+    pthread_cond_broadcast(&waiter->changed);
+    pthread_mutex_unlock(&waiter->mutex);
+    ssize_t ignored = write(waiter->nudge_fd, &one, sizeof one);
+    (void)ignored;
+}
+
+/* --- the connection --- */
+
+static void drop(struct pg_session *session)
+{
+    pg_error_lost(session->pg, session->db->url.where, &session->err);
+    PQfinish(session->pg);
+    session->pg = NULL;
+    session->held_count = 0;
+    session->registered = false;
+    session->neighbour = 0;
+    session->connect_at_ms = clock_mono_ms();
+    tell(session->db, 1, 0); /* nobody may rely on it any more */
+}
+
+/* Runs a statement; the first value of its answer goes to ret (may be NULL). False: the session is
+ * gone. */
+static bool ask(struct pg_session *session, const char *sql, char *ret, size_t size)
+{
+    if (session->pg == NULL)
+        return false;
+    PGresult *result = PQexec(session->pg, sql);
+    ExecStatusType status = PQresultStatus(result);
+    bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (fine && ret != NULL)
+        snprintf(ret, size, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    PQclear(result);
+    if (!fine)
+        drop(session);
+    return fine;
+}
+
+static void try_later(struct pg_session *session)
+{
+    session->connect_delay_ms *= 2;
+    if (session->connect_delay_ms == 0)
+        session->connect_delay_ms = RECONNECT_FIRST_MS;
+    if (session->connect_delay_ms > RECONNECT_LONGEST_MS)
+        session->connect_delay_ms = RECONNECT_LONGEST_MS;
+    double share = 0.5 + pg_db_random(session->db);
+    session->connect_at_ms = clock_mono_ms() + (int64_t)((double)session->connect_delay_ms * share);
+}
+
+void pg_session_connect(struct pg_session *session)
+{
+    struct pg_db *db = session->db;
+    char sql[256];
+    if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
+        return;
+    PGconn *pg = PQconnectdbParams(db->url.keywords, db->url.values, 0);
+    if (PQstatus(pg) != CONNECTION_OK) {
+        pg_error_connect(pg, &db->url, &session->err);
+        PQfinish(pg);
+        try_later(session);
+        return;
+    }
+    session->pg = pg;
+    snprintf(sql, sizeof sql,
+             "SET application_name = 'tend keeper'; SET jit = off; SET lock_timeout = '2s'; "
+             "SET synchronous_commit = off; LISTEN \"tend_%s\"",
+             db->url.schema);
+    if (!ask(session, sql, NULL, 0)) {
+        try_later(session);
+        return;
+    }
+    session->connect_delay_ms = 0;
+    session->choose_at_ms = 0;
+    session->locks_at_ms = 0;
+    err_clear(&session->err);
+    if (session->ever_connected)
+        tell(db, 1, 0); /* the bell may have rung meanwhile */
+    session->ever_connected = true;
+}
+
+/* --- liveness locks --- */
+
+static bool has(const int64_t *ids, size_t count, int64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Calls a function of advisory locks on a worker's; false: it did not do it. */
+static bool call_lock(struct pg_session *session, const char *function, int64_t id)
+{
+    char sql[128];
+    char answer[8] = "";
+    snprintf(sql, sizeof sql, "SELECT %s(%d, %d)", function,
+             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), (int)(int32_t)id);
+    return ask(session, sql, answer, sizeof answer) && answer[0] == 't';
+}
+
+/*
+ * Never blocking: after a cut line the server may take its time to give up the session that had the
+ * lock before, which counts as a sign of life until then.
+ */
+static bool take_lock(struct pg_session *session, int64_t id)
+{
+    for (int i = 0; i < LOCK_TRIES && session->pg != NULL; i++) {
+        if (call_lock(session, "pg_try_advisory_lock", id))
+            return true;
+        pg_db_sleep(1);
+    }
+    return false;
+}
+
+static bool add_lock(struct pg_session *session, int64_t id)
+{
+    int64_t *grown = realloc(session->held, (session->held_count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    session->held = grown;
+    if (!take_lock(session, id))
+        return false;
+    session->held[session->held_count++] = id;
+    return true;
+}
+
+size_t pg_session_hold(struct pg_session *session, const int64_t *workers, size_t count)
+{
+    char sql[128];
+    bool changed = false;
+    size_t missing = 0;
+    for (size_t i = 0; i < session->held_count;) {
+        if (has(workers, count, session->held[i])) {
+            i++;
+            continue;
+        }
+        call_lock(session, "pg_advisory_unlock", session->held[i]);
+        if (session->pg == NULL)
+            return count;
+        session->held[i] = session->held[--session->held_count];
+        changed = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (has(session->held, session->held_count, workers[i]))
+            continue;
+        bool taken = clock_mono_ms() >= session->locks_at_ms && add_lock(session, workers[i]);
+        missing += !taken;
+        changed |= taken;
+    }
+    if (missing > 0 && clock_mono_ms() >= session->locks_at_ms)
+        session->locks_at_ms = clock_mono_ms() + LOCK_AGAIN_MS;
+    if (changed) { /* everybody who waits chooses a neighbour anew */
+        snprintf(sql, sizeof sql, "SELECT pg_notify('tend_%s', 'workers')",
+                 session->db->url.schema);
+        ask(session, sql, NULL, 0);
+    }
+    return session->pg == NULL ? count : missing;
+}
+
+/* --- the bell --- */
+
+void pg_session_register(struct pg_session *session, bool waits)
+{
+    char sql[160];
+    if (session->pg == NULL || waits == session->registered)
+        return;
+    snprintf(sql, sizeof sql, "SELECT %s(%d, slot) FROM generate_series(0, %d) AS slot",
+             waits ? "pg_advisory_lock_shared" : "pg_advisory_unlock_shared",
+             (int)pg_lock_class(&session->db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
+    if (!ask(session, sql, NULL, 0))
+        return;
+    session->registered = waits;
+    if (waits)
+        tell(session->db, 1, 0);
+}
+
+void pg_session_hear(struct pg_session *session)
+{
+    unsigned rings = 0;
+    if (session->pg == NULL)
+        return;
+    if (PQconsumeInput(session->pg) != 1) {
+        drop(session);
+        return;
+    }
+    for (PGnotify *note; (note = PQnotifies(session->pg)) != NULL; PQfreemem(note)) {
+        if (note->extra[0] == '\0')
+            rings++;
+        else
+            session->choose_at_ms = 0;
+    }
+    if (rings > 0)
+        tell(session->db, rings, 0);
+}
+
+/* --- the neighbour --- */
+
+/* The next above the highest of our own, going around, of those that are alive. */
+static void choose_neighbour(struct pg_session *session, int64_t now_ms)
+{
+    char sql[640];
+    char found[32];
+    int64_t self = 0;
+    for (size_t i = 0; i < session->held_count; i++)
+        if (session->held[i] > self)
+            self = session->held[i];
+    session->choose_at_ms = now_ms + CHOOSE_MS;
+    snprintf(sql, sizeof sql,
+             "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
+             "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND pid <> pg_backend_pid() AND "
+             "database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+             "ORDER BY objid::bigint < %lld, objid::bigint LIMIT 1",
+             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), (long long)self);
+    if (ask(session, sql, found, sizeof found))
+        session->neighbour = strtoll(found, NULL, 10);
+}
+
+static void neighbour_is_lost(struct pg_session *session, int64_t now_ms)
+{
+    int64_t again_ms = now_ms + session->db->base.engine->alive_grace_ms + REMIND_MS;
+    session->neighbour = 0;
+    session->choose_at_ms = now_ms;
+    session->remind_at_ms[0] = again_ms;
+    session->remind_at_ms[1] =
+        again_ms + 10 * REMIND_MS; /* in case the first came a little early */
+    tell(session->db, 0, 1);
+}
+
+void pg_session_probe(struct pg_session *session)
+{
+    int64_t now_ms = clock_mono_ms();
+    if (now_ms >= session->choose_at_ms)
+        choose_neighbour(session, now_ms);
+    if (session->pg == NULL || session->neighbour == 0 || now_ms < session->probe_at_ms)
+        return;
+    session->probe_at_ms = now_ms + PROBE_MS;
+    if (call_lock(session, "pg_try_advisory_xact_lock_shared", session->neighbour))
+        neighbour_is_lost(session, now_ms);
+}
+
+void pg_session_remind(struct pg_session *session)
+{
+    for (int i = 0; i < 2; i++) {
+        if (clock_mono_ms() < session->remind_at_ms[i])
+            continue;
+        session->remind_at_ms[i] = INT64_MAX;
+        tell(session->db, 0, 1);
+    }
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int pg_session_idle_ms(const struct pg_session *session, bool waits)
+{
+    int64_t now_ms = clock_mono_ms();
+    int64_t at_ms = earlier(session->remind_at_ms[0], session->remind_at_ms[1]);
+    if (session->pg == NULL)
+        at_ms = earlier(at_ms, session->connect_at_ms);
+    else if (waits)
+        at_ms = earlier(at_ms, session->choose_at_ms);
+    if (waits && session->neighbour != 0)
+        at_ms = earlier(at_ms, session->probe_at_ms);
+    if (session->pg != NULL && session->locks_at_ms > now_ms)
+        at_ms = earlier(at_ms, session->locks_at_ms);
+    if (at_ms == INT64_MAX)
+        return -1;
+    return at_ms <= now_ms ? 0 : (int)earlier(at_ms - now_ms, 60000);
+}

@@ -1,0 +1,190 @@
+/*
+ * The store URL. Parameters that begin with tend_ are ours and are taken out; the rest is libpq's.
+ *
+ * Invariant: no text made here contains a password.
+ */
+#include "base/buf.h"
+#include "store/pg_db.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+/* What is set where the URL says nothing: a server that is cut off is noticed within half a minute.
+ */
+static const struct {
+    const char *keyword, *value;
+} defaults[] = {
+    {"fallback_application_name", "tend"}, {"connect_timeout", "10"}, {"keepalives_idle", "10"},
+    {"keepalives_interval", "5"},          {"keepalives_count", "3"}, {"tcp_user_timeout", "20000"},
+    {"client_encoding", "UTF8"},
+};
+enum { DEFAULTS = sizeof defaults / sizeof *defaults };
+
+static bool schema_ok(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return len > 0 && len < PG_SCHEMA_BYTES && name[len] == '\0' &&
+           !(name[0] >= '0' && name[0] <= '9');
+}
+
+/* One of our own parameters, name=value. */
+static int take_own(struct pg_url *url, const char *pair, size_t len, struct err *err)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%.*s", (int)len, pair);
+    char *value = strchr(text, '=');
+    if (value != NULL)
+        *value++ = '\0';
+    if (value != NULL && strcmp(text, "tend_schema") == 0) {
+        if (!schema_ok(value))
+            return err_set(
+                err, TEND_EINVAL,
+                "tend_schema in the store URL is '%s'; give up to 63 small letters, digits "
+                "and underscores",
+                value);
+        snprintf(url->schema, sizeof url->schema, "%s", value);
+        return 0;
+    }
+    if (value != NULL && strcmp(text, "tend_pooler") == 0 &&
+        (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
+        url->pooler = value[0] == '1';
+        return 0;
+    }
+    return err_set(
+        err, TEND_EINVAL,
+        "'%s' in the store URL means nothing; tend knows tend_schema=NAME and tend_pooler=0|1",
+        text);
+}
+
+/* Copies the URL without our parameters. */
+static int strip(struct pg_url *url, const char *text, struct buf *out, struct err *err)
+{
+    size_t base = strcspn(text, "?");
+    char joint = '?';
+    buf_append(out, text, base);
+    for (const char *at = text + base; *at == '?' || *at == '&';) {
+        at++;
+        size_t len = strcspn(at, "&");
+        int rc = 0;
+        if (strncmp(at, "tend_", 5) == 0) {
+            rc = take_own(url, at, len, err);
+        } else if (len > 0) {
+            buf_putc(out, joint);
+            buf_append(out, at, len);
+            joint = '&';
+        }
+        if (rc < 0)
+            return rc;
+        at += len;
+    }
+    return out->failed ? err_set(err, TEND_ENOMEM, "out of memory while reading the store URL") : 0;
+}
+
+static const char *option(const struct pg_url *url, const char *keyword)
+{
+    for (PQconninfoOption *at = url->parsed; at->keyword != NULL; at++)
+        if (strcmp(at->keyword, keyword) == 0)
+            return at->val;
+    return NULL;
+}
+
+static void describe(struct pg_url *url)
+{
+    const char *host = option(url, "host");
+    const char *hostaddr = option(url, "hostaddr");
+    const char *port = option(url, "port");
+    const char *name = option(url, "dbname");
+    if (host == NULL || host[0] == '\0')
+        host = hostaddr != NULL && hostaddr[0] != '\0' ? hostaddr : "the local socket";
+    snprintf(url->where, sizeof url->where, "%.100s%s%.20s%s%.60s", host,
+             port != NULL && port[0] != '\0' ? ", port " : "", port != NULL ? port : "",
+             name != NULL && name[0] != '\0' ? ", database " : "", name != NULL ? name : "");
+}
+
+static bool several_hosts(const struct pg_url *url)
+{
+    const char *host = option(url, "host");
+    const char *hostaddr = option(url, "hostaddr");
+    return (host != NULL && strchr(host, ',') != NULL) ||
+           (hostaddr != NULL && strchr(hostaddr, ',') != NULL);
+}
+
+/* The arrays PQconnectdbParams wants: what the URL says, then what it leaves open. */
+static int collect(struct pg_url *url, struct err *err)
+{
+    size_t count = 0;
+    while (url->parsed[count].keyword != NULL)
+        count++;
+    url->keywords = calloc(count + DEFAULTS + 2, sizeof *url->keywords);
+    url->values = calloc(count + DEFAULTS + 2, sizeof *url->values);
+    if (url->keywords == NULL || url->values == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while reading the store URL");
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (url->parsed[i].val == NULL || url->parsed[i].val[0] == '\0')
+            continue;
+        url->keywords[n] = url->parsed[i].keyword;
+        url->values[n++] = url->parsed[i].val;
+    }
+    for (size_t i = 0; i < DEFAULTS; i++) {
+        if (option(url, defaults[i].keyword) != NULL)
+            continue;
+        url->keywords[n] = defaults[i].keyword;
+        url->values[n++] = defaults[i].value;
+    }
+    /* With several hosts the one that can be written is meant. */
+    if (several_hosts(url) && option(url, "target_session_attrs") == NULL) {
+        url->keywords[n] = "target_session_attrs";
+        url->values[n++] = "read-write";
+    }
+    return 0;
+}
+
+int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
+{
+    struct buf stripped;
+    char *message = NULL;
+    *url = (struct pg_url){.schema = "tend"};
+    buf_init(&stripped);
+    int rc = strip(url, text, &stripped, err);
+    if (rc == 0) {
+        url->parsed = PQconninfoParse(stripped.data, &message);
+        if (url->parsed == NULL) {
+            /* libpq may repeat the URL, which may hold a password: nothing from there on. */
+            char *echo = message == NULL ? NULL : strstr(message, ": \"postgres");
+            if (echo != NULL)
+                *echo = '\0';
+            rc = err_set(err, TEND_EINVAL,
+                         "the store URL is no PostgreSQL URL: %.*s; the form is "
+                         "postgresql://USER@HOST:PORT/DATABASE",
+                         message == NULL ? 13 : (int)strcspn(message, "\n"),
+                         message == NULL ? "out of memory" : message);
+        }
+    }
+    if (rc == 0)
+        rc = collect(url, err);
+    if (rc == 0)
+        describe(url);
+    PQfreemem(message);
+    buf_done(&stripped);
+    return rc;
+}
+
+void pg_url_done(struct pg_url *url)
+{
+    free(url->keywords);
+    free(url->values);
+    PQconninfoFree(url->parsed);
+    *url = (struct pg_url){0};
+}
+
+/* FNV-1a over purpose and schema: two stores in one database must not meet in their locks. */
+int32_t pg_lock_class(const struct pg_url *url, enum pg_lock_class class)
+{
+    uint32_t hash = 2166136261u ^ (uint32_t) class;
+    for (const char *at = url->schema; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    return (int32_t)(hash & 0x7fffffff);
+}

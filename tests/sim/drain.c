@@ -1,0 +1,110 @@
+/*
+ * The end of a history: no more faults, and one healthy worker finishes everything, while those who
+ * are still there try what they believe to hold.
+ */
+#include "sim.h"
+
+enum { MOST_ROUNDS = 3000 };
+
+static int64_t unfinished(struct world *world)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < world->job_count; i++)
+        count += !state_is_finished(world->jobs[i].state);
+    return count;
+}
+
+/* BY-4: as many runs as the schedule has had times, whoever crashed in between. */
+static void end_schedule(struct world *world, struct actor *actor)
+{
+    struct tend_schedules *list;
+    if (world->schedule_first_ms == 0)
+        return;
+    int rc = tend_schedule_list(actor->t, &list);
+    expect(world, rc == 0 && list->count == 1, "the schedule is gone");
+    const struct tend_schedule *tick = &list->items[0];
+    int64_t due = tick->last_at_ms == TEND_UNSET
+                      ? 0
+                      : (tick->next_at_ms - world->schedule_first_ms - 1) / schedule_period_ms;
+    expect(world, due == world->scheduled_runs, "the schedule has fired %lld times, must be %lld",
+           (long long)world->scheduled_runs, (long long)due);
+    tend_schedules_free(list);
+    op_begin(world, actor, OP_SCHEDULE);
+    rc = tend_schedule_remove(actor->t, "tick", NULL);
+    expect(world, op_end(world, actor, rc) && rc == 0, "the schedule cannot be removed");
+}
+
+/* Claims from one queue and completes what it gets. */
+static void finish_some(struct world *world, struct actor *actor, int queue)
+{
+    struct tend_jobs *jobs = NULL;
+    struct tend_none none = {0};
+    struct op *op = op_begin(world, actor, OP_CLAIM);
+    op->queue = queue;
+    op->claim.queue = queue_names[queue];
+    op->claim.count = 8;
+    say(world, "%s drains %s", actor->name, queue_names[queue]);
+    int rc = tend_claim_jobs(actor->t, &op->claim, &jobs, &none);
+    expect(world, op_end(world, actor, rc), "draining fails: %s", tend_errmsg(actor->t));
+    op_take_jobs(world, actor, rc, jobs);
+    op_check_none(world, actor, rc, &none);
+    if (rc <= 0)
+        return;
+    int each[CALL_LEASES];
+    op = op_begin(world, actor, OP_COMPLETE);
+    for (size_t i = 0; i < actor->belief_count && i < CALL_LEASES; i++)
+        op->leases[op->lease_count++] = actor->beliefs[i].lease;
+    rc = tend_complete(actor->t, op->leases, op->lease_count, NULL, each);
+    expect(world, op_end(world, actor, rc) && rc == 0, "completing fails: %s",
+           tend_errmsg(actor->t));
+    op_check_leases(world, actor, each);
+}
+
+/* The others still do what they can with what they believe to hold. */
+static void one_of_the_others(struct world *world)
+{
+    static const enum op_kind kinds[] = {OP_COMPLETE, OP_HEARTBEAT, OP_RELEASE, OP_FAIL, OP_START};
+    int slot = (int)between(world, 0, world->slot_count - 2);
+    if (world->slots[slot] >= 0)
+        op_run(world, &world->actors[world->slots[slot]], kinds[between(world, 0, 4)]);
+}
+
+static void open_everything(struct world *world, struct actor *actor)
+{
+    for (int queue = 0; queue < QUEUE_COUNT; queue++)
+        if (world->queues[queue].paused)
+            op_change_queue(world, actor, queue, SET_PAUSED, 0);
+    op_act_on_all(world, actor, TEND_RESUME, -1, 1u << TEND_HELD);
+}
+
+void world_drain(struct world *world)
+{
+    say(world, "--- draining");
+    world->quiet = true;
+    int own_slot = world->slot_count++;
+    world_spawn(world, own_slot);
+    struct actor *healthy = &world->actors[world->slots[own_slot]];
+    end_schedule(world, healthy);
+    for (int round = 0; unfinished(world) > 0; round++) {
+        expect(world, round < MOST_ROUNDS, "%lld jobs are never finished",
+               (long long)unfinished(world));
+        if (chance(world, 3000))
+            one_of_the_others(world);
+        open_everything(world, healthy);
+        if (round % 8 == 0)
+            op_run(world, healthy, OP_RECOVER);
+        for (int queue = 0; queue < QUEUE_COUNT; queue++)
+            if (model_pending(world, queue) > 0 || round % 4 == 0)
+                finish_some(world, healthy, queue);
+        world->clock_ms += between(world, 1000, 60000);
+    }
+    for (int slot = 0; slot < own_slot; slot++)
+        if (world->slots[slot] >= 0)
+            world_close(world, &world->actors[world->slots[slot]]);
+    /* What nobody released is over by its time. */
+    world->clock_ms += 3600000;
+    if (world->clock_ms < world->last_event_ms)
+        world->clock_ms = world->last_event_ms + 3600000;
+    op_run(world, healthy, OP_RECOVER);
+    world_close(world, healthy);
+}

@@ -1,0 +1,284 @@
+/*
+ * What must be in the store. After each commit the observer reads the new events and the rows
+ * concerned; the model plays the same events by the rules of the contract and compares. The rules
+ * about single events are in model_event.c, those about locks in model_lock.c, about queues in
+ * model_claim.c.
+ */
+#include "sim.h"
+
+#include "queue/row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct job_model *model_job(struct world *world, int64_t id)
+{
+    for (size_t i = 0; i < world->job_count; i++)
+        if (world->jobs[i].id == id)
+            return &world->jobs[i];
+    return NULL;
+}
+
+bool model_holds(struct world *world, struct tend_lease lease)
+{
+    const struct job_model *job = model_job(world, lease.id);
+    return job != NULL && job->state == JOB_RUNNING && job->token == lease.token;
+}
+
+int64_t model_pending(struct world *world, int queue)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < world->job_count; i++)
+        count += world->jobs[i].queue == queue && world->jobs[i].state == JOB_PENDING;
+    return count;
+}
+
+int64_t model_running(struct world *world, int queue, int key)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < world->job_count; i++)
+        count += world->jobs[i].queue == queue && world->jobs[i].state == JOB_RUNNING &&
+                 (key < 0 || world->jobs[i].key == key);
+    return count;
+}
+
+bool model_may_bury(struct world *world, int64_t worker_id, int64_t now_ms)
+{
+    if (worker_id <= 0 || worker_id >= MAX_WORKERS || world->worker_actors[worker_id] < 0)
+        return false;
+    const struct actor *actor = &world->actors[world->worker_actors[worker_id]];
+    return actor->dead ||
+           (actor->lost_at_ms != TEND_UNSET && now_ms >= actor->lost_at_ms + world->grace_ms);
+}
+
+/* --- seeing --- */
+
+struct look {
+    struct world *world;
+    struct actor *actor;
+    struct sight sight;
+};
+
+static void read_events(struct look *look, struct db_tx *tx, const struct db_result *found)
+{
+    struct tend_event *items = arena_zalloc(db_arena(tx), (found->rows + 1) * sizeof *items);
+    for (size_t i = 0; i < found->rows; i++) {
+        int64_t from = db_number(found, i, 6);
+        int64_t to = db_number(found, i, 7);
+        items[i] = (struct tend_event){
+            .id = db_number(found, i, 0),
+            .at_ms = db_number(found, i, 1),
+            .job_id = db_number(found, i, 2),
+            .queue = db_string(found, i, 3),
+            .who = db_string(found, i, 4),
+            .what = db_string(found, i, 5),
+            .from_state = from == TEND_UNSET ? -1 : (int)from,
+            .to_state = to == TEND_UNSET ? -1 : (int)to,
+            .token = db_number(found, i, 8),
+            .owner = db_string(found, i, 9),
+            .why = db_string(found, i, 10),
+            .data = db_string(found, i, 11),
+        };
+    }
+    look->sight.events = items;
+    look->sight.event_count = found->rows;
+}
+
+static int read_row(struct look *look, struct db_tx *tx, int64_t id)
+{
+    struct db_result found;
+    struct tend_jobs jobs;
+    const struct db_value params[] = {db_int(id), db_now(tx)};
+    for (size_t i = 0; i < look->sight.row_count; i++)
+        if (look->sight.rows[i].id == id)
+            return 0;
+    int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
+    if (rc == 0 && found.rows > 0 && (rc = jobs_read(db_arena(tx), &found, &jobs)) == 0)
+        look->sight.rows[look->sight.row_count++] = jobs.items[0];
+    return rc;
+}
+
+static int look_body(struct db_tx *tx, void *arg)
+{
+    struct look *look = arg;
+    const struct op *op = &look->actor->op;
+    struct db_result found;
+    const struct db_value since[] = {db_int(look->world->last_event_id), db_int(1000000)};
+    const struct db_value now[] = {db_now(tx)};
+    int rc = db_run(tx, Q_EVENT_SINCE, 0, since, &found);
+    if (rc < 0)
+        return rc;
+    read_events(look, tx, &found);
+    look->sight.rows =
+        arena_alloc(db_arena(tx), (found.rows + CALL_LEASES) * sizeof *look->sight.rows);
+    for (size_t i = 0; rc == 0 && i < look->sight.event_count; i++)
+        if (look->sight.events[i].job_id != TEND_UNSET)
+            rc = read_row(look, tx, look->sight.events[i].job_id);
+    for (size_t i = 0; rc == 0 && i < op->lease_count; i++)
+        rc = read_row(look, tx, op->leases[i].id);
+    return rc < 0 ? rc : db_run(tx, Q_LOCK_LIST, 0, now, &look->sight.locks);
+}
+
+static struct look look_at_store(struct world *world, struct actor *actor, struct arena *arena)
+{
+    struct look look = {.world = world, .actor = actor};
+    struct err err;
+    arena_init(arena);
+    int rc = db_read(world->observer, arena, look_body, &look, &err);
+    expect(world, rc == 0, "the observer cannot read the store: %s", err.text);
+    return look;
+}
+
+/* --- judging --- */
+
+/* Changes that leave no event: signs of life. */
+static void touch_leases(struct world *world, struct actor *actor, int64_t now_ms)
+{
+    struct op *op = &actor->op;
+    if (op->kind != OP_START && op->kind != OP_HEARTBEAT && op->kind != OP_PHASE)
+        return;
+    for (size_t i = 0; i < op->lease_count; i++) {
+        struct job_model *job = model_job(world, op->leases[i].id);
+        op->accepted[i] = model_holds(world, op->leases[i]);
+        if (!op->accepted[i])
+            continue;
+        job->seen_ms = now_ms;
+        if (op->kind == OP_START)
+            job->started = true;
+        if (op->kind == OP_HEARTBEAT)
+            job->until_ms = now_ms + (op->ttl_ms != TEND_UNSET      ? op->ttl_ms
+                                      : job->lease_ms != TEND_UNSET ? job->lease_ms
+                                                                    : DEFAULT_TTL_MS);
+    }
+}
+
+static void compare_running(struct world *world, const struct job_model *job,
+                            const struct tend_job *row)
+{
+    long long id = (long long)job->id;
+    expect(world, row->owner != NULL, "job %lld is running without an owner", id);
+    expect(world, row->until_ms == job->until_ms, "the lease of job %lld ends at %+lld, not %+lld",
+           id, (long long)(row->until_ms - world->start_ms),
+           (long long)(job->until_ms - world->start_ms));
+    expect(world, (row->started_at_ms != TEND_UNSET) == job->started,
+           "job %lld is %s, but the store says otherwise", id,
+           job->started ? "started" : "leased only");
+    expect(world, row->seen_at_ms == job->seen_ms, "the last sign of life of job %lld is wrong",
+           id);
+    expect(world, row->worker_id == job->worker_id, "job %lld is held by worker %lld, not %lld", id,
+           (long long)row->worker_id, (long long)job->worker_id);
+}
+
+static void compare_row(struct world *world, const struct job_model *job,
+                        const struct tend_job *row)
+{
+    long long id = (long long)job->id;
+    expect(world, row->state == (int)job->state, "job %lld is %s, must be %s", id,
+           tend_state_name(row->state), tend_state_name((int)job->state));
+    expect(world, row->token == job->token, "job %lld has token %lld, must be %lld", id,
+           (long long)row->token, (long long)job->token);
+    expect(world, row->attempts == job->attempts, "job %lld has %lld attempts, must be %lld", id,
+           (long long)row->attempts, (long long)job->attempts);
+    expect(world, row->crashes == job->crashes, "job %lld has %lld crashes, must be %lld", id,
+           (long long)row->crashes, (long long)job->crashes);
+    expect(world, row->priority == job->priority, "job %lld has changed its priority", id);
+    expect(world, row->due_at_ms == job->due_ms, "job %lld is due at %+lld, must be %+lld", id,
+           (long long)(row->due_at_ms - world->start_ms),
+           (long long)(job->due_ms - world->start_ms));
+    expect(world, atoi(row->payload + strlen("{\"n\":")) == job->payload,
+           "job %lld has payload %s, must be %d", id, row->payload, job->payload);
+    expect(world, (row->finished_at_ms != TEND_UNSET) == state_is_finished(job->state),
+           "job %lld is %s, finished_at is not", id, tend_state_name(row->state));
+    if (job->state == JOB_RUNNING)
+        compare_running(world, job, row);
+    else
+        expect(world, row->owner == NULL && row->worker_id == TEND_UNSET,
+               "job %lld is %s and has an owner", id, tend_state_name(row->state));
+}
+
+void model_rows(struct world *world, const struct sight *sight)
+{
+    for (size_t i = 0; i < sight->row_count; i++) {
+        const struct job_model *job = model_job(world, sight->rows[i].id);
+        expect(world, job != NULL, "job %lld came from nowhere", (long long)sight->rows[i].id);
+        compare_row(world, job, &sight->rows[i]);
+    }
+}
+
+/* BY-4: one live job per queue and key. */
+static void check_unique(struct world *world)
+{
+    for (size_t i = 0; i < world->job_count; i++) {
+        const struct job_model *one = &world->jobs[i];
+        for (size_t k = i + 1; one->unique != 0 && k < world->job_count; k++) {
+            const struct job_model *other = &world->jobs[k];
+            expect(world,
+                   other->unique != one->unique || other->queue != one->queue ||
+                       state_is_finished(one->state) || state_is_finished(other->state),
+                   "jobs %lld and %lld have the same unique key", (long long)one->id,
+                   (long long)other->id);
+        }
+    }
+}
+
+/* An operator's verb on a job as it is now. */
+static bool action_refused(struct world *world, const struct op *op)
+{
+    static const enum job_move verbs[] = {[TEND_HOLD] = MOVE_HOLD,
+                                          [TEND_RESUME] = MOVE_RESUME,
+                                          [TEND_CANCEL] = MOVE_CANCEL,
+                                          [TEND_REDRIVE] = MOVE_REDRIVE};
+    const struct job_model *job = model_job(world, op->job_id);
+    const struct state_row *row;
+    return job != NULL && state_move(job->state, verbs[op->action], &row) < 0;
+}
+
+/* Before the changes of a commit are taken in: whose is the lock the call is about? */
+static void look_at_lock(struct world *world, struct actor *actor, int64_t now_ms)
+{
+    struct op *op = &actor->op;
+    const struct lock_model *lock = &world->locks[op->lock];
+    bool tied = lock->job_id != TEND_UNSET;
+    bool own = strcmp(lock->owner, actor->name) == 0;
+    op->lock_is_mine = own && !tied && (op->kind != OP_LOCK_EXTEND || lock->expires_ms > now_ms);
+    op->lock_is_free = lock->owner[0] == '\0' || lock->expires_ms <= now_ms || (own && !tied);
+}
+
+/* How things stand for the answer of the call. */
+static void remember_state(struct world *world, struct op *op)
+{
+    op->refused_by_state = action_refused(world, op);
+    op->pending = model_pending(world, op->queue);
+    op->at_commit = world->queues[op->queue];
+    model_rate_settle(&op->at_commit, world->last_event_ms > world->clock_ms ? world->last_event_ms
+                                                                             : world->clock_ms);
+    op->lock_was_held = world->locks[LOCK_COUNT + op->queue].owner[0] != '\0';
+}
+
+void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
+{
+    struct arena arena;
+    struct look look = look_at_store(world, actor, &arena);
+    actor->op.commits++;
+    look_at_lock(world, actor, now_ms);
+    model_events(world, actor, &look.sight, now_ms);
+    touch_leases(world, actor, now_ms);
+    model_rows(world, &look.sight);
+    model_locks(world, actor, &look.sight, now_ms);
+    model_claims(world, actor, now_ms);
+    if (look.sight.event_count > 0)
+        check_unique(world);
+    remember_state(world, &actor->op);
+    arena_done(&arena);
+}
+
+void model_no_commit(struct world *world, struct actor *actor)
+{
+    struct arena arena;
+    struct look look = look_at_store(world, actor, &arena);
+    expect(world, look.sight.event_count == 0, "a call that failed has left event %lld (%s)",
+           (long long)look.sight.events[0].id, look.sight.events[0].what);
+    model_rows(world, &look.sight);
+    remember_state(world, &actor->op);
+    arena_done(&arena);
+}

@@ -1,0 +1,230 @@
+/* BY-1: why a job is not running, what it waits for, who holds it, until when; for every state and reason. */
+#include "base/text.h"
+#include "support/store.h"
+
+#include <string.h>
+
+static struct tend_explanation explain(tend *t, int64_t id)
+{
+    struct tend_explanation explanation;
+    const char *before = store_snapshot();
+    memset(&explanation, 0, sizeof explanation);
+    check_ok(t, tend_explain(t, id, &explanation));
+    check_str(store_snapshot(), before); /* asking changes nothing */
+    check_int(strlen(explanation.text), >, 10);
+    return explanation;
+}
+
+TEST(explain, a_job_that_is_due_later)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.delay_ms = 5 * MINUTE_MS;
+    int64_t id = add_spec(t, &spec);
+    struct tend_explanation why = explain(t, id);
+    check_int(why.state, ==, TEND_SCHEDULED);
+    check_int(why.waiting, ==, 1);
+    check_str(why.reason, "due_later");
+    check_int(why.until_ms, ==, clock_now() + 5 * MINUTE_MS);
+    check_contains(why.text, "5m");
+}
+
+TEST(explain, a_job_that_waits_for_its_next_attempt)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.text = "network is down";
+    failure.retry_in_ms = 90 * SECOND_MS;
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "due_later");
+    check_contains(why.text, "network is down");
+}
+
+TEST(explain, a_job_that_is_first_and_one_that_is_behind)
+{
+    tend *t = store_open("w");
+    int64_t first = add_one(t, "q");
+    add_one(t, "q");
+    int64_t third = add_one(t, "q");
+    add_one(t, "other");
+    struct tend_explanation why = explain(t, first);
+    check_str(why.reason, "ready");
+    check_int(why.ahead, ==, 0);
+    check_int(why.waiting, ==, 1);
+    why = explain(t, third);
+    check_str(why.reason, "behind");
+    check_int(why.ahead, ==, 2);
+}
+
+TEST(explain, a_job_that_runs_says_by_whom_and_until_when)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    claim_as(t, "q", "builder");
+    struct tend_explanation why = explain(t, id);
+    check_int(why.state, ==, TEND_RUNNING);
+    check_int(why.waiting, ==, 0);
+    check_str(why.reason, "leased");
+    check_str(why.by, "builder");
+    check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
+    check_contains(why.text, "builder");
+    clock_advance(MINUTE_MS);
+    why = explain(t, id);
+    check_contains(why.text, "expired");
+    check_contains(why.hint, "heal");
+}
+
+TEST(explain, a_lease_that_has_not_begun)
+{
+    tend *t = store_open("w");
+    struct tend_claim claim = claim_for("q");
+    int64_t id = add_one(t, "q");
+    claim.flags = TEND_CLAIM_UNSTARTED;
+    claim_with(t, &claim);
+    check_contains(explain(t, id).text, "not yet started");
+}
+
+TEST(explain, a_paused_queue)
+{
+    tend *t = store_open("w");
+    const struct tend_setting settings[] = {{"paused", "on"}, {"why", "night"}};
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_queue_set(t, "q", settings, 2, NULL));
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "paused");
+    check_str(why.by, "night");
+    check_contains(why.hint, "--paused off");
+}
+
+TEST(explain, a_serial_queue_whose_lock_is_held)
+{
+    tend *t = store_open("w");
+    set_queue(t, "q", "serial", "on");
+    add_one(t, "q");
+    claim_as(t, "q", "merger");
+    int64_t id = add_one(t, "q");
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "lock");
+    check_str(why.by, "merger");
+    check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
+}
+
+TEST(explain, a_limit_on_concurrency)
+{
+    tend *t = store_open("w");
+    set_queue(t, "q", "concurrency", "1");
+    add_one(t, "q");
+    claim_one(t, "q");
+    int64_t id = add_one(t, "q");
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "concurrency");
+    check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
+    check_contains(why.hint, "concurrency");
+}
+
+TEST(explain, a_limit_on_its_key)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    set_queue(t, "q", "key-concurrency", "1");
+    spec.concurrency_key = "host-a";
+    add_spec(t, &spec);
+    claim_one(t, "q");
+    int64_t blocked = add_spec(t, &spec);
+    spec.concurrency_key = "host-b";
+    int64_t other = add_spec(t, &spec);
+    struct tend_explanation why = explain(t, blocked);
+    check_str(why.reason, "key_concurrency");
+    check_contains(why.text, "host-a");
+    check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
+    check_str(explain(t, other).reason, "behind");
+}
+
+TEST(explain, a_rate_that_is_used_up)
+{
+    tend *t = store_open("w");
+    set_queue(t, "q", "rate", "1/60s");
+    add_one(t, "q");
+    claim_one(t, "q");
+    int64_t id = add_one(t, "q");
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "rate");
+    check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
+    clock_advance(MINUTE_MS);
+    check_str(explain(t, id).reason, "ready");
+}
+
+TEST(explain, a_held_job_says_who_and_why)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_HOLD, id, "anna", "waits for the audit"));
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "held");
+    check_str(why.by, "anna");
+    check_int(why.waiting, ==, 1);
+    check_contains(why.text, "waits for the audit");
+    check_contains(why.hint, "resume");
+}
+
+TEST(explain, what_has_finished)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.final = 1;
+    failure.error_class = "deterministic_repo";
+    failure.text = "tests are red";
+    int64_t done = add_one(t, "q");
+    struct tend_lease lease = claim_as(t, "q", "builder");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    struct tend_explanation why = explain(t, done);
+    check_str(why.reason, "finished");
+    check_int(why.waiting, ==, 0);
+    check_contains(why.text, "builder");
+    int64_t failed = add_one(t, "q");
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    why = explain(t, failed);
+    check_str(why.reason, "finished");
+    check_contains(why.text, "deterministic_repo");
+    check_contains(why.text, "tests are red");
+    check_contains(why.hint, "retry");
+    int64_t cancelled = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_CANCEL, cancelled, "anna", "not needed"));
+    why = explain(t, cancelled);
+    check_contains(why.text, "anna");
+    check_contains(why.text, "not needed");
+}
+
+TEST(explain, a_job_that_is_not_there)
+{
+    tend *t = store_open("w");
+    struct tend_explanation why;
+    check_rc(t, tend_explain(t, 99, &why), TEND_ENOTFOUND);
+    check_contains(tend_errmsg(t), "99");
+}
+
+/* Words of people may be long and full of anything; the answer stays whole text. */
+TEST(explain, long_texts_are_cut_between_characters)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.final = 1;
+    for (int lead = 0; lead < 2; lead++) {
+        char text[1200] = "x";
+        for (size_t i = (size_t)lead; i + 2 < sizeof text; i += 2)
+            memcpy(&text[i], "\xc3\xbc", 3);
+        failure.text = text;
+        int64_t id = add_one(t, "q");
+        check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+        check_str(job_of(t, id)->error_text, text);
+        check(utf8_valid(explain(t, id).text, strlen(explain(t, id).text)));
+        id = add_one(t, "q");
+        check_ok(t, tend_act(t, TEND_HOLD, id, NULL, text));
+        check(utf8_valid(explain(t, id).text, strlen(explain(t, id).text)));
+    }
+}

@@ -1,0 +1,186 @@
+/* What operators do: hold, resume, cancel, redrive; one by one and all that match (BY-4: dead letters). */
+#include "support/store.h"
+
+#include <string.h>
+
+TEST(operators, a_held_job_is_not_handed_out_until_it_is_resumed)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_HOLD, id, "op", "wait for the release"));
+    check_int(state_of(t, id), ==, TEND_HELD);
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    clock_advance(365 * DAY_MS); /* no clock moves it */
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    const struct tend_event *event = last_event_of(t, id);
+    check_str(event->what, "job.held");
+    check_str(event->who, "op");
+    check_str(event->why, "wait for the release");
+    check_ok(t, tend_act(t, TEND_RESUME, id, "op", NULL));
+    check_int(claim_one(t, "q").id, ==, id);
+}
+
+TEST(operators, a_scheduled_job_that_was_held_goes_on_waiting_for_its_time)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.delay_ms = HOUR_MS;
+    int64_t id = add_spec(t, &spec);
+    int64_t due_ms = job_of(t, id)->due_at_ms;
+    check_ok(t, tend_act(t, TEND_HOLD, id, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_RESUME, id, NULL, NULL));
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_int(job_of(t, id)->due_at_ms, ==, due_ms);
+    check_ok(t, tend_act(t, TEND_HOLD, id, NULL, NULL));
+    clock_set(due_ms);
+    check_ok(t, tend_act(t, TEND_RESUME, id, NULL, NULL));
+    check_int(state_of(t, id), ==, TEND_PENDING);
+}
+
+TEST(operators, holding_a_running_job_takes_the_lease_away_and_charges_nothing)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_act(t, TEND_HOLD, id, "op", NULL));
+    const struct tend_job *job = job_of(t, id);
+    check_int(job->state, ==, TEND_HELD);
+    check_str(job->owner, NULL);
+    check_int(job->attempts, ==, 0);
+    check_int(job->crashes, ==, 0);
+    check_int(job->token, >, lease.token);
+    check_str(last_event_of(t, id)->owner, "w");
+}
+
+TEST(operators, a_cancelled_job_is_finished_and_can_be_redriven)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_CANCEL, id, "op", "not needed"));
+    const struct tend_job *job = job_of(t, id);
+    check_int(job->state, ==, TEND_CANCELLED);
+    check_int(job->finished_at_ms, ==, clock_now());
+    check_str(job->changed_why, "not needed");
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    clock_advance(5);
+    check_ok(t, tend_act(t, TEND_REDRIVE, id, "op", NULL));
+    check_int(claim_one(t, "q").id, ==, id);
+    check_int(job_of(t, id)->finished_at_ms, ==, TEND_UNSET);
+}
+
+TEST(operators, an_unknown_job_is_not_found)
+{
+    tend *t = store_open("w");
+    const enum tend_action actions[] = {TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE};
+    for (size_t i = 0; i < 4; i++) {
+        check_rc(t, tend_act(t, actions[i], 4711, NULL, NULL), TEND_ENOTFOUND);
+        check_contains(tend_errmsg(t), "4711");
+    }
+}
+
+TEST(operators, a_refusal_names_the_state_and_changes_nothing)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    const char *before = store_snapshot();
+    check_rc(t, tend_act(t, TEND_RESUME, id, NULL, NULL), TEND_ESTATE);
+    check_contains(tend_errmsg(t), "pending");
+    check_rc(t, tend_act(t, TEND_REDRIVE, id, NULL, NULL), TEND_ESTATE);
+    check_str(store_snapshot(), before);
+}
+
+TEST(operators, redriving_a_job_whose_key_is_taken_by_now_is_refused)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.unique_key = "k";
+    int64_t old = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_CANCEL, old, NULL, NULL));
+    add_spec(t, &spec);
+    const char *before = store_snapshot();
+    check_rc(t, tend_act(t, TEND_REDRIVE, old, NULL, NULL), TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), "unique key");
+    check_str(store_snapshot(), before);
+}
+
+/* BY-4 */
+TEST(operators, all_that_match_are_changed_and_counted)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    int64_t count = -1;
+    add_number(t, "q", 2500);
+    add_number(t, "p", 3);
+    claim_many(t, "q", 10, NULL);
+    tend_filter_init(&filter);
+    filter.queue = "q";
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, "op", "all", &count));
+    check_int(count, ==, 2500);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 6"), ==, 2500);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 3);
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, "op", "again", &count));
+    check_int(count, ==, 0);
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, "op", NULL, NULL));
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 2503);
+}
+
+TEST(operators, only_jobs_whose_state_allows_it_are_changed)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    int64_t count;
+    add_number(t, "q", 3);
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    tend_filter_init(&filter);
+    check_ok(t, tend_act_on_all(t, TEND_HOLD, &filter, NULL, NULL, &count));
+    check_int(count, ==, 2);
+    filter.states = 1u << TEND_DONE;
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, &count));
+    check_int(count, ==, 0);
+    filter.states = 0;
+    check_ok(t, tend_act_on_all(t, TEND_RESUME, &filter, NULL, NULL, &count));
+    check_int(count, ==, 2);
+}
+
+TEST(operators, a_filter_by_kind_tag_and_age_counts_here_too)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_filter filter;
+    int64_t count;
+    spec.tags = "[\"x\"]";
+    spec.kind = "k";
+    int64_t old = add_spec(t, &spec);
+    clock_advance(MINUTE_MS);
+    int64_t fresh = add_spec(t, &spec);
+    add_one(t, "q");
+    tend_filter_init(&filter);
+    filter.tag = "x";
+    filter.kind = "k";
+    filter.older_than_ms = MINUTE_MS;
+    check_ok(t, tend_act_on_all(t, TEND_HOLD, &filter, NULL, NULL, &count));
+    check_int(count, ==, 1);
+    check_int(state_of(t, old), ==, TEND_HELD);
+    check_int(state_of(t, fresh), ==, TEND_PENDING);
+}
+
+/* One job whose key is taken used to keep all others of its page from being redriven. */
+TEST(operators, redriving_all_passes_over_those_whose_key_is_taken)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_filter filter;
+    int64_t count = -1;
+    spec.unique_key = "k";
+    int64_t older = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_CANCEL, older, NULL, NULL));
+    int64_t newer = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_CANCEL, newer, NULL, NULL));
+    add_number(t, "q", 3);
+    tend_filter_init(&filter);
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, NULL));
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &count));
+    check_int(count, ==, 4);
+    check_int(state_of(t, older) == TEND_PENDING, !=, state_of(t, newer) == TEND_PENDING);
+}

@@ -1,0 +1,144 @@
+/* Retention (BY-4): what is finished goes when its time is over, what is live never, and no id comes back. */
+#include "support/store.h"
+
+#include <string.h>
+
+#define EVENTS_KEPT_MS (30 * DAY_MS)
+
+static int64_t purge(tend *t)
+{
+    int64_t count = -1;
+    check_ok(t, tend_purge(t, &count));
+    return count;
+}
+
+static int64_t finish(tend *t, int state)
+{
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.final = 1;
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    if (state == TEND_DONE)
+        check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    else if (state == TEND_FAILED)
+        check_ok(t, tend_fail(t, lease, &failure, NULL));
+    else
+        check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    check_int(state_of(t, id), ==, state);
+    return id;
+}
+
+static bool is_there(int64_t id)
+{
+    return sql_int("SELECT count(*) FROM job WHERE id = %lld", (long long)id) == 1;
+}
+
+TEST(retain, done_and_cancelled_jobs_go_after_seven_days_and_failed_ones_stay)
+{
+    tend *t = store_open("w");
+    int64_t done = finish(t, TEND_DONE);
+    int64_t cancelled = finish(t, TEND_CANCELLED);
+    int64_t failed = finish(t, TEND_FAILED);
+    clock_advance(7 * DAY_MS - 1);
+    check_int(purge(t), ==, 0);
+    clock_advance(1);
+    check_int(purge(t), ==, 2);
+    check(!is_there(done));
+    check(!is_there(cancelled));
+    check(is_there(failed));
+    clock_advance(1000 * DAY_MS);
+    check_int(purge(t), ==, 0);
+    check(is_there(failed));
+}
+
+TEST(retain, the_queue_says_how_long)
+{
+    tend *t = store_open("w");
+    set_queue(t, "q", "keep-done", "1h");
+    set_queue(t, "q", "keep-failed", "2h");
+    int64_t done = finish(t, TEND_DONE);
+    int64_t failed = finish(t, TEND_FAILED);
+    clock_advance(HOUR_MS);
+    check_int(purge(t), ==, 1);
+    check(!is_there(done));
+    clock_advance(HOUR_MS);
+    check_int(purge(t), ==, 1);
+    check(!is_there(failed));
+    set_queue(t, "q", "keep-done", "none");
+    done = finish(t, TEND_DONE);
+    clock_advance(5000 * DAY_MS);
+    check_int(purge(t), ==, 0);
+    check(is_there(done));
+}
+
+TEST(retain, nothing_that_lives_is_ever_deleted)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    set_queue(t, "q", "keep-done", "0s");
+    set_queue(t, "q", "keep-failed", "0s");
+    int64_t running = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    int64_t pending = add_one(t, "q");
+    int64_t held = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_HOLD, held, NULL, NULL));
+    spec.delay_ms = 20000 * DAY_MS;
+    int64_t scheduled = add_spec(t, &spec);
+    clock_advance(10000 * DAY_MS);
+    check_int(purge(t), ==, 0);
+    check(is_there(running) && is_there(pending) && is_there(held) && is_there(scheduled));
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    check_int(purge(t), ==, 1);
+}
+
+TEST(retain, very_many_go_in_one_call)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    add_number(t, "q", 1700);
+    add_number(t, "p", 600);
+    tend_filter_init(&filter);
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, NULL));
+    clock_advance(7 * DAY_MS);
+    check_int(purge(t), ==, 2300);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 0);
+}
+
+/* Only some hundred events went per call, so that a busy store grew for ever. */
+TEST(retain, all_events_older_than_thirty_days_go_in_one_call_but_the_newest)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 1300);
+    claim_many(t, "q", 1300, NULL);
+    clock_advance(EVENTS_KEPT_MS - 1);
+    int64_t kept = add_one(t, "p");
+    clock_advance(1);
+    purge(t);
+    check_int(sql_int("SELECT count(*) FROM event"), ==, 1);
+    check_str(events_of(t, kept), "job.added");
+    clock_advance(EVENTS_KEPT_MS);
+    purge(t);
+    check_int(sql_int("SELECT count(*) FROM event"), ==, 1); /* ids go on from it */
+    check_int(add_one(t, "q"), >, kept);
+}
+
+/* The jobs themselves live on, and their history begins where the events begin. */
+TEST(retain, a_job_outlives_its_old_events)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    clock_advance(EVENTS_KEPT_MS);
+    struct tend_lease lease = claim_one(t, "q");
+    purge(t);
+    check_str(events_of(t, id), "job.claimed");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    check_str(events_of(t, id), "job.claimed job.completed");
+}
+
+TEST(retain, purging_an_empty_store_is_no_error)
+{
+    tend *t = store_open("w");
+    check_int(purge(t), ==, 0);
+    check_ok(t, tend_purge(t, NULL));
+}
