@@ -257,7 +257,8 @@ TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count
 
 /*
  * Complete and claim in one transaction, which doubles the rate of a one-by-one worker. Returns as
- * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each.
+ * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each: 0, TEND_ELEASELOST, or another
+ * code when it is not known, and the completion is to be repeated.
  */
 TEND_API int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t count,
                                      const char *const *results, int *ret_each,

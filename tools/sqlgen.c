@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { QUERIES_MAX = 400, DEFINES_MAX = 20, TEXT_MAX = 16384, NAME_MAX_BYTES = 64 };
-enum part { PART_NONE, PART_DEFINE, PART_COMMON, PART_EACH, PART_POSTGRES };
+enum part { PART_NONE, PART_DEFINE, PART_COMMON, PART_EACH, PART_MANY, PART_POSTGRES };
 enum dialect { SQLITE, POSTGRES };
 
 struct text {
@@ -24,7 +24,7 @@ struct text {
 
 struct query {
     char name[NAME_MAX_BYTES];
-    struct text common, each, postgres;
+    struct text common, each, many, postgres;
     int params;
 };
 
@@ -119,6 +119,10 @@ static void read_queries(const char *path) {
             if (query == NULL)
                 die("no query to go with");
             part = PART_EACH;
+        } else if (after(line, "-- many:") != NULL) {
+            if (query == NULL)
+                die("no query to go with");
+            part = PART_MANY;
         } else if (after(line, "-- dialect: postgres") != NULL) {
             if (query == NULL)
                 die("no query to go with");
@@ -130,6 +134,7 @@ static void read_queries(const char *path) {
         } else {
             struct text *into = part == PART_COMMON ? &query->common
                                 : part == PART_EACH ? &query->each
+                                : part == PART_MANY ? &query->many
                                                     : &query->postgres;
             text_add(into, line, strlen(line));
             count_params(query, line);
@@ -209,6 +214,15 @@ static void put_sql(FILE *out, const struct query *query, const char *sql, enum 
     fputs("\"", out);
 }
 
+/* A part that only SQLite has. */
+static void put_sql_or_null(FILE *out, const struct query *query, const struct text *part) {
+    if (part->len > 0)
+        put_sql(out, query, part->data, SQLITE);
+    else
+        fputs(" NULL", out);
+    fputs(",", out);
+}
+
 static void write_header(FILE *out) {
     fputs("/* Made by tools/sqlgen from src/store/sql. */\n#ifndef STORE_DB_QUERY_H\n"
           "#define STORE_DB_QUERY_H\n\nenum db_query {\n",
@@ -232,11 +246,8 @@ static void write_queries(FILE *out) {
         fprintf(out, "    {\"%s\",", query->name);
         put_sql(out, query, query->common.data, SQLITE);
         fputs(",", out);
-        if (query->each.len > 0)
-            put_sql(out, query, query->each.data, SQLITE);
-        else
-            fputs(" NULL", out);
-        fputs(",", out);
+        put_sql_or_null(out, query, &query->each);
+        put_sql_or_null(out, query, &query->many);
         put_sql(out, query, postgres, POSTGRES);
         fprintf(out, ",\n     %d},\n", query->params);
     }

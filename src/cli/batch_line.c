@@ -68,7 +68,6 @@ struct span {
 
 struct line_parser {
     const char *line;
-    size_t bytes;
     int64_t now_ms;
     struct arena *arena;
     struct tend_job_spec *spec;
@@ -243,12 +242,8 @@ static int read_member(struct line_parser *parser, struct span key, struct span 
 int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct arena *arena,
                      struct tend_job_spec *spec, struct line_fault *ret_fault)
 {
-    struct line_parser parser = {.line = line,
-                                 .bytes = bytes,
-                                 .now_ms = now_ms,
-                                 .arena = arena,
-                                 .spec = spec,
-                                 .fault = ret_fault};
+    struct line_parser parser = {
+        .line = line, .now_ms = now_ms, .arena = arena, .spec = spec, .fault = ret_fault};
     struct json_fault fault;
     if (json_check(line, bytes, &fault) < 0)
         return fault_at(&parser, line + fault.offset, "%s", fault.reason);

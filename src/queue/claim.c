@@ -111,6 +111,8 @@ static int run_body(struct claim_call *call, db_body *body)
     }
     if (rc >= 0) {
         recover_log(t, &call->recovery);
+        if (call->completion != NULL)
+            call->completion->committed = true;
         call->completion = NULL;
     }
     return rc;
@@ -150,10 +152,9 @@ static int claim_once(struct claim_call *call)
             return rc;
     }
     rc = run_body(call, slow_body);
-    if (rc == TEND_EEMPTY) { /* undone as a whole: what was to be completed still is */
-        call->none = (struct tend_none){.code = TEND_EEMPTY, .until_ms = TEND_UNSET};
+    /* Undone as a whole, with the reason in none: what was to be completed still is. */
+    if (rc == TEND_EEMPTY || rc == TEND_ELIMITED)
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
-    }
     if (rc >= 0)
         settings_remember(t, &call->settings);
     return rc;
@@ -284,16 +285,13 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);
-    bool committed = rc > 0 || (rc <= TEND_EEMPTY && rc >= TEND_ELIMITED) || rc == TEND_EINTERRUPTED;
-    if (committed) {
-        /* What became of the leases is in ret_each; the answer is about the claim. */
-        struct err kept = *handle_err(t);
-        int verdict = lease_complete_verdicts(t, &completion, ret_each);
-        if (verdict != 0 && verdict != TEND_ELEASELOST && rc < 0)
-            rc = verdict;
-        else
-            *handle_err(t) = kept;
-    }
+    /* What became of the leases is in ret_each; the answer is about the claim. */
+    struct err kept = *handle_err(t);
+    int verdict = completion.committed ? lease_complete_verdicts(t, &completion, ret_each) : rc;
+    if (verdict != 0 && verdict != TEND_ELEASELOST)
+        for (size_t i = 0; ret_each != NULL && i < count; i++)
+            ret_each[i] = completion.committed && completion.changed[i] != 0 ? 0 : verdict;
+    *handle_err(t) = kept;
     free(completion.changed);
     return rc;
 }

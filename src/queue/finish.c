@@ -79,13 +79,13 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
                             NULL);
     if (rc < 0 || ret_due_ms == NULL)
         return rc;
-    *ret_due_ms = TEND_UNSET;
-    struct tend_jobs *jobs;
-    if (call.delay_ms != TEND_UNSET && tend_get(t, lease.id, &jobs) == 0) {
-        if (jobs->items[0].state == TEND_SCHEDULED || jobs->items[0].state == TEND_PENDING)
-            *ret_due_ms = jobs->items[0].due_at_ms;
-        tend_jobs_free(jobs);
-    }
+    struct tend_jobs *jobs = NULL;
+    if (call.delay_ms != TEND_UNSET && (rc = tend_get(t, lease.id, &jobs)) < 0)
+        return rc; /* "failed for good" would be wrong; the call can be repeated */
+    bool again = jobs != NULL && (jobs->items[0].state == TEND_SCHEDULED ||
+                                  jobs->items[0].state == TEND_PENDING);
+    *ret_due_ms = again ? jobs->items[0].due_at_ms : TEND_UNSET;
+    tend_jobs_free(jobs);
     return 0;
 }
 

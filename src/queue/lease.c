@@ -109,7 +109,7 @@ struct lease_call {
     size_t count;
     enum db_query query;
     int64_t ttl_ms;  /* heartbeat */
-    bool with_locks; /* heartbeat: the jobs may have been taken along with a lock */
+    bool with_locks; /* heartbeat: jobs may have been taken along with a lock, by whichever handle */
     int64_t *changed;
 };
 
@@ -179,7 +179,7 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
                               .count = count,
                               .query = Q_JOB_HEARTBEAT,
                               .ttl_ms = ttl_ms,
-                              .with_locks = lease_end_matters(t)};
+                              .with_locks = true};
     return call_on_leases(t, &call, touch_body, 0, ret_each);
 }
 

@@ -17,8 +17,8 @@ int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const
                    unsigned replayed, int *ret_each);
 
 /*
- * Whether leases ended through this handle may be under a limit or lock: then others may wait for their end, and
- * a heartbeat extends locks too. Not so for a handle all of whose claims were plain.
+ * Whether leases ended through this handle may be under a limit or lock: then others may wait for their end. Not
+ * so for a handle all of whose claims were plain.
  */
 bool lease_end_matters(tend *t);
 
@@ -28,7 +28,8 @@ struct completion {
     size_t count;
     const char *const *results;
     int64_t *changed;
-    bool matters; /* lease_end_matters */
+    bool matters;   /* lease_end_matters */
+    bool committed; /* set by who runs it along with something else */
 };
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how);
 

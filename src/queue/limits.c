@@ -251,10 +251,13 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
         return rc;
     if (taken.rows == 0)
         return say_held(tx, name, none);
-    if ((rc = limits_claim_plain(tx, want, settings, 1, 0, ret)) < 0)
+    rc = settings->queue.key_concurrency != TEND_UNSET
+             ? claim_by_key(tx, want, settings, 1, ret, none)
+             : limits_claim_plain(tx, want, settings, 1, 0, ret);
+    if (rc < 0)
         return rc;
-    if (ret->rows == 0) /* taken from under us on the way: undo the lock with everything else */
-        return err_set(db_err(tx), TEND_EEMPTY, "nothing to claim in queue %s", want->queue);
+    if (ret->rows == 0) /* taken from under us on the way, or limited: undo the lock with everything else */
+        return err_set(db_err(tx), none->code, "nothing to claim in queue %s", want->queue);
     const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
     rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);

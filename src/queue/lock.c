@@ -124,8 +124,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             *ret = call.lock;
         if (call.done)
             return 0;
-        /* A holder that has died holds no longer; nobody may have noticed yet. */
-        if (!recovered && call.lock.worker_id != TEND_UNSET) {
+        /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
+        if (!recovered && (call.lock.worker_id != TEND_UNSET || call.lock.expired)) {
             struct tend_recovery ignored;
             recovered = true;
             if (tend_detect_and_recover_stale(t, &ignored) == 0 && ignored.locks_cleaned > 0)

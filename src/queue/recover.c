@@ -97,12 +97,27 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
     return db_each(tx, Q_JOB_DUE, 0, params, count, NULL);
 }
 
-/* Locks whose holder has lost them; rows are name, owner, token. */
+/*
+ * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then the owner
+ * may heartbeat, and would go on without its lock. Column 3 is the job that still runs under it.
+ */
+static bool is_still_needed(const struct db_result *locks, size_t row, const struct db_result *jobs)
+{
+    int64_t job_id = db_number(locks, row, 3);
+    for (size_t i = 0; i < jobs->rows; i++)
+        if (db_number(jobs, i, 0) == job_id)
+            return false;
+    return job_id != TEND_UNSET;
+}
+
+/* Locks whose holder has lost them; rows begin with name, owner, token. */
 static int clean_locks(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
-                       const char *why)
+                       const struct db_result *jobs, const char *why)
 {
     for (size_t i = 0; i < rows->rows; i++) {
         int64_t cleaned = 0;
+        if (jobs != NULL && is_still_needed(rows, i, jobs))
+            continue;
         const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
         int rc = db_each(tx, Q_LOCK_CLEAN, 0, params, 1, &cleaned);
         if (rc < 0)
@@ -137,7 +152,7 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
         return 0;
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold. */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
-        (rc = clean_locks(tx, recovery, &locks, "it has expired")) < 0 ||
+        (rc = clean_locks(tx, recovery, &locks, &jobs, "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
     return (int)(jobs.rows + locks.rows);
@@ -154,7 +169,7 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
         return rc;
     do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = clean_locks(tx, recovery, &rows, why)) < 0)
+            (rc = clean_locks(tx, recovery, &rows, NULL, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
     do {

@@ -12,9 +12,13 @@ enum { TICK_MS = 5000, PURGE_MS = 600000 };
 /* How long a recovery that has failed is left alone by a thread that waits. */
 enum { RECOVERY_RETRY_MS = 1000 };
 
+/* Longer than this is for ever; sums with it stay in range. */
+static const int64_t ever_ms = INT64_MAX / 4;
+
 struct wait_clock wait_clock_start(int64_t wait_ms)
 {
-    return (struct wait_clock){.deadline_ms = wait_ms < 0 ? INT64_MAX : clock_mono_ms() + wait_ms};
+    bool ever = wait_ms < 0 || wait_ms > ever_ms;
+    return (struct wait_clock){.deadline_ms = ever ? INT64_MAX : clock_mono_ms() + wait_ms};
 }
 
 bool wait_clock_over(const struct wait_clock *clock)
@@ -184,7 +188,7 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
         at_ms = TEND_UNSET;
     pthread_mutex_unlock(&t->mutex);
     if (*timeout_ms < 0 && at_ms != TEND_UNSET)
-        *timeout_ms = INT64_MAX;
+        *timeout_ms = ever_ms;
     if (at_ms != TEND_UNSET)
         *timeout_ms = earlier(*timeout_ms, at_ms, hint->now_ms);
     return at_ms;
@@ -224,7 +228,7 @@ int tend_wait(tend *t, int64_t timeout_ms)
     pthread_mutex_unlock(&t->mutex);
     if (news)
         return 1;
-    int rc = wait_once(t, seen, timeout_ms);
+    int rc = wait_once(t, seen, timeout_ms > ever_ms ? -1 : timeout_ms);
     bell = db_bell(t->db);
     pthread_mutex_lock(&t->mutex);
     t->bell_seen = bell;

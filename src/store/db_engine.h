@@ -56,6 +56,7 @@ struct db_query_text {
     const char *name;
     const char *sqlite;
     const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last parameter; or NULL */
+    const char *sqlite_many; /* run once for many rows, which are in the table given; or NULL */
     const char *postgres;
     int params;
 };

@@ -129,11 +129,35 @@ static void fail_group(struct sqlite_write *group, const struct err *err)
     }
 }
 
-/* Runs the bodies of a group in one transaction. The turnstile is held. */
+/* Cuts up to `most` bodies off the list of those waiting; NULL: there are none. */
+static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
+{
+    pthread_mutex_lock(&db->mutex);
+    struct sqlite_write *taken = most == 0 ? NULL : db->first;
+    struct sqlite_write *last = taken;
+    for (size_t i = 1; i < most && last != NULL && last->next != NULL; i++)
+        last = last->next;
+    if (last != NULL) {
+        db->first = last->next;
+        if (db->first == NULL)
+            db->last = NULL;
+        last->next = NULL;
+    }
+    pthread_mutex_unlock(&db->mutex);
+    for (struct sqlite_write *write = taken; write != NULL; write = write->next)
+        write->rc = 0;
+    return taken;
+}
+
+/*
+ * Runs the bodies of a group in one transaction. The turnstile is held. Those that come while it is at it
+ * still get in: the threads answered last are back by then, and would otherwise wait for a commit more.
+ */
 static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct err *err)
 {
     int64_t now_ms = 0;
     struct err ignored;
+    size_t count = 0;
     bool alone = group->next == NULL;
     int rc = begin(db, err);
     if (rc < 0)
@@ -150,9 +174,13 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct er
             err->code = rc;
             return rc;
         }
+        if (alone && write->rc < 0)
+            goto undo;
+        alone = false;
+        count++;
+        if (write->next == NULL && count < GROUP_MAX)
+            write->next = take_waiting(db, GROUP_MAX - count);
     }
-    if (alone && group->rc < 0)
-        goto undo;
     if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0)
         return 0;
 undo:
@@ -161,12 +189,12 @@ undo:
     return rc;
 }
 
-static void lead(struct sqlite_db *db, struct sqlite_write *group)
+/* The bodies that wait by the time it is this process's turn, all run; they are to be answered. */
+static struct sqlite_write *lead(struct sqlite_db *db)
 {
     struct err err = {0};
-    for (struct sqlite_write *write = group; write != NULL; write = write->next)
-        write->rc = 0;
     int rc = sqlite_files_lock(&db->files, db->options.busy_ms, &err);
+    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     if (rc == 0) {
         rc = run_group(db, group, &err);
         sqlite_files_unlock(&db->files);
@@ -179,19 +207,6 @@ static void lead(struct sqlite_db *db, struct sqlite_write *group)
             break;
         }
     }
-}
-
-/* Cuts the next group off the list of waiting bodies. Under the mutex. */
-static struct sqlite_write *take_group(struct sqlite_db *db)
-{
-    struct sqlite_write *group = db->first;
-    struct sqlite_write *last = group;
-    for (int i = 1; i < GROUP_MAX && last->next != NULL; i++)
-        last = last->next;
-    db->first = last->next;
-    if (db->first == NULL)
-        db->last = NULL;
-    last->next = NULL;
     return group;
 }
 
@@ -214,9 +229,8 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
         pthread_cond_wait(&mine.answered, &db->mutex);
     if (!mine.done) {
         db->leading = true;
-        struct sqlite_write *group = take_group(db);
         pthread_mutex_unlock(&db->mutex);
-        lead(db, group);
+        struct sqlite_write *group = lead(db);
         pthread_mutex_lock(&db->mutex);
         /* An answered body's thread may return at once, so its link is read first. */
         for (struct sqlite_write *write = group, *next; write != NULL; write = next) {

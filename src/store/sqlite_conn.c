@@ -6,6 +6,9 @@
 
 enum { LOOKASIDE_BYTES = 4096, LOOKASIDE_SLOTS = 128 };
 
+/* From so many rows on, one statement for all is cheaper than one for each. */
+enum { MANY_ROWS = 4 };
+
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
 {
     const char *path = conn->sqlite == NULL ? "?" : sqlite3_db_filename(conn->sqlite, "main");
@@ -69,6 +72,8 @@ int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, stru
     if (rc == SQLITE_OK)
         rc = sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_LOOKASIDE, NULL, LOOKASIDE_BYTES,
                                LOOKASIDE_SLOTS);
+    if (rc == SQLITE_OK)
+        rc = sqlite_given_register(conn->sqlite, &conn->given);
     /* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
     if (rc == SQLITE_OK)
         rc = sqlite3_busy_timeout(conn->sqlite, 10000);
@@ -84,6 +89,7 @@ void sqlite_conn_close(struct sqlite_conn *conn)
     for (size_t i = 0; i < DB_QUERIES; i++) {
         sqlite3_finalize(conn->statements[i]);
         sqlite3_finalize(conn->each[i]);
+        sqlite3_finalize(conn->many[i]);
     }
     sqlite3_close(conn->sqlite);
     memset(conn, 0, sizeof *conn);
@@ -241,11 +247,76 @@ static int step_all(sqlite3_stmt *statement, struct arena *arena, struct db_resu
     return rc;
 }
 
+/*
+ * One statement for all rows: what differs between them it takes from the table given, $n are the parameters
+ * of the call or of its first row. How many rows it changed, or a negative code.
+ */
+static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                    const struct db_value *params, struct sqlite_given given)
+{
+    const struct db_query_text *text = &db_query_texts[query];
+    int rc = prepare(conn, &conn->many[query], text->sqlite_many, query, tx->err);
+    if (rc < 0)
+        return rc;
+    sqlite3_stmt *statement = conn->many[query];
+    int used = sqlite3_bind_parameter_count(statement);
+    for (int i = 0; i < text->params && i < used; i++)
+        bind(statement, i + 1, &params[i]);
+    given.first_event = conn->next_event;
+    conn->given = given;
+    conn->next_event += (int64_t)given.count;
+    int step = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    if (step != SQLITE_DONE)
+        return sqlite_conn_fail(conn, step, text->name, tx->err);
+    return sqlite3_changes(conn->sqlite);
+}
+
+/* Of the rows of the last run_many those are changed that left their event. */
+static int find_changed(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret_each)
+{
+    for (size_t row = 0; row < conn->given.count; row++) {
+        struct db_result found;
+        const struct db_value id = db_int(conn->given.first_event + (int64_t)row);
+        int rc = sqlite_conn_run(conn, tx, Q_EVENT_EXISTS, &id, &found);
+        if (rc < 0)
+            return rc;
+        ret_each[row] = found.rows > 0;
+    }
+    return 0;
+}
+
+static int each_as_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
+                        const struct db_value *params, size_t count, int64_t *ret_each)
+{
+    const struct db_query_text *text = &db_query_texts[query];
+    struct sqlite_given given = {
+        .values = params, .width = (size_t)text->params, .count = count};
+    int changed = run_many(conn, tx, query, params, given);
+    if (changed < 0)
+        return changed;
+    if (ret_each != NULL && changed != (int)count)
+        return find_changed(conn, tx, ret_each);
+    bool inserts = strncmp(text->sqlite, "INSERT", 6) == 0;
+    for (size_t row = 0; ret_each != NULL && row < count; row++)
+        ret_each[row] = inserts ? conn->given.first_event + (int64_t)row : 1;
+    return 0;
+}
+
 /* The second statement of a query, once for every row of the first. */
 static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
                          const struct db_value *params, const struct db_result *rows)
 {
     const struct db_query_text *text = &db_query_texts[query];
+    if (text->sqlite_many != NULL && rows->rows >= MANY_ROWS) {
+        struct sqlite_given given = {
+            .values = rows->values, .width = rows->columns, .count = rows->rows};
+        int changed = run_many(conn, tx, query, params, given);
+        if (changed >= 0 && changed != (int)rows->rows)
+            return err_set(tx->err, TEND_EINTERNAL, "%s: a row changed under the write lock",
+                           text->name);
+        return changed < 0 ? changed : 0;
+    }
     int rc = prepare(conn, &conn->each[query], text->sqlite_each, query, tx->err);
     if (rc < 0)
         return rc;
@@ -293,6 +364,8 @@ int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query q
                      const struct db_value *params, size_t count, int64_t *ret_each)
 {
     const struct db_query_text *text = &db_query_texts[query];
+    if (text->sqlite_many != NULL && count >= MANY_ROWS)
+        return each_as_many(conn, tx, query, params, count, ret_each);
     int rc = prepare(conn, &conn->statements[query], text->sqlite, query, tx->err);
     if (rc < 0)
         return rc;

@@ -6,6 +6,7 @@
 #define STORE_SQLITE_CONN_H
 
 #include "store/db_engine.h"
+#include "store/sqlite_given.h"
 
 #include <sqlite3.h>
 
@@ -13,6 +14,8 @@ struct sqlite_conn {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[DB_QUERIES]; /* prepared on first use */
     sqlite3_stmt *each[DB_QUERIES];
+    sqlite3_stmt *many[DB_QUERIES];
+    struct sqlite_given given; /* rows of the call that is running */
     int64_t next_event; /* the id the coming event will have; set at the start of every write */
     struct sqlite_conn *next; /* in a list of idle connections */
 };

@@ -92,12 +92,15 @@ static int open_writer(struct sqlite_db *db, struct err *err)
     if (rc < 0)
         return rc;
     sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    /* FULL: an acknowledged write survives the loss of power. */
-    rc = sqlite_conn_exec(&db->writer,
-                          db->options.durability_normal
-                              ? "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000"
-                              : "PRAGMA synchronous = FULL; PRAGMA cache_size = -16000",
+    /* Statements over many rows keep them aside while they run: not in files in /tmp, which may be full. */
+    rc = sqlite_conn_exec(&db->writer, "PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY",
                           "opening the store", err);
+    /* FULL: an acknowledged write survives the loss of power. */
+    if (rc == 0)
+        rc = sqlite_conn_exec(&db->writer,
+                              db->options.durability_normal ? "PRAGMA synchronous = NORMAL"
+                                                            : "PRAGMA synchronous = FULL",
+                              "opening the store", err);
     return rc < 0 ? rc : make_current(db, err);
 }
 

@@ -93,7 +93,6 @@ teardown() {
     follower=$!
     "$TEND" claim --wait >claimed 3>&- &
     claimer=$!
-    sleep 0.2
     tend add >/dev/null
     wait $claimer
     jq -e '.id == 1' claimed

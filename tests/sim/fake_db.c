@@ -82,6 +82,10 @@ static int strike_inside(struct fake_db *fake, struct db_tx *tx, enum db_query q
     struct world *world = fake->world;
     fake->queries++;
     world->calls++;
+    if (query == Q_LOCK_ACQUIRE || query == Q_LOCK_FREE || query == Q_LOCK_EXTEND)
+        fake->actor->op.asks_for_lock = true;
+    if (query == Q_QUEUE_GET)
+        fake->actor->op.asks_for_jobs = true;
     if (fake->actor->dead)
         return fake_out_of_reach(fake, tx->err);
     if (fake->fail_at != 0 && fake->fail_at == fake->queries)
@@ -97,7 +101,7 @@ static int strike_inside(struct fake_db *fake, struct db_tx *tx, enum db_query q
         return rc;
     }
     case FAULT_JUMP:
-        fault_jump(world);
+        fault_jump(world, fake->actor);
         return 0;
     case FAULT_STALL: /* in a read: readers keep nobody waiting */
         fault_stall(world, fake->actor);
@@ -209,6 +213,7 @@ static int run_body(struct db_tx *tx, void *arg)
 {
     struct run *run = arg;
     struct fake_db *fake = run->fake;
+    fake->actor->op.asks_for_lock = fake->actor->op.asks_for_jobs = false;
     fake->last_seen = false;
     fake->queries = 0;
     fake->late_error = 0;
@@ -305,7 +310,7 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
         fault_stall(world, fake->actor);
         return 0;
     case FAULT_JUMP:
-        fault_jump(world);
+        fault_jump(world, fake->actor);
         return 0;
     case FAULT_AGAIN:
         *ret_again = true;

@@ -139,12 +139,13 @@ void fault_stall(struct world *world, struct actor *actor)
     world->clock_ms += long_ms - long_ms / parts * others;
 }
 
-void fault_jump(struct world *world)
+void fault_jump(struct world *world, struct actor *actor)
 {
     static const int64_t most_ms[] = {5000, 120000, 3600000, 20000000};
     int64_t jump_ms = between(world, 1, most_ms[between(world, 0, 3)]);
     if (chance(world, 5000))
         jump_ms = -jump_ms;
     world->clock_ms += jump_ms;
+    actor->op.stalls++;
     say(world, "    fault: the clock jumps %+lld ms", (long long)jump_ms);
 }

@@ -241,13 +241,15 @@ static void look_at_lock(struct world *world, struct actor *actor, int64_t now_m
     bool tied = lock->job_id != TEND_UNSET;
     bool own = strcmp(lock->owner, actor->name) == 0;
     op->lock_is_mine = own && !tied && (op->kind != OP_LOCK_EXTEND || lock->expires_ms > now_ms);
-    op->lock_is_free = lock->owner[0] == '\0' || lock->expires_ms <= now_ms || (own && !tied);
+    op->lock_is_free = lock->owner[0] == '\0' || (!tied && (own || lock->expires_ms <= now_ms));
 }
 
 /* How things stand for the answer of the call. */
 static void remember_state(struct world *world, struct op *op)
 {
     op->refused_by_state = action_refused(world, op);
+    if (!op->asks_for_jobs)
+        return;
     op->pending = model_pending(world, op->queue);
     op->at_commit = world->queues[op->queue];
     model_rate_settle(&op->at_commit, world->last_event_ms > world->clock_ms ? world->last_event_ms
@@ -260,7 +262,8 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
     struct arena arena;
     struct look look = look_at_store(world, actor, &arena);
     actor->op.commits++;
-    look_at_lock(world, actor, now_ms);
+    if (actor->op.asks_for_lock)
+        look_at_lock(world, actor, now_ms);
     model_events(world, actor, &look.sight, now_ms);
     touch_leases(world, actor, now_ms);
     model_rows(world, &look.sight);

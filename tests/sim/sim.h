@@ -163,13 +163,14 @@ struct op {
     int faults; /* that were put in its way */
     int stalls;
     bool fault_in_recovery; /* the last one was, with a code that must not stop a claim */
-    /* As they were at its last commit. */
+    /* As they were at its last commit, for claims: at the last that looked for jobs. */
     int64_t pending;
     struct queue_model at_commit;
-    bool lock_was_held;    /* the queue's */
-    bool refused_by_state; /* OP_ACT: the table does not allow it */
-    bool lock_is_mine;     /* OP_LOCK_*: the lock was the actor's before the commit ... */
-    bool lock_is_free;     /* ... or could be taken */
+    bool lock_was_held;                /* the queue's */
+    bool refused_by_state;             /* OP_ACT: the table does not allow it */
+    bool asks_for_lock, asks_for_jobs; /* the transaction under way does */
+    bool lock_is_mine; /* OP_LOCK_*: the lock was the actor's before the commit ... */
+    bool lock_is_free; /* ... or could be taken */
 };
 
 struct belief {
@@ -336,7 +337,7 @@ void fault_choose_rates(struct world *world);
 enum fault fault_choose(struct world *world, enum point point);
 int fault_code(struct world *world);
 void fault_stall(struct world *world, struct actor *actor);
-void fault_jump(struct world *world);
+void fault_jump(struct world *world, struct actor *actor);
 const char *fault_name(enum fault fault);
 
 /* The parameters with the defect of this history, in place. */

@@ -24,6 +24,15 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
 WHERE id = $0 AND state = 1;
+-- many:
+UPDATE OR FAIL job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
+    version = version + 1, event_id = given.event, changed_at = now($5), changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+FROM given
+WHERE job.id = given.p1 AND state = 1;
 -- dialect: postgres
 UPDATE job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,

@@ -35,6 +35,10 @@ FROM (
 WHERE complete
 ORDER BY id;
 
+-- name: event_exists
+-- Whether a row of a statement over many left its event. Primary key. SQLite only: called by store/sqlite_conn.c.
+SELECT 1 FROM event WHERE id = $1;
+
 -- name: event_last
 SELECT coalesce(max(id), 0) FROM event;
 

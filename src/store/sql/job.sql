@@ -6,7 +6,8 @@
 -- id of the event the statement leaves: nextval() on PostgreSQL; on SQLite a parameter more, because a statement
 -- that calls a function and fires a trigger would make SQLite copy every page it touches first.
 -- "-- each:" begins the statement SQLite runs for every row of the one before, whose first column
--- is $0. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for
+-- is $0. "-- many:" begins what SQLite runs once instead, when there are many rows: they are in the table given as
+-- p1, p2, ..., with the id of the event each leaves. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for
 -- db_each gets its parameters there as arrays of texts and returns either one row per element in
 -- order, or (ordinal, value).
 
@@ -29,6 +30,17 @@ VALUES
      coalesce($6, now($1) + $7),
      CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
      $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now($1), now($1), $2, 'job.added');
+-- many:
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace, schedule,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what)
+SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
+       coalesce(p6, now($1) + p7),
+       CASE WHEN coalesce(p6, now($1) + p7) > now($1) THEN coalesce(p6, now($1) + p7) END,
+       p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, now($1), now($1), p2, 'job.added'
+FROM given;
 -- dialect: postgres
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
@@ -166,6 +178,14 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NUL
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NULL;
+-- many:
+UPDATE OR FAIL job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = now($4), result = given.p3,
+    version = version + 1, event_id = given.event, changed_at = now($4), changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+FROM given
+WHERE job.id = given.p1 AND token = given.p2 AND state = 2 AND lock_name IS NULL;
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,

@@ -2,7 +2,8 @@
 
 -- name: lock_acquire
 -- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its owner asks
--- again (not when it is held with a job). $4 worker, $5 job. Returns nothing when somebody holds it.
+-- again. One that is held with a job ends with that lease and not otherwise: recovery comes first.
+-- $4 worker, $5 job. Returns nothing when somebody holds it.
 -- Called by queue/lock.c.
 INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at)
 VALUES ($1, 1, $2, $4, $5, now($6), now($6) + $3)
@@ -13,8 +14,8 @@ SET token = CASE WHEN l.owner = excluded.owner AND l.expires_at > excluded.acqui
                        THEN l.acquired_at ELSE excluded.acquired_at END,
     owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
     expires_at = excluded.expires_at
-WHERE l.owner IS NULL OR l.expires_at <= excluded.acquired_at
-   OR (l.owner = excluded.owner AND l.job_id IS NULL)
+WHERE l.owner IS NULL
+   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR l.owner = excluded.owner))
 RETURNING token, acquired_at, expires_at;
 
 -- name: job_tie
@@ -34,16 +35,16 @@ SET expires_at = (SELECT alarm_at FROM job WHERE id = $1)
 WHERE name = (SELECT lock_name FROM job WHERE id = $1) AND job_id = $1;
 
 -- name: lock_free
--- Only the holder releases; for db_each. Called by queue/lock.c.
+-- Only the holder releases, and what is held with a job ends with its lease; for db_each. Called by queue/lock.c.
 UPDATE lock
 SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
-WHERE name = $1 AND owner = $2;
+WHERE name = $1 AND owner = $2 AND job_id IS NULL;
 
 -- name: lock_extend
 -- LK-6: now + extra, by the holder, before it expires; for db_each. Called by queue/lock.c.
 UPDATE lock
 SET expires_at = now($4) + $3
-WHERE name = $1 AND owner = $2 AND expires_at > now($4);
+WHERE name = $1 AND owner = $2 AND expires_at > now($4) AND job_id IS NULL;
 
 -- name: lock_get
 SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($2)
@@ -57,8 +58,12 @@ WHERE owner IS NOT NULL
 ORDER BY name;
 
 -- name: lock_expired
--- Index lock_expiry. Called by queue/recover.c.
-SELECT name, owner, token FROM lock WHERE expires_at <= now($1) LIMIT $2;
+-- With the job that still runs under it. Index lock_expiry. Called by queue/recover.c.
+SELECT l.name, l.owner, l.token,
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2)
+FROM lock l
+WHERE l.expires_at <= now($1)
+LIMIT $2;
 
 -- name: lock_expired_count
 SELECT count(*) FROM lock WHERE expires_at <= now($1);

@@ -13,7 +13,7 @@
 CREATE TABLE job (
     id               INTEGER PRIMARY KEY,
     queue            TEXT    NOT NULL,
-    state            INTEGER NOT NULL CHECK (state BETWEEN 0 AND 6),
+    state            INTEGER NOT NULL,
     priority         INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9),
     due_at           INTEGER NOT NULL,
     alarm_at         INTEGER,                       -- when the clock acts on it: due (scheduled), end of lease (running)
@@ -50,10 +50,14 @@ CREATE TABLE job (
     error_text       TEXT,
     result           TEXT,                          -- JSON
     payload          TEXT    NOT NULL,              -- JSON
-    CHECK ((state = 2) = (owner IS NOT NULL)),
-    CHECK ((state = 2 OR state = 0) = (alarm_at IS NOT NULL)),
-    CHECK (state = 2 OR (worker_id IS NULL AND started_at IS NULL AND lock_name IS NULL)),
-    CHECK ((state >= 4) = (finished_at IS NOT NULL))
+    -- What holds in each state. One check of ORs and ANDs, the frequent states first: SQLite leaves it at the
+    -- first branch that fits, where several checks would all be computed.
+    CHECK ((state = 2 AND owner IS NOT NULL AND alarm_at IS NOT NULL AND finished_at IS NULL)
+        OR (owner IS NULL AND worker_id IS NULL AND started_at IS NULL AND lock_name IS NULL
+            AND ((state = 1 AND alarm_at IS NULL AND finished_at IS NULL)
+              OR (state >= 4 AND alarm_at IS NULL AND finished_at IS NOT NULL AND state <= 6)
+              OR (state = 0 AND alarm_at IS NOT NULL AND finished_at IS NULL)
+              OR (state = 3 AND alarm_at IS NULL AND finished_at IS NULL))))
 );
 
 -- Only what is live is indexed for claims, so that finished and future rows cost them nothing.
@@ -156,12 +160,12 @@ CREATE TRIGGER job_moved AFTER UPDATE OF state ON job
 BEGIN
     SELECT RAISE(FAIL, 'this change of state is not allowed')
     WHERE (1 << NEW.state) & (CASE OLD.state
-        WHEN 0 THEN 1 + 2 + 8 + 64                  -- scheduled -> scheduled, pending, held, cancelled
-        WHEN 1 THEN 1 + 2 + 4 + 8 + 64              -- pending -> scheduled, pending, running, held, cancelled
-        WHEN 2 THEN 1 + 2 + 8 + 16 + 32 + 64        -- running -> all but running
-        WHEN 3 THEN 1 + 2 + 64                      -- held -> scheduled, pending, cancelled
+        WHEN 2 THEN 123                             -- running 1+2+8+16+32+64: all but running
+        WHEN 1 THEN 79                              -- pending 1+2+4+8+64: scheduled, pending, running, held, cancelled
+        WHEN 0 THEN 75                              -- scheduled 1+2+8+64: scheduled, pending, held, cancelled
+        WHEN 3 THEN 67                              -- held 1+2+64: scheduled, pending, cancelled
         WHEN 4 THEN 0                               -- done
-        ELSE 2 END) = 0;                            -- failed, cancelled -> pending
+        ELSE 2 END) = 0;                            -- failed, cancelled: pending
     INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
     VALUES (NEW.event_id, OLD.event_id, NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by,
             NEW.changed_what, OLD.state, NEW.state, NEW.token, coalesce(OLD.owner, NEW.owner),
