@@ -6,6 +6,7 @@
 #include "bench/side.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS_MAX = 15, THREADS_MAX = 64 };
@@ -24,7 +25,7 @@ struct slice {
     void *session;
     pthread_barrier_t *start;
     double seconds; /* how long it may take */
-    double ended_at;
+    double started_at, ended_at;
     size_t jobs; /* how many were added, or completed */
     int rc;
 };
@@ -78,48 +79,57 @@ static void *run_slice_thread(void *arg)
     struct tend_lease held[SIDE_BATCH_MAX];
     size_t held_count = 0;
     pthread_barrier_wait(slice->start);
-    double until = bench_seconds() + slice->seconds;
+    slice->started_at = bench_seconds();
     int rc;
     do {
         rc = do_once(slice, held, &held_count);
         slice->jobs += rc > 0 ? (size_t)rc : 0;
         slice->ended_at = bench_seconds();
-    } while (rc > 0 && slice->ended_at < until);
+    } while (rc > 0 && slice->ended_at < slice->started_at + slice->seconds);
     if (rc >= 0 && held_count > 0)
         rc = slice->runner->side->complete(slice->session, held, held_count);
     slice->rc = rc < 0 ? -1 : 0;
     return NULL;
 }
 
-/* All threads at once for so many seconds; sets the rate. */
-static int run_slice(struct runner *runner, double seconds)
+/* Starts a thread per slice but the first, which is the caller's own, and waits for all. */
+static int run_together(struct slice *slices, size_t count)
 {
-    size_t threads = runner->what->threads;
-    struct slice slices[THREADS_MAX] = {0};
     pthread_t ids[THREADS_MAX];
     pthread_barrier_t start;
+    int rc = 0;
+    pthread_barrier_init(&start, NULL, (unsigned)count);
+    for (size_t i = 0; i < count; i++)
+        slices[i].start = &start;
+    for (size_t i = 1; i < count && rc == 0; i++)
+        if (pthread_create(&ids[i], NULL, run_slice_thread, &slices[i]) != 0)
+            abort(); /* the others wait at the barrier */
+    run_slice_thread(&slices[0]);
+    for (size_t i = 1; i < count; i++)
+        pthread_join(ids[i], NULL);
+    for (size_t i = 0; i < count; i++)
+        rc |= slices[i].rc;
+    pthread_barrier_destroy(&start);
+    return rc;
+}
+
+/* All sessions at once for so many seconds; sets the rate. */
+static int run_slice(struct runner *runner, double seconds)
+{
+    struct slice slices[THREADS_MAX] = {0};
+    size_t threads = runner->what->threads;
+    double started_at = 0;
     double ended_at = 0;
     size_t jobs = 0;
-    int rc = 0;
-    pthread_barrier_init(&start, NULL, (unsigned)threads + 1);
+    for (size_t i = 0; i < threads; i++)
+        slices[i] = (struct slice){
+            .runner = runner, .session = runner->sessions[i], .seconds = seconds};
+    int rc = run_together(slices, threads);
     for (size_t i = 0; i < threads; i++) {
-        slices[i] = (struct slice){.runner = runner,
-                                   .session = runner->sessions[i],
-                                   .start = &start,
-                                   .seconds = seconds};
-        if (pthread_create(&ids[i], NULL, run_slice_thread, &slices[i]) != 0)
-            return bench_fail("a thread could not be started");
-    }
-    pthread_barrier_wait(&start);
-    double started_at = bench_seconds();
-    for (size_t i = 0; i < threads; i++) {
-        pthread_join(ids[i], NULL);
         jobs += slices[i].jobs;
-        rc |= slices[i].rc;
-        if (slices[i].ended_at > ended_at)
-            ended_at = slices[i].ended_at;
+        started_at = i == 0 ? slices[i].started_at : started_at;
+        ended_at = slices[i].ended_at > ended_at ? slices[i].ended_at : ended_at;
     }
-    pthread_barrier_destroy(&start);
     runner->rate = (double)jobs / (ended_at - started_at);
     runner->pending += runner->what->operation == OPERATION_ADD ? (double)jobs : -(double)jobs;
     return rc;

@@ -3,9 +3,9 @@
  * sqlite_files.c, opening and migrating in sqlite_open.c.
  *
  * Writing: one connection per handle. Threads leave their bodies in a list; the first of them leads: it
- * waits in line at the turnstile, begins, runs all bodies in the list, each in a savepoint, commits
- * once and answers everybody. While it is at it the next list grows (group commit), so that throughput is
- * not bounded by fsync. The turnstile keeps all writers and checkpoints of all processes apart: SQLite
+ * waits in line at the turnstile, begins, runs all bodies in the list, also those that come while it is
+ * at it, each in a savepoint, commits once and answers everybody. During the commit the next list
+ * grows (group commit), so that throughput is not bounded by fsync. The turnstile keeps all writers and checkpoints of all processes apart: SQLite
  * never reports "locked", and the race between a checkpoint and a commit that loses transactions in
  * SQLite before 3.51.3 cannot happen.
  *

@@ -248,7 +248,7 @@ static void run_in_vain(struct fake_db *fake, struct arena *arena, db_body *body
     fake->real->engine->write(fake->real, arena, run_body, &run, &ignored);
     fake->world->quiet = false;
     fake->fail_at = 0;
-    model_no_commit(fake->world, fake->actor);
+    model_no_commit(fake->world, fake->actor, fake->now.number);
 }
 
 static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void *arg,
@@ -265,7 +265,7 @@ static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void
     int rc = fake->real->engine->write(fake->real, arena, run_body, &run, err);
     fake->writing = false;
     if (rc < 0) {
-        model_no_commit(world, fake->actor);
+        model_no_commit(world, fake->actor, fake->now.number);
         return rc;
     }
     if (fake->ring && world->sabotage != SABOTAGE_BELL_SILENT)

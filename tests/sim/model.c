@@ -245,15 +245,14 @@ static void look_at_lock(struct world *world, struct actor *actor, int64_t now_m
 }
 
 /* How things stand for the answer of the call. */
-static void remember_state(struct world *world, struct op *op)
+static void remember_state(struct world *world, struct op *op, int64_t now_ms)
 {
     op->refused_by_state = action_refused(world, op);
     if (!op->asks_for_jobs)
         return;
     op->pending = model_pending(world, op->queue);
     op->at_commit = world->queues[op->queue];
-    model_rate_settle(&op->at_commit, world->last_event_ms > world->clock_ms ? world->last_event_ms
-                                                                             : world->clock_ms);
+    model_rate_settle(&op->at_commit, now_ms);
     op->lock_was_held = world->locks[LOCK_COUNT + op->queue].owner[0] != '\0';
 }
 
@@ -271,17 +270,17 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
     model_claims(world, actor, now_ms);
     if (look.sight.event_count > 0)
         check_unique(world);
-    remember_state(world, &actor->op);
+    remember_state(world, &actor->op, now_ms);
     arena_done(&arena);
 }
 
-void model_no_commit(struct world *world, struct actor *actor)
+void model_no_commit(struct world *world, struct actor *actor, int64_t now_ms)
 {
     struct arena arena;
     struct look look = look_at_store(world, actor, &arena);
     expect(world, look.sight.event_count == 0, "a call that failed has left event %lld (%s)",
            (long long)look.sight.events[0].id, look.sight.events[0].what);
     model_rows(world, &look.sight);
-    remember_state(world, &actor->op);
+    remember_state(world, &actor->op, now_ms);
     arena_done(&arena);
 }

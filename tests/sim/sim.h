@@ -392,7 +392,7 @@ struct sight {
 /* Looks at what a commit of this actor did and compares it with what it may have done. */
 void model_commit(struct world *world, struct actor *actor, int64_t now_ms);
 /* Nothing may have changed. */
-void model_no_commit(struct world *world, struct actor *actor);
+void model_no_commit(struct world *world, struct actor *actor, int64_t now_ms);
 
 void model_events(struct world *world, struct actor *actor, const struct sight *sight,
                   int64_t now_ms);

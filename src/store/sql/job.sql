@@ -343,11 +343,6 @@ WHERE queue = $1 AND state = 1
 -- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.
 SELECT id
 FROM job
-WHERE queue = $1 AND state = $2 AND finished_at <= $3
-LIMIT $4;
--- dialect: postgres
-SELECT id
-FROM job
 WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
 LIMIT $4;
 

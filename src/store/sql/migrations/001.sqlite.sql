@@ -153,12 +153,13 @@ BEGIN
             NEW.state, NEW.changed_why);
 END;
 
--- The masks are the rows of the table in core/state.c: bit n is set when state n can be reached. RAISE(FAIL)
--- and UPDATE OR FAIL, here and in the queries, spare SQLite the copy of each page that it would
--- need to undo half a statement; the savepoint around every operation undoes it whole.
+-- The masks are the rows of the table in core/state.c: bit n is set when state n can be reached. Who tries
+-- another move loses the whole transaction: RAISE(ROLLBACK) leaves nothing of it, whoever writes (after
+-- RAISE(FAIL) the row would stay changed). It spares SQLite, as UPDATE OR FAIL does in the queries, the copy of each
+-- page that it would need to undo half a statement; the savepoint around every operation undoes it whole.
 CREATE TRIGGER job_moved AFTER UPDATE OF state ON job
 BEGIN
-    SELECT RAISE(FAIL, 'this change of state is not allowed')
+    SELECT RAISE(ROLLBACK, 'this change of state is not allowed')
     WHERE (1 << NEW.state) & (CASE OLD.state
         WHEN 2 THEN 123                             -- running 1+2+8+16+32+64: all but running
         WHEN 1 THEN 79                              -- pending 1+2+4+8+64: scheduled, pending, running, held, cancelled
