@@ -76,7 +76,8 @@ void demo_remove_folder(const char *folder);
 
 struct demo_account {
     bool joined;
-    int claimed, completed;
+    int completed;
+    int holds;             /* jobs under its lease at present */
     int taken_over;        /* jobs of the killed worker it went on with */
     int64_t claimed_at_ms; /* last time it claimed, or TEND_UNSET */
 };
@@ -110,7 +111,7 @@ void demo_ledger_init(struct demo_ledger *ledger, int64_t first_id);
 void demo_ledger_killed(struct demo_ledger *ledger, int victim, int64_t at_ms);
 /* Adds everything that has happened since. 0, or a TEND_E… code. */
 int demo_ledger_read(struct demo_ledger *ledger, tend *store);
-/* Jobs the worker has claimed and not completed; of the killed one: what it held when it died. */
+/* Jobs under the worker's lease; for the one that was killed: when it died. */
 int demo_ledger_held(const struct demo_ledger *ledger, int worker);
 /* The running worker that claimed last: it has its whole batch before it. -1: none holds any. */
 int demo_ledger_fullest(const struct demo_ledger *ledger, const struct demo_crew *crew);

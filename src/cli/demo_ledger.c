@@ -55,7 +55,7 @@ static struct demo_job *job_of(struct demo_ledger *ledger, int64_t id)
 static void note_claim(struct demo_ledger *ledger, struct demo_job *job, int worker, int64_t at_ms)
 {
     struct demo_account *account = &ledger->accounts[worker];
-    account->claimed++;
+    account->holds++;
     account->claimed_at_ms = at_ms;
     if (ledger->began_at_ms == TEND_UNSET)
         ledger->began_at_ms = at_ms;
@@ -73,6 +73,7 @@ static void note_claim(struct demo_ledger *ledger, struct demo_job *job, int wor
 static void note_completion(struct demo_ledger *ledger, struct demo_job *job, int worker,
                             int64_t at_ms)
 {
+    ledger->accounts[worker].holds--;
     ledger->accounts[worker].completed++;
     ledger->done += job->completed == 0;
     job->completed++;
@@ -83,7 +84,9 @@ static void note_completion(struct demo_ledger *ledger, struct demo_job *job, in
 static void note_recovery(struct demo_ledger *ledger, struct demo_job *job,
                           const struct tend_event *event)
 {
-    if (ledger->victim < 0 || worker_of(event->owner) != ledger->victim || job->orphaned)
+    int worker = worker_of(event->owner);
+    ledger->accounts[worker].holds--;
+    if (worker != ledger->victim || event->at_ms < ledger->killed_at_ms)
         return;
     job->orphaned = true;
     ledger->orphans++;
@@ -110,7 +113,9 @@ static void note_event(struct demo_ledger *ledger, const struct tend_event *even
         note_completion(ledger, job, worker, event->at_ms);
     else if (strcmp(what, "job.recovered") == 0)
         note_recovery(ledger, job, event);
-    else if (strcmp(what, "job.released") != 0)
+    else if (strcmp(what, "job.released") == 0)
+        ledger->accounts[worker].holds--;
+    else
         ledger->strange++;
 }
 
@@ -134,8 +139,7 @@ int demo_ledger_read(struct demo_ledger *ledger, tend *store)
 
 int demo_ledger_held(const struct demo_ledger *ledger, int worker)
 {
-    const struct demo_account *account = &ledger->accounts[worker];
-    return account->claimed - account->completed;
+    return ledger->accounts[worker].holds + (worker == ledger->victim ? ledger->orphans : 0);
 }
 
 int demo_ledger_fullest(const struct demo_ledger *ledger, const struct demo_crew *crew)

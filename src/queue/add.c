@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { ADD_PARAMS = 19 };
+enum { ADD_PARAMS = 19, BASIC_PARAMS = 8 };
 
 void tend_job_spec_init(struct tend_job_spec *spec)
 {
@@ -96,12 +96,12 @@ static int check_spec(tend *t, const struct tend_job_spec *spec)
     return 0;
 }
 
-static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
-                        const char *schedule, struct db_value *params)
+static void fill_basic(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
+                       struct db_value *params)
 {
     size_t bytes;
     const char *payload = payload_of(spec, &bytes);
-    const struct db_value filled[ADD_PARAMS] = {
+    const struct db_value filled[BASIC_PARAMS] = {
         db_now(tx),
         db_text(by),
         db_text(queue_of(spec)),
@@ -110,6 +110,14 @@ static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, cons
         db_int_or_null(spec->due_at_ms),
         db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
         db_text_n(payload, bytes),
+    };
+    memcpy(params, filled, sizeof filled);
+}
+
+static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
+                        const char *schedule, struct db_value *params)
+{
+    const struct db_value filled[ADD_PARAMS - BASIC_PARAMS] = {
         db_text(spec->unique_key),
         db_text(spec->subject),
         db_text(spec->concurrency_key),
@@ -122,7 +130,8 @@ static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, cons
         db_int_or_null(spec->backoff_max_ms),
         db_int_or_null(spec->lease_ms),
     };
-    memcpy(params, filled, sizeof filled);
+    fill_basic(tx, spec, by, params);
+    memcpy(params + BASIC_PARAMS, filled, sizeof filled);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -173,8 +182,47 @@ static int add_with_key(struct db_tx *tx, const struct tend_job_spec *spec, cons
     return db_each(tx, Q_JOB_ADD, 0, params, 1, &ret->id);
 }
 
+/* Whether a job has nothing that fill_basic leaves out. */
+static bool is_basic(const struct tend_job_spec *spec)
+{
+    return spec->unique_key == NULL && spec->subject == NULL && spec->concurrency_key == NULL &&
+           spec->tags == NULL && spec->workspace == NULL && spec->max_attempts == TEND_UNSET &&
+           spec->max_crashes == TEND_UNSET && spec->backoff_ms == TEND_UNSET &&
+           spec->backoff_max_ms == TEND_UNSET && spec->lease_ms == TEND_UNSET;
+}
+
+static bool all_basic(const struct add_batch *batch)
+{
+    if (batch->schedule != NULL)
+        return false;
+    for (size_t i = 0; i < batch->count; i++)
+        if (!is_basic(&batch->specs[i]))
+            return false;
+    return true;
+}
+
+static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned how)
+{
+    struct arena *arena = db_arena(tx);
+    struct db_value *params = arena_alloc(arena, batch->count * BASIC_PARAMS * sizeof *params);
+    int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
+    if (params == NULL || ids == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs", batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct tend_job_spec *spec = &batch->specs[i];
+        fill_basic(tx, spec, spec->by != NULL ? spec->by : batch->by, &params[i * BASIC_PARAMS]);
+    }
+    db_ring(tx);
+    int rc = db_each(tx, Q_JOB_ADD_BASIC, how, params, batch->count, ids);
+    for (size_t i = 0; rc >= 0 && i < batch->count; i++)
+        batch->ret[i] = (struct tend_added){.id = ids[i], .outcome = TEND_OK};
+    return rc;
+}
+
 int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
 {
+    if (all_basic(batch))
+        return add_basic(tx, batch, how);
     struct arena *arena = db_arena(tx);
     struct db_value *params = arena_alloc(arena, batch->count * ADD_PARAMS * sizeof *params);
     int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);

@@ -57,9 +57,10 @@ int db_open(struct db **ret, const char *url, const struct db_options *options, 
         return db_sqlite_open(ret, url + strlen("sqlite:"), options, err);
     if (begins_with(url, "postgresql://") || begins_with(url, "postgres://"))
         return db_postgres_open(ret, url, options, err);
+    /* The rest may hold a password. */
     return err_set(err, TEND_EINVAL,
-                   "no store can be opened by '%s'; give sqlite:PATH or postgresql://HOST/DATABASE",
-                   url);
+                   "no store can be opened by '%.*s…'; give sqlite:PATH or postgresql://HOST/DATABASE",
+                   (int)strcspn(url, ":/@?"), url);
 }
 
 void db_close(struct db *db)

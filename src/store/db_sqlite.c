@@ -67,6 +67,17 @@ static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *
                             err);
 }
 
+/* Time as this handle has given it out before, to writers and readers, is not undercut when the clock is set back. */
+static int64_t not_backwards(struct sqlite_db *db, int64_t now_ms)
+{
+    int64_t last_ms = __atomic_load_n(&db->last_now_ms, __ATOMIC_RELAXED);
+    while (now_ms > last_ms)
+        if (__atomic_compare_exchange_n(&db->last_now_ms, &last_ms, now_ms, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return now_ms;
+    return last_ms;
+}
+
 /* Ids and time go on from the newest event, whoever wrote it. */
 static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
@@ -81,10 +92,7 @@ static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_
         if (db_number(&last, 0, 1) > now_ms)
             now_ms = db_number(&last, 0, 1);
     }
-    if (now_ms < db->last_now_ms)
-        now_ms = db->last_now_ms;
-    db->last_now_ms = now_ms;
-    *ret_now_ms = now_ms;
+    *ret_now_ms = not_backwards(db, now_ms);
     return 0;
 }
 
@@ -288,7 +296,7 @@ static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
         return rc;
     if (last.rows > 0 && db_number(&last, 0, 1) > now_ms)
         now_ms = db_number(&last, 0, 1);
-    tx->base.now = db_int(now_ms);
+    tx->base.now = db_int(not_backwards(db, now_ms));
     return 0;
 }
 

@@ -152,14 +152,13 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
     if (rc == 0) {
         url->parsed = PQconninfoParse(stripped.data, &message);
         if (url->parsed == NULL) {
-            /* libpq may repeat the URL, which may hold a password: nothing from there on. */
-            char *echo = message == NULL ? NULL : strstr(message, ": \"postgres");
-            if (echo != NULL)
-                *echo = '\0';
+            /* libpq quotes what it could not read, which may be the password. */
+            if (message != NULL)
+                message[strcspn(message, ":\"\n")] = '\0';
             rc = err_set(err, TEND_EINVAL,
                          "the store URL is no PostgreSQL URL: %.*s; the form is "
                          "postgresql://USER@HOST:PORT/DATABASE",
-                         message == NULL ? 13 : (int)strcspn(message, "\n"),
+                         message == NULL ? 13 : (int)strlen(message),
                          message == NULL ? "out of memory" : message);
         }
     }

@@ -33,10 +33,11 @@ struct sqlite_db {
     int64_t *own_workers;                /* whose liveness locks this handle holds */
     size_t own_worker_count;
 
+    int64_t last_now_ms;                 /* atomic: store time never runs backwards */
+
     /* Only the leading thread touches what follows. */
     struct sqlite_conn writer;
     sqlite3_stmt *fixed[FIXED_COUNT];
-    int64_t last_now_ms;                 /* store time never runs backwards */
 };
 
 struct sqlite_tx {

@@ -106,5 +106,7 @@ void world_drain(struct world *world)
     if (world->clock_ms < world->last_event_ms)
         world->clock_ms = world->last_event_ms + 3600000;
     op_run(world, healthy, OP_RECOVER);
+    world->clock_ms += 10000; /* a lost session is given a grace */
+    op_run(world, healthy, OP_RECOVER);
     world_close(world, healthy);
 }

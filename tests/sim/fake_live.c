@@ -21,12 +21,13 @@ static void check_sleep(struct fake_db *fake, int64_t timeout_ms)
 {
     struct world *world = fake->world;
     const struct op *op = &fake->actor->op;
-    if (op->faults > 0 || op->stalls > 0 || op->kind == OP_LOCK_ACQUIRE)
+    if (op->faults > 0 || op->kind == OP_LOCK_ACQUIRE)
         return;
     if (op->queue == Q_PLAIN && !world->queues[Q_PLAIN].paused && !op->with_lock)
         expect(world, model_pending(world, Q_PLAIN) == 0, "%s sleeps, but queue %s has work",
                fake->actor->name, queue_names[Q_PLAIN]);
-    if (world->clock_ms < world->last_event_ms) /* after a jump back store time stands still */
+    /* After a jump back store time stands still; who stalled after it looked at the clock is late. */
+    if (world->clock_ms < world->last_event_ms || op->stalls > 0)
         return;
     for (size_t i = 0; i < world->job_count; i++) {
         const struct job_model *job = &world->jobs[i];

@@ -1,0 +1,142 @@
+/* See actor.h: those who add jobs, and one who reads along. */
+#include "actor.h"
+#include "ledger.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    THREADS = 2,      /* so that there are group commits to be killed in */
+    BATCH_MAX = 12,
+    BACKLOG_MAX = 1500, /* more would only make the end of the test longer */
+    EVENTS_PAGE = 500,
+    PAYLOAD_BYTES = 3000,
+};
+
+struct adder {
+    struct actor actor; /* with dice of its own */
+    int acked, completed;
+};
+
+static void fill(struct adder *adder, struct tend_job_spec *spec, const char *payload, size_t bytes)
+{
+    struct rng *rng = &adder->actor.rng;
+    tend_job_spec_init(spec);
+    spec->queue = rng_below(rng, 15) == 0 ? SERIAL_QUEUE : PLAIN_QUEUE;
+    spec->priority = (int)rng_below(rng, 10);
+    spec->payload = payload;
+    spec->payload_bytes = bytes;
+    spec->max_crashes = 1000000; /* this is not about jobs that kill their workers */
+    spec->max_attempts = 1000000;
+    if (rng_below(rng, 10) == 0)
+        spec->delay_ms = (int64_t)rng_below(rng, 300);
+}
+
+static void add_batch(struct adder *adder)
+{
+    struct tend_job_spec specs[BATCH_MAX];
+    struct tend_added added[BATCH_MAX];
+    struct ledger_entry entries[BATCH_MAX] = {0};
+    char payload[PAYLOAD_BYTES];
+    struct rng *rng = &adder->actor.rng;
+    size_t count = rng_below(rng, 3) == 0 ? 1 + rng_below(rng, BATCH_MAX) : 1;
+    size_t bytes = 2 + rng_below(rng, rng_below(rng, 10) == 0 ? sizeof payload - 2 : 100);
+    memset(payload, 'x', bytes);
+    payload[0] = payload[bytes - 1] = '"';
+    for (size_t i = 0; i < count; i++)
+        fill(adder, &specs[i], payload, bytes);
+    int rc = count == 1 ? tend_add(adder->actor.t, specs, added)
+                        : tend_add_many(adder->actor.t, specs, count, added);
+    if (actor_tries_again(&adder->actor, rc, "add"))
+        return; /* whether they are there is not known: others are added */
+    for (size_t i = 0; i < count; i++)
+        entries[i] = (struct ledger_entry){.id = added[i].id, .pid = getpid()};
+    if (ledger_write(adder->acked, entries, count) != 0)
+        _exit(3);
+}
+
+static void *add_all(void *arg)
+{
+    struct adder *adder = arg;
+    while (!actor_stops()) {
+        if (ledger_count(adder->acked) < ledger_count(adder->completed) + BACKLOG_MAX)
+            add_batch(adder);
+        else
+            actor_pause_us(10000);
+        actor_pause_us((int64_t)rng_below(&adder->actor.rng, 10000));
+    }
+    return NULL;
+}
+
+void actor_add(struct actor *actor)
+{
+    pthread_t threads[THREADS];
+    struct adder adders[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        adders[i] = (struct adder){.actor = *actor,
+                                   .acked = actor_ledger(actor, "acked"),
+                                   .completed = actor_ledger(actor, "completed")};
+        rng_seed(&adders[i].actor.rng, rng_u64(&actor->rng));
+        if (pthread_create(&threads[i], NULL, add_all, &adders[i]) != 0)
+            _exit(3);
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* All events up to the newest one; how many they were. */
+static size_t follow_once(struct actor *actor, int followed, int64_t *last_id)
+{
+    size_t seen = 0;
+    for (;;) {
+        struct tend_events *events;
+        int rc = tend_events_since(actor->t, *last_id, EVENTS_PAGE, &events);
+        if (actor_tries_again(actor, rc, "events"))
+            continue;
+        size_t count = events->count;
+        for (size_t i = 0; i < count; i++)
+            actor_note(followed, events->items[i].id, 0);
+        if (count > 0)
+            *last_id = events->items[count - 1].id;
+        tend_events_free(events);
+        seen += count;
+        if (count == 0)
+            return seen;
+    }
+}
+
+void actor_follow(struct actor *actor)
+{
+    int followed = actor_ledger(actor, "followed");
+    int64_t last_id = 0;
+    while (!actor_stops())
+        if (follow_once(actor, followed, &last_id) == 0)
+            actor_pause_us(3000);
+    follow_once(actor, followed, &last_id);
+}
+
+static bool is_there(const struct actor *actor, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", actor->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+void actor_hammer(struct actor *actor)
+{
+    struct tend_job_spec spec;
+    struct tend_added added;
+    int ready = actor_ledger(actor, "ready");
+    int acked = actor_ledger(actor, "acked");
+    tend_job_spec_init(&spec);
+    actor_note(ready, 0, 0);
+    while (!is_there(actor, "go"))
+        actor_pause_us(1000);
+    while (!is_there(actor, "halt") && !actor_stops()) {
+        int rc = tend_add(actor->t, &spec, &added);
+        actor_tries_again(actor, rc, "add");
+        actor_note(acked, added.id, 0);
+    }
+}

@@ -1,0 +1,121 @@
+/* See actor.h: the beginning and end of an actor, and what the roles share. */
+#include "actor.h"
+#include "ledger.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OUT_OF_REACH_MS = 60000, EXIT_BAD_ANSWER = 3 };
+
+static volatile sig_atomic_t stopping;
+static tend *handle_to_wake;
+
+static void stop(int signal_number)
+{
+    (void)signal_number;
+    stopping = 1;
+    if (handle_to_wake != NULL)
+        tend_interrupt(handle_to_wake);
+}
+
+bool actor_stops(void)
+{
+    return stopping != 0;
+}
+
+int actor_ledger(const struct actor *actor, const char *name)
+{
+    int fd = ledger_open(actor->folder, name);
+    if (fd < 0) {
+        fprintf(stderr, "no ledger %s in %s\n", name, actor->folder);
+        _exit(EXIT_BAD_ANSWER);
+    }
+    return fd;
+}
+
+void actor_note(int ledger, int64_t id, int64_t token)
+{
+    const struct ledger_entry entry = {.id = id, .token = token, .pid = getpid()};
+    if (ledger_write(ledger, &entry, 1) != 0) {
+        perror("ledger");
+        _exit(EXIT_BAD_ANSWER);
+    }
+}
+
+void actor_pause_us(int64_t us)
+{
+    struct timespec pause = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+bool actor_tries_again(struct actor *actor, int code, const char *what)
+{
+    static _Thread_local int64_t lost_since_ms;
+    if (code >= 0) {
+        lost_since_ms = 0;
+        return false;
+    }
+    int64_t now_ms = clock_mono_ms();
+    if (lost_since_ms == 0)
+        lost_since_ms = now_ms;
+    if (code != TEND_EUNREACHABLE || now_ms - lost_since_ms > OUT_OF_REACH_MS) {
+        fprintf(stderr, "pid %d, %s: %s (%s)\n", (int)getpid(), what, tend_strerror(code),
+                tend_errmsg(actor->t));
+        _exit(EXIT_BAD_ANSWER);
+    }
+    actor_pause_us(20000);
+    return true;
+}
+
+static void open_store(struct actor *actor)
+{
+    struct tend_options options;
+    tend_options_init(&options);
+    for (;;) {
+        int rc = tend_open(&actor->t, actor->url, &options);
+        if (!actor_tries_again(actor, rc, "opening the store"))
+            break;
+        tend_close(actor->t);
+    }
+    handle_to_wake = actor->t;
+}
+
+static const struct {
+    const char *name;
+    void (*act)(struct actor *actor);
+} roles[] = {
+    {"worker", actor_work},
+    {"adder", actor_add},
+    {"follower", actor_follow},
+    {"hammer", actor_hammer},
+};
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+    struct actor actor = {0};
+    size_t role = 0;
+    while (role < sizeof roles / sizeof *roles && argc == 4 &&
+           strcmp(argv[1], roles[role].name) != 0)
+        role++;
+    if (argc != 4 || role == sizeof roles / sizeof *roles) {
+        fprintf(stderr, "usage: crash_actor worker|adder|follower|hammer URL FOLDER\n");
+        return 2;
+    }
+    sigaction(SIGTERM, &action, NULL);
+    actor.url = argv[2];
+    actor.folder = argv[3];
+    rng_seed_random(&actor.rng);
+    open_store(&actor);
+    roles[role].act(&actor);
+    handle_to_wake = NULL;
+    tend_close(actor.t);
+    return 0;
+}

@@ -1,0 +1,182 @@
+/*
+ * See actor.h: the worker. It claims a few jobs, heartbeats them, does each of them by a line in a ledger and
+ * completes it, and now and then fails one, gives one back or takes a lock. Its leases are short, so that a stop
+ * of less than a second ends them.
+ */
+#include "actor.h"
+
+#include <string.h>
+
+enum { BATCH_MAX = 8, LEASE_MS = 500, LOCK_MS = 400 };
+
+struct batch {
+    struct tend_lease leases[BATCH_MAX];
+    int lost[BATCH_MAX]; /* as the store's answers are: 0 or TEND_ELEASELOST */
+    size_t count;
+};
+
+struct worker {
+    struct actor *actor;
+    tend *t;
+    struct batch batch;
+    int effects, completed; /* ledgers */
+};
+
+static bool chance(struct worker *worker, unsigned one_in)
+{
+    return rng_below(&worker->actor->rng, one_in) == 0;
+}
+
+/* Repeats a call on leases while the store is out of reach; a lost lease is an answer as any other. */
+static bool again(struct worker *worker, int rc, const char *what)
+{
+    return actor_tries_again(worker->actor, rc == TEND_ELEASELOST ? 0 : rc, what);
+}
+
+static void keep_alive(struct worker *worker, size_t from)
+{
+    struct batch *batch = &worker->batch;
+    int each[BATCH_MAX] = {0};
+    size_t count = batch->count - from;
+    while (again(worker,
+                 tend_heartbeat(worker->t, &batch->leases[from], count, LEASE_MS, each),
+                 "heartbeat"))
+        continue;
+    for (size_t i = 0; i < count; i++)
+        if (each[i] != 0)
+            batch->lost[from + i] = each[i];
+}
+
+static void note_completed(struct worker *worker, const struct tend_lease *leases, const int *each,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (each[i] == 0)
+            actor_note(worker->completed, leases[i].id, leases[i].token);
+}
+
+static void complete(struct worker *worker, const struct tend_lease *leases, size_t count)
+{
+    int each[BATCH_MAX] = {0};
+    while (again(worker, tend_complete(worker->t, leases, count, NULL, each), "complete"))
+        continue;
+    note_completed(worker, leases, each, count);
+}
+
+/* The ways in which a job can come back without harm. True when it did. */
+static bool give_up(struct worker *worker, struct tend_lease lease)
+{
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.text = "as the dice would have it";
+    failure.retry_in_ms = (int64_t)rng_below(&worker->actor->rng, 2) * 20;
+    if (chance(worker, 40)) {
+        while (again(worker, tend_fail(worker->t, lease, &failure, NULL), "fail"))
+            continue;
+        return true;
+    }
+    if (!chance(worker, 40))
+        return false;
+    while (again(worker, tend_release(worker->t, &lease, 1, 0, "not today", NULL), "release"))
+        continue;
+    return true;
+}
+
+static void hold_a_lock(struct worker *worker)
+{
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = "shared";
+    request.ttl_ms = LOCK_MS;
+    int rc = tend_lock_acquire(worker->t, &request, NULL);
+    if (rc == TEND_EBUSY || actor_tries_again(worker->actor, rc, "lock"))
+        return;
+    actor_pause_us((int64_t)rng_below(&worker->actor->rng, 5000));
+    while (actor_tries_again(worker->actor, tend_lock_release(worker->t, "shared", NULL), "unlock"))
+        continue;
+}
+
+/* Does the jobs of the batch one by one. Those to be completed together at the end stay in it. */
+static void do_batch(struct worker *worker)
+{
+    struct batch *batch = &worker->batch;
+    bool together = chance(worker, 2);
+    size_t kept = 0;
+    if (chance(worker, 30))
+        hold_a_lock(worker);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct tend_lease lease = batch->leases[i];
+        actor_pause_us((int64_t)rng_below(&worker->actor->rng, 3000));
+        if (chance(worker, 2))
+            keep_alive(worker, i);
+        if (batch->lost[i] != 0 || give_up(worker, lease))
+            continue;
+        actor_note(worker->effects, lease.id, lease.token);
+        if (together)
+            batch->leases[kept++] = lease;
+        else
+            complete(worker, &lease, 1);
+    }
+    batch->count = kept;
+}
+
+static struct tend_claim next_claim(struct worker *worker)
+{
+    struct tend_claim claim;
+    tend_claim_init(&claim);
+    claim.queue = chance(worker, 6) ? SERIAL_QUEUE : PLAIN_QUEUE;
+    claim.count = 1 + rng_below(&worker->actor->rng, BATCH_MAX);
+    claim.ttl_ms = LEASE_MS;
+    claim.wait_ms = 100;
+    return claim;
+}
+
+/* Claims the next batch, with what is done of the old one completed before or along with it. */
+static int claim(struct worker *worker, struct tend_jobs **ret)
+{
+    struct batch *batch = &worker->batch;
+    struct tend_claim want = next_claim(worker);
+    bool serial = strcmp(want.queue, SERIAL_QUEUE) == 0;
+    if (batch->count > 0 && chance(worker, 2)) {
+        int each[BATCH_MAX] = {0};
+        int rc = tend_complete_and_claim(worker->t, batch->leases, batch->count, NULL, each, &want,
+                                         ret, NULL);
+        if (rc != TEND_EUNREACHABLE) {
+            note_completed(worker, batch->leases, each, batch->count);
+            batch->count = 0;
+            return rc;
+        }
+    }
+    if (batch->count > 0)
+        complete(worker, batch->leases, batch->count);
+    batch->count = 0;
+    return serial && chance(worker, 2) ? tend_next_with_lock(worker->t, &want, ret, NULL)
+                                       : tend_claim_jobs(worker->t, &want, ret, NULL);
+}
+
+static bool is_none(int rc)
+{
+    return rc == TEND_EEMPTY || rc == TEND_EBUSY || rc == TEND_ELIMITED || rc == TEND_EINTERRUPTED;
+}
+
+void actor_work(struct actor *actor)
+{
+    struct worker worker = {.actor = actor,
+                            .t = actor->t,
+                            .effects = actor_ledger(actor, "effects"),
+                            .completed = actor_ledger(actor, "completed")};
+    while (!actor_stops()) {
+        struct tend_jobs *jobs;
+        int rc = claim(&worker, &jobs);
+        if (is_none(rc) || actor_tries_again(actor, rc, "claim"))
+            continue;
+        worker.batch = (struct batch){.count = jobs->count};
+        for (size_t i = 0; i < jobs->count; i++)
+            worker.batch.leases[i] =
+                (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
+        tend_jobs_free(jobs);
+        do_batch(&worker);
+    }
+    if (worker.batch.count > 0)
+        complete(&worker, worker.batch.leases, worker.batch.count);
+}
