@@ -60,3 +60,13 @@ const struct command cmd_bench = {
     .options = options,
     .run = run,
 };
+
+static int run_child(struct cli *cli, int argc, char **argv)
+{
+    (void)cli;
+    (void)argc;
+    (void)argv;
+    return 1;
+}
+const struct command cmd_bench_child = {
+    .name = "__bench-child", .hidden = true, .raw = true, .run = run_child, .args_max = ARGS_ANY};

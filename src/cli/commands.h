@@ -12,5 +12,7 @@ extern const struct command cmd_heal, cmd_lock, cmd_workers, cmd_events;
 extern const struct command cmd_queues, cmd_queue, cmd_schedule, cmd_stats;
 extern const struct command cmd_doctor, cmd_migrate;
 extern const struct command cmd_help, cmd_version, cmd_completion, cmd_complete_words;
+extern const struct command cmd_demo, cmd_demo_worker;
+extern const struct command cmd_bench, cmd_bench_child;
 
 #endif

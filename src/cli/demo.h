@@ -23,7 +23,7 @@
 enum {
     DEMO_JOBS = 2000,
     DEMO_WORKERS = 4,
-    DEMO_BATCH = 8, /* jobs a worker claims at once */
+    DEMO_BATCH = 8, /* jobs a worker claims at once, at most */
     DEMO_KILL_AT = DEMO_JOBS * 2 / 5,
     DEMO_TICK_MS = 40,   /* between two looks at the events */
     DEMO_LINES_MAX = 12, /* of the story; more are not kept */
@@ -65,8 +65,8 @@ void demo_crew_send_home(struct demo_crew *crew);
 void demo_crew_done(struct demo_crew *crew);
 
 /* What a worker had to say before it ended: the first line of its log, or "". */
-void demo_crew_last_words(const struct demo_crew *crew, const struct demo_member *member,
-                          char *out, size_t size);
+void demo_crew_last_words(const struct demo_crew *crew, const struct demo_member *member, char *out,
+                          size_t size);
 
 void demo_store_url(const char *folder, char *out, size_t size);
 /* Only a folder that a demo has made, and only files that a demo makes. */
@@ -83,9 +83,9 @@ struct demo_account {
 };
 
 struct demo_job {
-    int completed;   /* times */
-    bool orphaned;   /* the killed worker held it */
-    int taken_by;    /* worker that went on with it, or -1 */
+    int completed; /* times */
+    bool orphaned; /* the killed worker held it */
+    int taken_by;  /* worker that went on with it, or -1 */
     int64_t taken_at_ms;
 };
 
@@ -97,11 +97,11 @@ struct demo_ledger {
     int64_t killed_at_ms; /* store time, as all times here; TEND_UNSET: not yet */
     struct demo_account accounts[DEMO_WORKERS];
     struct demo_job jobs[DEMO_JOBS];
-    int done;           /* jobs completed at least once */
-    int strange;        /* ends of jobs that are neither completions nor the recovery */
-    int orphans;        /* jobs that the killed worker left behind */
-    int taken_over;     /* ... of these, started elsewhere */
-    int noticed_by;     /* worker that saw the death and put the jobs back, or -1 */
+    int done;       /* jobs completed at least once */
+    int strange;    /* ends of jobs that are neither completions nor the recovery */
+    int orphans;    /* jobs that the killed worker left behind */
+    int taken_over; /* ... of these, started elsewhere */
+    int noticed_by; /* worker that saw the death and put the jobs back, or -1 */
     int64_t noticed_at_ms, first_taken_at_ms, last_taken_at_ms; /* or TEND_UNSET */
     int64_t began_at_ms, ended_at_ms; /* first claim, last completion; or TEND_UNSET */
 };
@@ -113,7 +113,7 @@ void demo_ledger_killed(struct demo_ledger *ledger, int victim, int64_t at_ms);
 int demo_ledger_read(struct demo_ledger *ledger, tend *store);
 /* Jobs under the worker's lease; for the one that was killed: when it died. */
 int demo_ledger_held(const struct demo_ledger *ledger, int worker);
-/* The running worker that claimed last: it has its whole batch before it. -1: none holds any. */
+/* The running worker that holds most jobs, of several the one that claimed last; -1: none does. */
 int demo_ledger_fullest(const struct demo_ledger *ledger, const struct demo_crew *crew);
 
 /* --- The view (demo_screen.c) --- */
@@ -124,13 +124,20 @@ struct demo_rate {
     size_t next, count;
 };
 
+struct demo_line {
+    int64_t at_ms; /* since the beginning */
+    enum color color;
+    char text[200];
+};
+
 struct demo_screen {
     struct cli *cli;
-    bool live;          /* redrawn in place; else plain lines, or nothing with --json */
+    bool live; /* redrawn in place; else plain lines, or nothing with --json */
     bool cursor_hidden;
-    int drawn;          /* lines on the terminal that the next drawing goes over */
-    char *lines[DEMO_LINES_MAX];
-    enum color colors[DEMO_LINES_MAX];
+    size_t width;     /* of the last drawing */
+    int drawn;        /* lines on the terminal that the next drawing goes over */
+    int64_t began_ns; /* the story's times count from here */
+    struct demo_line lines[DEMO_LINES_MAX];
     size_t line_count;
     struct demo_rate rate;
 };
@@ -152,9 +159,8 @@ const char *demo_number(int64_t number, char out[DEMO_NUMBER_BYTES]);
 /* --- How it ended (demo_report.c) --- */
 
 struct demo_verdict {
-    int lost;      /* jobs never completed */
-    int twice;     /* jobs completed more than once */
-    int unfinished; /* jobs the store does not show as done */
+    int lost;         /* jobs never completed */
+    int twice;        /* jobs completed more than once */
     struct buf wrong; /* sentences, a line each; empty: all is as it should be */
 };
 

@@ -107,8 +107,7 @@ static int spawn(const struct demo_crew *crew, struct demo_member *member)
     char parent[16];
     log_path(crew, member, log, sizeof log);
     snprintf(parent, sizeof parent, "%d", (int)getpid());
-    char *argv[] = {"tend",       "__demo-worker", (char *)crew->folder,
-                    member->name, parent,          NULL};
+    char *argv[] = {"tend", "__demo-worker", (char *)crew->folder, member->name, parent, NULL};
     posix_spawn_file_actions_t files;
     int failed = posix_spawn_file_actions_init(&files);
     if (failed)

@@ -80,7 +80,8 @@ static void note_completion(struct demo_ledger *ledger, struct demo_job *job, in
     ledger->ended_at_ms = at_ms;
 }
 
-/* A job went back to pending because its worker was gone: the killed one, or one nobody announced. */
+/* A job went back to pending because its worker was gone: the killed one, or one nobody announced.
+ */
 static void note_recovery(struct demo_ledger *ledger, struct demo_job *job,
                           const struct tend_event *event)
 {
@@ -142,14 +143,18 @@ int demo_ledger_held(const struct demo_ledger *ledger, int worker)
     return ledger->accounts[worker].holds + (worker == ledger->victim ? ledger->orphans : 0);
 }
 
+static bool is_fuller(const struct demo_account *a, const struct demo_account *b)
+{
+    return a->holds != b->holds ? a->holds > b->holds : a->claimed_at_ms > b->claimed_at_ms;
+}
+
 int demo_ledger_fullest(const struct demo_ledger *ledger, const struct demo_crew *crew)
 {
     int found = -1;
     for (int i = 0; i < DEMO_WORKERS; i++) {
-        if (crew->members[i].state != MEMBER_RUNS || demo_ledger_held(ledger, i) <= 0)
+        if (crew->members[i].state != MEMBER_RUNS || ledger->accounts[i].holds == 0)
             continue;
-        if (found < 0 ||
-            ledger->accounts[i].claimed_at_ms > ledger->accounts[found].claimed_at_ms)
+        if (found < 0 || is_fuller(&ledger->accounts[i], &ledger->accounts[found]))
             found = i;
     }
     return found;

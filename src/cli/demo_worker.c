@@ -55,9 +55,10 @@ static int work(tend *store)
     size_t count = 0;
     struct tend_claim claim;
     tend_claim_init(&claim);
-    claim.count = DEMO_BATCH;
     claim.wait_ms = WAIT_MS;
-    while (!signals_seen()) {
+    for (size_t round = 0; !signals_seen(); round++) {
+        /* Not always the same, so that what one leaves behind is not just what another takes. */
+        claim.count = DEMO_BATCH - round % (DEMO_BATCH / 2);
         struct tend_jobs *jobs;
         int code = tend_complete_and_claim(store, leases, count, NULL, NULL, &claim, &jobs, NULL);
         count = 0;
@@ -119,8 +120,10 @@ static int run(struct cli *cli, int argc, char **argv)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() == parent)
             status = work_and_watch(cli);
+        /* Nothing is to stop what follows: without the demo it is on us to clean up. */
         signals_interrupt(NULL);
         leave_keys_to_the_demo();
+        signal(SIGTERM, SIG_IGN);
     }
     tend_close(cli->store);
     cli->store = NULL;

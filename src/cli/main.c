@@ -20,11 +20,23 @@
 #include <unistd.h>
 
 const struct command *const all_commands[] = {
-    &cmd_add,      &cmd_jobs,   &cmd_show,    &cmd_explain,    &cmd_cancel,         &cmd_retry,
-    &cmd_hold,     &cmd_resume, &cmd_claim,   &cmd_start,      &cmd_heartbeat,      &cmd_phase,
-    &cmd_complete, &cmd_fail,   &cmd_release, &cmd_queues,     &cmd_queue,          &cmd_lock,
-    &cmd_schedule, &cmd_heal,   &cmd_workers, &cmd_events,     &cmd_stats,          &cmd_doctor,
-    &cmd_migrate,  &cmd_help,   &cmd_version, &cmd_completion, &cmd_complete_words, NULL,
+    &cmd_add,         &cmd_jobs,
+    &cmd_show,        &cmd_explain,
+    &cmd_cancel,      &cmd_retry,
+    &cmd_hold,        &cmd_resume,
+    &cmd_claim,       &cmd_start,
+    &cmd_heartbeat,   &cmd_phase,
+    &cmd_complete,    &cmd_fail,
+    &cmd_release,     &cmd_queues,
+    &cmd_queue,       &cmd_lock,
+    &cmd_schedule,    &cmd_heal,
+    &cmd_workers,     &cmd_events,
+    &cmd_stats,       &cmd_doctor,
+    &cmd_migrate,     &cmd_demo,
+    &cmd_help,        &cmd_version,
+    &cmd_completion,  &cmd_complete_words,
+    &cmd_demo_worker, &cmd_bench,
+    &cmd_bench_child, NULL,
 };
 
 struct globals globals;

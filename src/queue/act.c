@@ -157,6 +157,8 @@ int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *
         .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
     int64_t total = 0;
     int rc = check_act(t, action, by);
+    if (rc == 0)
+        rc = list_check_filter(t, filter);
     if (rc < 0)
         return rc;
     unsigned possible = states_for(action);

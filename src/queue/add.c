@@ -3,9 +3,11 @@
  * unique key go in with one statement for all; one with a key is looked up first (CL-7).
  */
 #include "base/json.h"
+#include "base/text.h"
 #include "core/state.h"
 #include "queue/add.h"
 
+#include <jansson.h>
 #include <string.h>
 
 enum { ADD_PARAMS = 19, BASIC_PARAMS = 8 };
@@ -69,6 +71,21 @@ static int check_numbers(tend *t, const struct tend_job_spec *spec)
     return check_number(t, "lease (ms)", spec->lease_ms, 100, year_ms);
 }
 
+static int check_tags(tend *t, const char *text)
+{
+    int rc = add_check_json(t, "list of tags", text, strlen(text));
+    if (rc < 0)
+        return rc;
+    json_t *tags = json_loads(text, JSON_DECODE_ANY, NULL);
+    bool strings = json_is_array(tags);
+    for (size_t i = 0; strings && i < json_array_size(tags); i++)
+        strings = json_is_string(json_array_get(tags, i));
+    json_decref(tags);
+    return strings ? 0
+                   : handle_fail(t, TEND_EINVAL, "tags must be a JSON array of strings, not %.80s",
+                                 text);
+}
+
 static int check_spec(tend *t, const struct tend_job_spec *spec)
 {
     int rc;
@@ -78,22 +95,25 @@ static int check_spec(tend *t, const struct tend_job_spec *spec)
         (rc = add_check_json(t, "payload", payload, bytes)) < 0 ||
         (rc = check_numbers(t, spec)) < 0)
         return rc;
-    const char *const names[][2] = {{"kind", spec->kind},
-                                    {"unique key", spec->unique_key},
-                                    {"subject", spec->subject},
-                                    {"concurrency key", spec->concurrency_key},
-                                    {"submitter", spec->by}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i][1] != NULL && names[i][1][0] != '\0' &&
-            (rc = handle_check_name(t, names[i][0], names[i][1])) < 0)
+    /* Kind and subject may be empty; an empty key is rather a variable nobody has set. */
+    const struct {
+        const char *what, *text;
+        bool may_be_empty;
+    } names[] = {{"kind", spec->kind, true},
+                 {"unique key", spec->unique_key, false},
+                 {"subject", spec->subject, true},
+                 {"concurrency key", spec->concurrency_key, false},
+                 {"submitter", spec->by, false}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = names[i].text;
+        if (text == NULL || (text[0] == '\0' && names[i].may_be_empty))
+            continue;
+        if ((rc = handle_check_name(t, names[i].what, text)) < 0)
             return rc;
-    if (spec->tags != NULL) {
-        if ((rc = add_check_json(t, "list of tags", spec->tags, strlen(spec->tags))) < 0)
-            return rc;
-        if (spec->tags[strspn(spec->tags, " \t\r\n")] != '[')
-            return handle_fail(t, TEND_EINVAL, "tags must be a JSON array of strings");
     }
-    return 0;
+    if (spec->workspace != NULL && !utf8_valid(spec->workspace, strlen(spec->workspace)))
+        return handle_fail(t, TEND_EINVAL, "the workspace is not valid UTF-8 text");
+    return spec->tags == NULL ? 0 : check_tags(t, spec->tags);
 }
 
 static void fill_basic(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,

@@ -170,6 +170,15 @@ static int check_claim(tend *t, const struct tend_claim *claim)
     if (claim->ttl_ms != TEND_UNSET && (claim->ttl_ms <= 0 || claim->ttl_ms > year_ms))
         return handle_fail(t, TEND_EINVAL, "a lease of %lld ms is not possible; give 1 ms to 366 days",
                            (long long)claim->ttl_ms);
+    if (claim->while_pid < 0)
+        return handle_fail(t, TEND_EINVAL, "%lld is no process to tie a lease to",
+                           (long long)claim->while_pid);
+    if (claim->wait_ms < -1)
+        return handle_fail(t, TEND_EINVAL, "waiting for %lld ms is not possible; -1 is for ever",
+                           (long long)claim->wait_ms);
+    if ((claim->flags & ~(TEND_CLAIM_UNSTARTED | TEND_CLAIM_BY_TIME)) != 0)
+        return handle_fail(t, TEND_EINVAL, "the flags of a claim (%#x) hold one that is none",
+                           claim->flags);
     if (claim->count > 100000)
         return handle_fail(t, TEND_EINVAL, "%zu jobs are too many for one claim; ask for up to 100000",
                            claim->count);

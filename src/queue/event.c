@@ -1,5 +1,7 @@
 #include "queue/event.h"
 
+#include "queue/row.h"
+
 #include <stdlib.h>
 
 int event_add(struct db_tx *tx, const struct event_note *event, unsigned how)
@@ -49,7 +51,7 @@ static int events_body(struct db_tx *tx, void *arg)
     struct events_call *call = arg;
     struct db_result found;
     const struct db_value params[] = {db_int(call->number),
-                                      db_int(call->limit == 0 ? 1000 : (int64_t)call->limit)};
+                                      db_int(page_limit(call->limit))};
     int rc = db_run(tx, call->query, DB_LAST, params, &found);
     if (rc < 0)
         return rc;

@@ -209,7 +209,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
     };
-    return db_open(&t->db, url, &db_options, &t->open_error);
+    return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }
 
 void tend_close(tend *t)

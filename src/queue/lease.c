@@ -12,7 +12,8 @@ struct verdict_call {
     const int64_t *changed;
     unsigned replayed;
     int *ret_each;
-    struct tend_lease lost; /* the first that is; id 0: none */
+    bool any_lost;
+    struct tend_lease lost; /* the first */
     char owner[NAME_BYTES]; /* who has it now */
     int state;              /* -1: there is no such job */
 };
@@ -20,8 +21,9 @@ struct verdict_call {
 static void note_lost(struct verdict_call *call, const struct tend_lease *lease,
                       const struct db_result *found)
 {
-    if (call->lost.id != 0)
+    if (call->any_lost)
         return;
+    call->any_lost = true;
     call->lost = *lease;
     call->state = found->rows == 0 ? -1 : (int)db_number(found, 0, 0);
     const char *owner = found->rows == 0 ? NULL : db_string(found, 0, 2);
@@ -31,7 +33,7 @@ static void note_lost(struct verdict_call *call, const struct tend_lease *lease,
 static int verdict_body(struct db_tx *tx, void *arg)
 {
     struct verdict_call *call = arg;
-    call->lost.id = 0;
+    call->any_lost = false;
     for (size_t i = 0; i < call->count; i++) {
         call->ret_each[i] = 0;
         if (call->changed[i] != 0)
@@ -90,7 +92,7 @@ int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const
         free(each);
     if (rc < 0)
         return rc;
-    return call.lost.id == 0 ? 0 : lost_sentence(t, &call);
+    return !call.any_lost ? 0 : lost_sentence(t, &call);
 }
 
 bool lease_end_matters(tend *t)

@@ -91,13 +91,26 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
     return rc == DB_DEATH ? tend_detect_and_recover_stale(t, &ignored) : rc;
 }
 
+static int check_names(tend *t, const char *name, const char *owner)
+{
+    int rc = handle_check_name(t, "lock", name != NULL ? name : "");
+    return rc < 0 || owner == NULL ? rc : handle_check_name(t, "lock owner", owner);
+}
+
 static int check_request(tend *t, const struct tend_lock_request *request)
 {
-    int rc = handle_check_name(t, "lock", request->name != NULL ? request->name : "");
-    if (rc == 0 && request->owner != NULL)
-        rc = handle_check_name(t, "lock owner", request->owner);
+    int rc = check_names(t, request->name, request->owner);
     if (rc == 0)
         rc = handle_check_time(t, "a lock of", request->ttl_ms, 1);
+    if (rc == 0 && request->while_pid < 0)
+        rc = handle_fail(t, TEND_EINVAL, "%lld is no process to tie a lock to",
+                         (long long)request->while_pid);
+    if (rc == 0 && request->wait_ms < -1)
+        rc = handle_fail(t, TEND_EINVAL, "waiting for %lld ms is not possible; -1 is for ever",
+                         (long long)request->wait_ms);
+    if (rc == 0 && (request->flags & ~TEND_CLAIM_BY_TIME) != 0)
+        rc = handle_fail(t, TEND_EINVAL, "the flags of a lock (%#x) hold one that is none",
+                         request->flags);
     return rc;
 }
 
@@ -163,7 +176,7 @@ static int release_body(struct db_tx *tx, void *arg)
 int tend_lock_release(tend *t, const char *name, const char *owner)
 {
     struct lock_call call = {.name = name, .owner = handle_owner(t, owner)};
-    int rc = handle_check_name(t, "lock", name);
+    int rc = check_names(t, name, owner);
     if (rc == 0)
         rc = handle_write(t, release_body, &call);
     return rc < 0 ? rc : call.done;
@@ -196,7 +209,7 @@ static int extend_body(struct db_tx *tx, void *arg)
 int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms)
 {
     struct lock_call call = {.name = name, .owner = handle_owner(t, owner), .ttl_ms = extra_ms};
-    int rc = handle_check_name(t, "lock", name);
+    int rc = check_names(t, name, owner);
     if (rc == 0)
         rc = handle_check_time(t, "an extension by", extra_ms, 1);
     if (rc == 0)

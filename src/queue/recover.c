@@ -252,11 +252,10 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
 
 int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
 {
-    if (threshold_ms < 0)
-        return handle_fail(t, TEND_EINVAL, "a threshold of %lld ms is negative; give 0 or more",
-                           (long long)threshold_ms);
     struct recover_call call = {.t = t, .threshold_ms = threshold_ms};
-    int rc = tend_detect_and_recover_stale(t, ret);
+    int rc = handle_check_time(t, "a threshold of", threshold_ms, 0);
+    if (rc == 0)
+        rc = tend_detect_and_recover_stale(t, ret);
     return rc < 0 ? rc : recover_in_chunks(t, silent_body, &call, ret);
 }
 

@@ -1,8 +1,10 @@
 #include "queue/row.h"
 
+#include "base/text.h"
 #include "core/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The order of {job} in sql/job.sql. */
 enum job_column {
@@ -183,6 +185,28 @@ void tend_filter_init(struct tend_filter *filter)
     *filter = (struct tend_filter){.older_than_ms = TEND_UNSET};
 }
 
+int64_t page_limit(size_t limit)
+{
+    return limit == 0 ? 1000 : limit > INT32_MAX ? INT32_MAX : (int64_t)limit;
+}
+
+int list_check_filter(tend *t, const struct tend_filter *filter)
+{
+    const char *const texts[][2] = {
+        {"queue", filter->queue}, {"kind", filter->kind}, {"tag", filter->tag}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i][1] != NULL && !utf8_valid(texts[i][1], strlen(texts[i][1])))
+            return handle_fail(t, TEND_EINVAL, "the %s to look for is not valid UTF-8 text",
+                               texts[i][0]);
+    if (filter->older_than_ms != TEND_UNSET && filter->older_than_ms < 0)
+        return handle_fail(t, TEND_EINVAL, "older than %lld ms lies in the future; give 0 or more",
+                           (long long)filter->older_than_ms);
+    if (filter->states >> TEND_STATE_COUNT != 0)
+        return handle_fail(t, TEND_EINVAL, "the states to look for (%#x) hold one that is none",
+                           filter->states);
+    return 0;
+}
+
 int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
               struct db_result *ret)
 {
@@ -201,7 +225,7 @@ int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
         db_text(filter->tag),
         db_int_or_null(changed_before),
         db_int(filter->after_id),
-        db_int(filter->limit == 0 ? 1000 : (int64_t)filter->limit),
+        db_int(page_limit(filter->limit)),
     };
     return db_run(tx, Q_JOB_LIST, how, params, ret);
 }
@@ -217,5 +241,6 @@ static int list_body(struct db_tx *tx, void *arg)
 int tend_list(tend *t, const struct tend_filter *filter, struct tend_jobs **ret)
 {
     struct list_call call = {.filter = filter};
-    return read_into_box(t, &call, list_body, ret);
+    int rc = list_check_filter(t, filter);
+    return rc < 0 ? rc : read_into_box(t, &call, list_body, ret);
 }

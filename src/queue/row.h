@@ -18,6 +18,12 @@ int jobs_read(struct arena *arena, const struct db_result *result, struct tend_j
 /* Fills the box from a result whose first columns are {job}. 0 or TEND_ENOMEM. */
 int jobs_box_fill(struct jobs_box *box, const struct db_result *result);
 
+/* How many rows a page may have, by what the caller asked for. */
+int64_t page_limit(size_t limit);
+
+/* 0, or TEND_EINVAL with a sentence. */
+int list_check_filter(tend *t, const struct tend_filter *filter);
+
 /* One page of {job} that match, in order of id. */
 int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
               struct db_result *ret);

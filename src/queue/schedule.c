@@ -161,6 +161,8 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
 {
     struct put_call call = {.schedule = schedule, .by = handle_owner(t, by)};
     int rc = check_schedule(t, schedule);
+    if (rc == 0 && by != NULL)
+        rc = handle_check_name(t, "person or program", by);
     if (rc == 0)
         rc = cron_parse(schedule->cron != NULL ? schedule->cron : "", &call.cron, handle_err(t));
     return rc < 0 ? rc : handle_write(t, put_body, &call);
@@ -182,7 +184,11 @@ int tend_schedule_remove(tend *t, const char *name, const char *by)
 {
     struct tend_schedule schedule = {.name = name};
     struct put_call call = {.schedule = &schedule, .by = handle_owner(t, by)};
-    int rc = handle_write(t, remove_body, &call);
+    int rc = handle_check_name(t, "schedule", name);
+    if (rc == 0 && by != NULL)
+        rc = handle_check_name(t, "person or program", by);
+    if (rc == 0)
+        rc = handle_write(t, remove_body, &call);
     if (rc >= 0 && call.removed == 0)
         return handle_fail(t, TEND_ENOTFOUND,
                            "there is no schedule '%s'; 'tend schedule ls' lists those that are", name);

@@ -390,6 +390,14 @@ int tend_queue_set(tend *t, const char *name, const struct tend_setting *setting
                             .count = count,
                             .by = handle_owner(t, by)};
     int rc = handle_check_name(t, "queue", name);
+    if (rc == 0 && by != NULL)
+        rc = handle_check_name(t, "person or program", by);
+    if (rc == 0 && count == 0)
+        rc = handle_fail(t, TEND_EINVAL, "nothing to set on queue %s; name a setting", name);
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        if (settings[i].name == NULL || settings[i].value == NULL)
+            rc = handle_fail(t, TEND_EINVAL, "setting %zu of queue %s has no %s", i + 1, name,
+                             settings[i].name == NULL ? "name" : "value");
     return rc < 0 ? rc : handle_write(t, set_body, &call);
 }
 

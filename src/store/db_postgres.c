@@ -161,6 +161,7 @@ static void close_db(struct db *base)
     pg_keeper_done(&db->keeper);
     waiter_done(&db->waiter);
     pg_pool_done(&db->pool);
+    pg_group_done(&db->group);
     pg_url_done(&db->url);
     pthread_mutex_destroy(&db->claims.mutex);
     pthread_mutex_destroy(&db->rng_mutex);
@@ -243,6 +244,7 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
     pthread_mutex_init(&db->rng_mutex, NULL);
     pthread_mutex_init(&db->claims.mutex, NULL);
     pg_pool_init(&db->pool, options->connections);
+    pg_group_init(&db->group);
     int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);
     rc = pg_keeper_init(&db->keeper, db, err);
     if (waiter_rc < 0 || rc < 0 || (rc = connect_first(db, err)) < 0) {

@@ -6,12 +6,14 @@
  *     pg_conn.c     one connection in pipeline mode: sending, and reading answers in order
  *     pg_pool.c     the connections of a handle, handed out fairly
  *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
+ *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
  *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
  *     pg_session.c  ... and what it says to the server
  *     pg_doctor.c   what there is to say about the server
  *     pg_tx.c       transactions
+ *     pg_group.c    transactions of several threads committed together
  *     db_postgres.c opening, waiting, and the table of functions
  */
 #ifndef STORE_PG_DB_H
@@ -124,17 +126,21 @@ void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
 /* A query on its way to the server. Lives in the transaction's arena. */
 struct pg_call {
     struct pg_call *next;
+    struct db_tx *tx; /* whose it is: its rows go into that one's arena */
     enum db_query query;
     int params;
     const char **values;
     int *lengths;
     int *formats;
     struct db_result *result; /* where the rows go; may be NULL */
-    int64_t *ret_each;        /* db_each: what became of each row; may be NULL */
-    size_t rows;              /* db_each: how many rows this call is for */
-    bool arrays;              /* ... all of them in one statement */
+    bool prepares;            /* it is preceded by its preparation */
+    /* of db_each */
     bool each;
-    bool prepares; /* it is preceded by its preparation */
+    bool arrays; /* all rows in one statement */
+    size_t rows;
+    int64_t *ret_each;             /* what became of each row; may be NULL */
+    enum db_query asked;           /* the query that was asked for, where a shorter one serves */
+    const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
 };
 
 /* Encodes; keep: the parameters do not outlive this call. NULL when memory has run out. */
@@ -143,9 +149,34 @@ struct pg_call *pg_call_run(struct db_tx *tx, enum db_query query, const struct 
 /* One call for all rows, or a list of calls, one for each. */
 struct pg_call *pg_call_each(struct db_tx *tx, enum db_query query, const struct db_value *params,
                              size_t rows, bool keep, int64_t *ret_each);
+/* One call with arrays for all rows. */
+struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                               size_t rows, int64_t *ret_each);
+/* Whether the query takes arrays. */
+bool pg_call_takes_arrays(enum db_query query);
 bool pg_call_send(struct pg_call *call, struct pg_conn *conn, bool pooler);
 /* Takes the result of a call apart. */
-int pg_call_answer(struct pg_call *call, const PGresult *result, struct db_tx *tx);
+int pg_call_answer(const struct pg_call *call, const PGresult *result);
+
+/* --- pg_flight.c --- */
+
+/* Statements that go to the server together, and their answers. */
+struct pg_flight {
+    struct pg_db *db;
+    struct pg_conn *conn;
+    struct err *err;
+    const char *before[2]; /* statements before the calls; NULL: none */
+    struct pg_call *calls;
+    const char *after; /* a statement after them; NULL: none */
+    bool commits;      /* the transaction ends with this flight */
+    bool rings;        /* the bell follows */
+    /* how it went */
+    enum pg_fault fault;
+    bool sent; /* what commits may have reached the server */
+};
+
+/* 0, or a negative code with fault and err set. */
+int pg_flight_go(struct pg_flight *flight);
 
 /* --- pg_schema.c --- */
 
@@ -169,6 +200,18 @@ struct pg_claims {
     struct pg_position positions[PG_CLAIM_QUEUES];
     size_t next; /* which is replaced next */
 };
+
+/* --- pg_group.c --- */
+
+struct pg_group {
+    pthread_mutex_t mutex;
+    struct pg_rider *first; /* transactions waiting to fly along, in the order they came */
+    struct pg_rider *last;
+    int flying; /* flights under way */
+};
+
+void pg_group_init(struct pg_group *group);
+void pg_group_done(struct pg_group *group);
 
 /* --- pg_keeper.c, pg_session.c --- */
 
@@ -217,6 +260,7 @@ struct pg_db {
     struct waiter waiter;
     struct pg_keeper keeper;
     struct pg_claims claims;
+    struct pg_group group;
     pthread_mutex_t rng_mutex;
     struct rng rng;
     char bell_sql[512];  /* wakes those who wait, if there are any */

@@ -31,7 +31,9 @@ static struct pg_call *new_call(struct db_tx *tx, enum db_query query)
     if (call == NULL)
         return NULL;
     *call = (struct pg_call){
+        .tx = tx,
         .query = query,
+        .asked = query,
         .params = params,
         .values = arena_zalloc(tx->arena, width * sizeof *call->values),
         .lengths = arena_zalloc(tx->arena, width * sizeof *call->lengths),
@@ -126,14 +128,20 @@ static const char *array_of(const struct db_value *params, size_t rows, size_t w
     return text;
 }
 
-static struct pg_call *call_with_arrays(struct db_tx *tx, enum db_query query,
-                                        const struct db_value *params, size_t rows)
+bool pg_call_takes_arrays(enum db_query query)
+{
+    return strstr(db_query_texts[query].postgres, "unnest(") != NULL;
+}
+
+struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                               size_t rows, int64_t *ret_each)
 {
     struct pg_call *call = new_call(tx, query);
     if (call == NULL)
         return NULL;
-    call->arrays = true;
+    call->each = call->arrays = true;
     call->rows = rows;
+    call->ret_each = ret_each;
     size_t width = (size_t)call->params;
     for (size_t i = 0; i < width; i++) {
         call->values[i] = array_of(params, rows, width, i, tx->arena);
@@ -143,30 +151,65 @@ static struct pg_call *call_with_arrays(struct db_tx *tx, enum db_query query,
     return call;
 }
 
+/* Whether job_add_one serves: due at once, and nothing beyond the payload is given. */
+static bool is_plain_add(const struct db_value *params)
+{
+    bool plain = params[5].type == DB_NULL && params[6].type == DB_INT && params[6].number == 0;
+    for (int i = 8; i < db_query_texts[Q_JOB_ADD].params; i++)
+        plain &= params[i].type == DB_NULL;
+    return plain;
+}
+
+/* One row through the shorter form of its query; NULL when there is none, or memory has run out. */
+static struct pg_call *call_short(struct db_tx *tx, enum db_query query,
+                                  const struct db_value *params, bool keep)
+{
+    if (query == Q_JOB_COMPLETE)
+        return pg_call_run(tx, Q_JOB_COMPLETE_ONE, params, keep, NULL);
+    if (query != Q_JOB_ADD || !is_plain_add(params))
+        return NULL;
+    const struct db_value plain[] = {params[0], params[1], params[2],
+                                     params[3], params[4], params[7]};
+    return pg_call_run(tx, Q_JOB_ADD_ONE, plain, keep, NULL);
+}
+
+static struct pg_call *call_one(struct db_tx *tx, enum db_query query,
+                                const struct db_value *params, bool keep, int64_t *ret_each)
+{
+    struct pg_call *call = call_short(tx, query, params, keep);
+    if (call == NULL)
+        call = pg_call_takes_arrays(query) ? pg_call_arrays(tx, query, params, 1, ret_each)
+                                           : pg_call_run(tx, query, params, keep, NULL);
+    if (call == NULL)
+        return NULL;
+    call->each = true;
+    call->asked = query;
+    call->rows = 1;
+    call->ret_each = ret_each;
+    return call;
+}
+
 struct pg_call *pg_call_each(struct db_tx *tx, enum db_query query, const struct db_value *params,
                              size_t rows, bool keep, int64_t *ret_each)
 {
+    size_t width = (size_t)db_query_texts[query].params;
     struct pg_call *first = NULL;
     struct pg_call **link = &first;
-    if (strstr(db_query_texts[query].postgres, "unnest(") != NULL) {
-        first = call_with_arrays(tx, query, params, rows);
+    if (rows > 1 && pg_call_takes_arrays(query)) {
+        first = pg_call_arrays(tx, query, params, rows, ret_each);
         if (first == NULL)
             return NULL;
-        first->each = true;
-        first->ret_each = ret_each;
-        return first;
+    } else {
+        for (size_t row = 0; row < rows; row++) {
+            *link = call_one(tx, query, params + row * width, keep,
+                             ret_each == NULL ? NULL : ret_each + row);
+            if (*link == NULL)
+                return NULL;
+            link = &(*link)->next;
+        }
     }
-    for (size_t row = 0; row < rows; row++) {
-        const struct db_value *mine = params + row * (size_t)db_query_texts[query].params;
-        struct pg_call *call = pg_call_run(tx, query, mine, keep, NULL);
-        if (call == NULL)
-            return NULL;
-        call->each = true;
-        call->rows = 1;
-        call->ret_each = ret_each == NULL ? NULL : ret_each + row;
-        *link = call;
-        link = &call->next;
-    }
+    if (!keep && first->next == NULL)
+        first->source = params;
     return first;
 }
 
@@ -296,9 +339,10 @@ static void read_each(const struct pg_call *call, const PGresult *result)
     }
 }
 
-int pg_call_answer(struct pg_call *call, const PGresult *result, struct db_tx *tx)
+int pg_call_answer(const struct pg_call *call, const PGresult *result)
 {
     struct db_result rows;
+    struct arena *arena = call->tx->arena;
     if (call->each) {
         if (call->ret_each != NULL)
             read_each(call, result);
@@ -306,9 +350,9 @@ int pg_call_answer(struct pg_call *call, const PGresult *result, struct db_tx *t
     }
     if (call->result == NULL)
         return 0;
-    if (!read_rows(result, tx->arena, &rows) ||
-        (call->query == Q_JOB_CLAIM && !sort_claimed(&rows, tx->arena)))
-        return err_set(tx->err, TEND_ENOMEM, "out of memory while reading %d rows",
+    if (!read_rows(result, arena, &rows) ||
+        (call->query == Q_JOB_CLAIM && !sort_claimed(&rows, arena)))
+        return err_set(call->tx->err, TEND_ENOMEM, "out of memory while reading %d rows",
                        PQntuples(result));
     *call->result = rows;
     return 0;

@@ -2,19 +2,15 @@
  * Transactions. A body is run on a connection of its own, and its statements go out together as far
  * as it does not need their answers:
  *
- *   - a body whose last statement comes before anything was sent needs no BEGIN: what lies between
- * two synchronisation points of the pipeline is one transaction, in one round trip;
+ *   - a body whose last statement comes before anything was sent needs no BEGIN and one round trip,
+ * and may share it with those of other threads (pg_group.c);
  *   - otherwise BEGIN goes out with the first statements, COMMIT with the last.
  *
- * The bell goes out behind the synchronisation point that commits, as a transaction of its own:
- * NOTIFY inside the writing transaction would take a lock of the whole database through its commit,
- * and no two could be flushed together. See pg_keeper.c for why nobody is missed.
- *
  * Again: contention runs the body again, five times (CL-5). When the connection is lost it is run
- * again only if the statement that commits had not been sent; otherwise nobody here can know what
- * became of it.
+ * again only if what commits had not been sent; otherwise nobody here can know what became of it.
  */
 #include "store/pg_tx.h"
+
 #include "base/clock.h"
 #include "core/policy.h"
 
@@ -25,143 +21,51 @@ static struct pg_db *db_of(const struct pg_tx *tx)
     return (struct pg_db *)tx->base.db;
 }
 
-static int fail(struct pg_tx *tx, enum pg_fault fault)
+/* A connection, from the first flight on. */
+static int board(struct pg_tx *tx)
 {
-    tx->fault = fault;
-    return tx->base.err->code;
-}
-
-static int lost(struct pg_tx *tx)
-{
-    return fail(tx, pg_error_lost(tx->conn->pg, db_of(tx)->url.where, tx->base.err));
-}
-
-/* --- one flight: everything that is queued, there and back --- */
-
-static bool send_plain(struct pg_tx *tx, const char *sql)
-{
-    tx->plain_sent++;
-    return PQsendQueryParams(tx->conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
-}
-
-/* What must come before the first statement. */
-static bool send_beginning(struct pg_tx *tx, bool last)
-{
-    bool pooler = db_of(tx)->url.pooler;
-    bool one_snapshot = !tx->writes && (tx->first == NULL || tx->first->next != NULL);
-    if (tx->begun)
-        return true;
-    if ((!last || one_snapshot) &&
-        !send_plain(tx, tx->writes ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-        return false;
-    tx->begun = !last || one_snapshot;
-    return !pooler || send_plain(tx, db_of(tx)->local_sql);
-}
-
-static bool send_all(struct pg_tx *tx, bool last)
-{
-    struct pg_db *db = db_of(tx);
-    tx->plain_sent = 0;
-    if (!send_beginning(tx, last))
-        return false;
-    tx->plain_before = tx->plain_sent;
-    for (struct pg_call *call = tx->first; call != NULL; call = call->next)
-        if (!pg_call_send(call, tx->conn, db->url.pooler))
-            return false;
-    tx->ended = last; /* from here on it may reach the server */
-    if (last && tx->begun && !send_plain(tx, "COMMIT"))
-        return false;
-    if (PQpipelineSync(tx->conn->pg) != 1)
-        return false;
-    if (last && tx->base.ring && tx->writes) {
-        tx->rung = true;
-        if (!pg_conn_ring(tx->conn, db))
-            return false;
-        tx->conn->owed--; /* counted once our own answers have been read */
-        tx->bell_owed = true;
-    }
-    return pg_conn_flush(tx->conn) == PG_FINE;
-}
-
-/* Reads one result and the NULL behind it. A failure is kept if it is the first. */
-static int take_answer(struct pg_tx *tx, struct pg_call *call, const char *what, bool prepares)
-{
-    PGresult *result = pg_conn_result(tx->conn);
-    int rc = 0;
-    if (result == NULL || PQstatus(tx->conn->pg) != CONNECTION_OK) {
-        PQclear(result);
-        return lost(tx);
-    }
-    ExecStatusType status = PQresultStatus(result);
-    bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-    if (prepares)
-        tx->conn->prepared[call->query] = fine ? 2 : 0;
-    if (status == PGRES_PIPELINE_ABORTED)
-        tx->failed = true;
-    else if (!fine && !tx->failed) {
-        enum pg_fault fault = pg_error(result, what, db_of(tx)->url.where, tx->base.err);
-        tx->failed = true;
-        rc = fail(tx, fault);
-    } else if (fine && !prepares && call != NULL && !tx->failed) {
-        rc = pg_call_answer(call, result, &tx->base);
-        if (rc < 0) {
-            tx->failed = true;
-            fail(tx, PG_REFUSED);
-        }
-    }
-    PQclear(result);
-    result = pg_conn_result(tx->conn);
-    PQclear(result);
-    return PQstatus(tx->conn->pg) == CONNECTION_OK ? rc : lost(tx);
-}
-
-static int take_plain(struct pg_tx *tx, unsigned count)
-{
-    int rc = 0;
-    for (unsigned i = 0; i < count && tx->fault != PG_LOST; i++) {
-        int one = take_answer(tx, NULL, "the transaction", false);
-        rc = rc < 0 ? rc : one;
-    }
+    if (tx->conn != NULL)
+        return 0;
+    int rc = pg_pool_take(db_of(tx), tx->deadline_ms, &tx->conn, tx->base.err);
+    tx->failed = rc < 0;
     return rc;
 }
 
-static int take_all(struct pg_tx *tx)
+static void forget_calls(struct pg_tx *tx)
 {
-    if (pg_conn_skip(tx->conn) != PG_FINE)
-        return lost(tx);
-    int rc = take_plain(tx, tx->plain_before);
-    for (struct pg_call *call = tx->first; call != NULL && tx->fault != PG_LOST;
-         call = call->next) {
-        const char *what = db_query_texts[call->query].name;
-        int one = call->prepares ? take_answer(tx, call, what, true) : 0;
-        rc = rc < 0 ? rc : one;
-        if (tx->fault == PG_LOST)
-            break;
-        one = take_answer(tx, call, what, false);
-        rc = rc < 0 ? rc : one;
-    }
-    if (tx->fault != PG_LOST) {
-        int one = take_plain(tx, tx->plain_sent - tx->plain_before);
-        rc = rc < 0 ? rc : one;
-    }
-    if (tx->fault == PG_LOST)
-        return tx->base.err->code;
-    tx->conn->owed = 1;
-    if (pg_conn_skip(tx->conn) != PG_FINE)
-        return lost(tx);
-    tx->conn->owed = tx->bell_owed;
-    tx->bell_owed = false;
-    return rc;
-}
-
-/* Sends what is queued, with the end of the transaction when last, and waits for the answers. */
-static int fly(struct pg_tx *tx, bool last)
-{
-    int rc = send_all(tx, last) ? take_all(tx) : lost(tx);
     tx->first = NULL;
     tx->tail = &tx->first;
-    if (rc == 0 && last)
-        tx->over = true;
+}
+
+int pg_tx_fly(struct pg_tx *tx, bool last)
+{
+    struct pg_db *db = db_of(tx);
+    int rc = board(tx);
+    if (rc < 0)
+        return rc;
+    struct pg_flight flight = {.db = db,
+                               .conn = tx->conn,
+                               .err = tx->base.err,
+                               .calls = tx->first,
+                               .commits = last,
+                               .rings = last && tx->writes && tx->base.ring};
+    /* Several reads want to see the same state; several writes want to end together. */
+    bool begins =
+        !tx->begun && (!last || (!tx->writes && tx->first != NULL && tx->first->next != NULL));
+    if (begins)
+        flight.before[0] = tx->writes ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    if (!tx->begun && db->url.pooler)
+        flight.before[1] = db->local_sql;
+    tx->begun |= begins;
+    if (last && tx->begun)
+        flight.after = "COMMIT";
+    rc = pg_flight_go(&flight);
+    tx->fault = flight.fault;
+    tx->failed = rc < 0;
+    tx->ended = flight.sent;
+    tx->rung |= flight.rings;
+    tx->over = rc == 0 && last;
+    forget_calls(tx);
     return rc;
 }
 
@@ -169,25 +73,25 @@ static int fly(struct pg_tx *tx, bool last)
 
 static int add(struct pg_tx *tx, struct pg_call *calls, unsigned how)
 {
+    bool last = (how & DB_LAST) != 0;
     if (calls == NULL) {
-        err_set(tx->base.err, TEND_ENOMEM, "out of memory while writing a query");
         tx->failed = true;
-        return fail(tx, PG_REFUSED);
+        return err_set(tx->base.err, TEND_ENOMEM, "out of memory while writing a query");
     }
     *tx->tail = calls;
     while (*tx->tail != NULL)
         tx->tail = &(*tx->tail)->next;
-    if ((how & DB_LATER) != 0 && (how & DB_LAST) == 0)
+    if ((how & DB_LATER) != 0 && !last)
         return 0;
-    return fly(tx, (how & DB_LAST) != 0);
+    return last && pg_group_takes(tx) ? pg_group_fly(tx) : pg_tx_fly(tx, last);
 }
 
-/* A body that goes on after a failure, or after its last statement, is told so again. */
+/* A body that goes on after a failure is told so again; nothing can come after the last. */
 static int check_open(struct pg_tx *tx)
 {
-    if (tx->failed || tx->fault == PG_LOST)
+    if (tx->failed)
         return tx->base.err->code < 0 ? tx->base.err->code : TEND_EINTERNAL;
-    if (tx->ended)
+    if (tx->over)
         return err_set(tx->base.err, TEND_EINTERNAL, "a statement came after the last");
     return 0;
 }
@@ -224,42 +128,38 @@ int pg_tx_time(struct db_tx *base, int64_t *ret_ms)
 
 /* --- the end of a body --- */
 
-/* Posts a statement behind everything; its answer is read by whoever uses the connection next. */
+/* Its answer is read by whoever uses the connection next. */
 static void post(struct pg_tx *tx, const char *sql)
 {
     if (!pg_conn_post(tx->conn, sql) || pg_conn_flush(tx->conn) != PG_FINE)
         tx->broken = true;
 }
 
+static void ring_late(struct pg_tx *tx)
+{
+    if (!tx->base.ring || tx->rung || !tx->over || board(tx) < 0)
+        return;
+    if (!pg_conn_ring(tx->conn, db_of(tx)) || pg_conn_flush(tx->conn) != PG_FINE)
+        tx->broken = true;
+}
+
+/* What the body returned, or why it cannot be so. */
 static int finish(struct pg_tx *tx, int rc)
 {
-    if (tx->fault == PG_LOST)
-        return tx->base.err->code;
-    if (tx->failed || rc < 0) {
-        if (tx->begun && !tx->over)
-            post(tx, "ROLLBACK");
-        return tx->failed ? tx->base.err->code : rc;
-    }
-    if (!tx->over && tx->writes && (tx->begun || tx->first != NULL)) {
-        int ended = fly(tx, true);
-        if (ended < 0) {
-            if (tx->fault != PG_LOST && tx->begun)
-                post(tx, "ROLLBACK");
-            return ended;
-        }
-    }
-    if (!tx->over && !tx->writes) {
-        if (tx->first != NULL) {
-            int ended = fly(tx, true);
-            if (ended < 0)
-                return ended;
+    if (!tx->failed && rc >= 0 && !tx->over) {
+        if (tx->first != NULL || (tx->begun && tx->writes)) {
+            int ended = pg_tx_fly(tx, true);
+            rc = ended < 0 ? ended : rc;
         } else if (tx->begun) {
             post(tx, "COMMIT");
         }
     }
-    if (tx->base.ring && !tx->rung && tx->over &&
-        (!pg_conn_ring(tx->conn, db_of(tx)) || pg_conn_flush(tx->conn) != PG_FINE))
-        tx->broken = true;
+    if (tx->failed)
+        rc = tx->base.err->code;
+    if (rc < 0 && tx->begun && !tx->over && tx->fault != PG_LOST)
+        post(tx, "ROLLBACK");
+    if (rc >= 0)
+        ring_late(tx);
     return rc;
 }
 
@@ -276,12 +176,12 @@ static int outcome_unknown(const struct pg_db *db, struct err *err)
 static int run_once(struct pg_tx *tx, db_body *body, void *arg)
 {
     struct pg_db *db = db_of(tx);
-    tx->tail = &tx->first;
+    forget_calls(tx);
     if (db->options.clock_ms != NULL)
         tx->base.now = db_int(db->options.clock_ms(db->options.clock_arg));
     int rc = finish(tx, body(&tx->base, arg));
-    bool broken = tx->broken || tx->fault == PG_LOST || tx->fault == PG_READONLY;
-    pg_pool_give(db, tx->conn, broken);
+    if (tx->conn != NULL)
+        pg_pool_give(db, tx->conn, tx->broken || tx->fault == PG_LOST || tx->fault == PG_READONLY);
     return rc;
 }
 
@@ -289,15 +189,14 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
                struct err *err)
 {
     int64_t deadline_ms = clock_mono_ms() + db->options.busy_ms;
-    for (int tries = 1, lost_count = 0;;) {
-        struct pg_tx tx = {.base = {.db = &db->base, .arena = arena, .err = err}, .writes = writes};
-        int rc = pg_pool_take(db, deadline_ms, &tx.conn, err);
-        if (rc < 0)
-            return rc;
-        rc = run_once(&tx, body, arg);
+    for (int tries = 1, losses = 0;;) {
+        struct pg_tx tx = {.base = {.db = &db->base, .arena = arena, .err = err},
+                           .writes = writes,
+                           .deadline_ms = deadline_ms};
+        int64_t delay_ms = 0;
+        int rc = run_once(&tx, body, arg);
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED)
             return rc;
-        int64_t delay_ms = 0;
         if (tx.fault == PG_CONTENDED) {
             delay_ms = policy_contention_delay(tries++, pg_db_random(db));
             if (delay_ms < 0)
@@ -306,7 +205,7 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
             return outcome_unknown(db, err);
         } else if (clock_mono_ms() >= deadline_ms) {
             return rc;
-        } else if (lost_count++ > 0 || tx.fault == PG_READONLY) {
+        } else if (losses++ > 0 || tx.fault == PG_READONLY) {
             delay_ms = 50 + (int64_t)(200 * pg_db_random(db));
         }
         pg_db_sleep(delay_ms);

@@ -6,20 +6,18 @@
 
 struct pg_tx {
     struct db_tx base;
-    struct pg_conn *conn;
+    struct pg_conn *conn; /* NULL before the first flight */
+    int64_t deadline_ms;  /* monotonic: how long to try to reach the server */
     bool writes;
-    bool begun;     /* BEGIN was sent */
-    bool ended;     /* what commits was sent */
-    bool over;      /* ... and has succeeded */
-    bool failed;    /* the server refused something: only a rollback can follow */
-    bool rung;      /* the bell went out along with the commit */
-    bool bell_owed; /* ... and its answer comes behind ours */
-    bool broken;    /* the connection cannot be used again */
+    bool begun;  /* BEGIN was sent */
+    bool ended;  /* what commits may have reached the server */
+    bool over;   /* ... and has succeeded */
+    bool failed; /* something was refused: only a rollback can follow */
+    bool rung;   /* the bell went out along with the commit */
+    bool broken; /* the connection cannot be used again */
     enum pg_fault fault;
     struct pg_call *first; /* queued, not yet sent */
     struct pg_call **tail;
-    unsigned plain_sent;   /* BEGIN, COMMIT and the like in this flight */
-    unsigned plain_before; /* ... those before the queries */
 };
 
 int pg_tx_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
@@ -29,5 +27,14 @@ int pg_tx_run(struct db_tx *base, enum db_query query, unsigned how, const struc
 int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const struct db_value *params,
                size_t count, int64_t *ret_each);
 int pg_tx_time(struct db_tx *base, int64_t *ret_ms);
+
+/* Sends what is queued, with the end of the transaction when last, and waits for the answers. */
+int pg_tx_fly(struct pg_tx *tx, bool last);
+
+/* Whether what is queued is all of the transaction, and little enough to go along with others. */
+bool pg_group_takes(const struct pg_tx *tx);
+/* The last flight of such a transaction, together with those of other threads when there are any.
+ */
+int pg_group_fly(struct pg_tx *tx);
 
 #endif

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    THREADS = 2,      /* so that there are group commits to be killed in */
+    THREADS = 2, /* so that there are group commits to be killed in */
     BATCH_MAX = 12,
     BACKLOG_MAX = 1500, /* more would only make the end of the test longer */
     EVENTS_PAGE = 500,

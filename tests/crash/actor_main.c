@@ -109,7 +109,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: crash_actor worker|adder|follower|hammer URL FOLDER\n");
         return 2;
     }
+    sigset_t none;
+    sigemptyset(&none);
     sigaction(SIGTERM, &action, NULL);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* whoever started us may have kept SIGTERM back */
     actor.url = argv[2];
     actor.folder = argv[3];
     rng_seed_random(&actor.rng);

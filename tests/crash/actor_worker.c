@@ -1,7 +1,7 @@
 /*
- * See actor.h: the worker. It claims a few jobs, heartbeats them, does each of them by a line in a ledger and
- * completes it, and now and then fails one, gives one back or takes a lock. Its leases are short, so that a stop
- * of less than a second ends them.
+ * See actor.h: the worker. It claims a few jobs, heartbeats them, does each of them by a line in a
+ * ledger and completes it, and now and then fails one, gives one back or takes a lock. Its leases
+ * are short, so that a stop of less than a second ends them.
  */
 #include "actor.h"
 
@@ -19,6 +19,7 @@ struct worker {
     struct actor *actor;
     tend *t;
     struct batch batch;
+    const char *empty;      /* the queue that was found empty last, or NULL */
     int effects, completed; /* ledgers */
 };
 
@@ -27,7 +28,8 @@ static bool chance(struct worker *worker, unsigned one_in)
     return rng_below(&worker->actor->rng, one_in) == 0;
 }
 
-/* Repeats a call on leases while the store is out of reach; a lost lease is an answer as any other. */
+/* Repeats a call on leases while the store is out of reach; a lost lease is an answer as any other.
+ */
 static bool again(struct worker *worker, int rc, const char *what)
 {
     return actor_tries_again(worker->actor, rc == TEND_ELEASELOST ? 0 : rc, what);
@@ -38,8 +40,7 @@ static void keep_alive(struct worker *worker, size_t from)
     struct batch *batch = &worker->batch;
     int each[BATCH_MAX] = {0};
     size_t count = batch->count - from;
-    while (again(worker,
-                 tend_heartbeat(worker->t, &batch->leases[from], count, LEASE_MS, each),
+    while (again(worker, tend_heartbeat(worker->t, &batch->leases[from], count, LEASE_MS, each),
                  "heartbeat"))
         continue;
     for (size_t i = 0; i < count; i++)
@@ -125,9 +126,12 @@ static struct tend_claim next_claim(struct worker *worker)
     struct tend_claim claim;
     tend_claim_init(&claim);
     claim.queue = chance(worker, 6) ? SERIAL_QUEUE : PLAIN_QUEUE;
+    if (worker->empty != NULL)
+        claim.queue = strcmp(worker->empty, PLAIN_QUEUE) == 0 ? SERIAL_QUEUE : PLAIN_QUEUE;
+    worker->empty = claim.queue;
     claim.count = 1 + rng_below(&worker->actor->rng, BATCH_MAX);
     claim.ttl_ms = LEASE_MS;
-    claim.wait_ms = 100;
+    claim.wait_ms = 20;
     return claim;
 }
 
@@ -168,8 +172,9 @@ void actor_work(struct actor *actor)
     while (!actor_stops()) {
         struct tend_jobs *jobs;
         int rc = claim(&worker, &jobs);
-        if (is_none(rc) || actor_tries_again(actor, rc, "claim"))
+        if (actor_tries_again(actor, is_none(rc) ? 0 : rc, "claim") || is_none(rc))
             continue;
+        worker.empty = NULL;
         worker.batch = (struct batch){.count = jobs->count};
         for (size_t i = 0; i < jobs->count; i++)
             worker.batch.leases[i] =

@@ -1,13 +1,15 @@
 /*
- * What the processes of a crash test write down outside the store, to be compared with it afterwards:
+ * What the processes of a crash test write down outside the store, to be compared with it
+ * afterwards:
  *
  *     acked      ids of jobs, written after the call that added them has returned
  *     effects    job and token, written when a worker does the job, before it completes it
  *     completed  job and token, written after the store has said that the completion is saved
  *     followed   ids of events as one who reads along has seen them, in that order
  *
- * Invariant: an entry is there whole or not at all, although its writer can be killed at any moment: all
- * are appended, and their size divides that of a page, beyond which the kernel may cut a write short.
+ * Invariant: an entry is there whole or not at all, although its writer can be killed at any
+ * moment: all are appended, and their size divides that of a page, beyond which the kernel may cut
+ * a write short.
  */
 #ifndef TEND_CRASH_LEDGER_H
 #define TEND_CRASH_LEDGER_H

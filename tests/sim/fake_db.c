@@ -146,6 +146,12 @@ static void own_params(struct fake_db *fake, enum db_query query, const struct d
     sabotage_params(fake->world, query, copy, width, count);
 }
 
+/* PostgreSQL commits along with the last query, which must not happen when all is to be undone. */
+static unsigned real_how(const struct fake_db *fake, unsigned how)
+{
+    return fake->discard ? how & ~(unsigned)DB_LAST : how;
+}
+
 static int fake_run(struct db_tx *tx, enum db_query query, unsigned how,
                     const struct db_value *params, struct db_result *result)
 {
@@ -159,7 +165,7 @@ static int fake_run(struct db_tx *tx, enum db_query query, unsigned how,
     }
     own_params(fake, query, params, 1, copy);
     tx->db = fake->real;
-    rc = fake->real->engine->run(tx, query, how, copy, result);
+    rc = fake->real->engine->run(tx, query, real_how(fake, how), copy, result);
     tx->db = &fake->base;
     if (rc < 0 && (how & DB_LATER) != 0)
         fake->late_error = rc;
@@ -186,7 +192,7 @@ static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
             ret_each[i] = 1;
     } else {
         tx->db = fake->real;
-        rc = fake->real->engine->each(tx, query, how, copy, count, ret_each);
+        rc = fake->real->engine->each(tx, query, real_how(fake, how), copy, count, ret_each);
         tx->db = &fake->base;
     }
     if (rc < 0 && (how & DB_LATER) != 0)
@@ -218,6 +224,7 @@ static int run_body(struct db_tx *tx, void *arg)
     fake->queries = 0;
     fake->late_error = 0;
     fake->later_count = 0;
+    fake->discard = run->discard;
     tx->db = &fake->base;
     int rc = run->body(tx, run->arg);
     int late = hand_over(fake);

@@ -33,6 +33,7 @@ struct fake_db {
 
     /* The transaction under way. */
     bool writing;
+    bool discard;   /* it is to be undone whatever comes of it */
     bool last_seen; /* a query with DB_LAST has been run */
     int fail_at;    /* the query that fails, counted from 1; 0: none */
     int queries;

@@ -12,22 +12,30 @@ uint64_t fake_bell(struct db *db)
     return ((struct fake_db *)db)->world->rings;
 }
 
-/*
- * Nobody sleeps beside work: whoever waits has seen the last ring and found nothing, and wakes up
- * when the next job is due. (A lease that others take meanwhile may end unseen until the slow
- * tick.)
- */
-static void check_sleep(struct fake_db *fake, int64_t timeout_ms)
+/* Nobody sleeps beside work: whoever waits has seen the last ring and found nothing. */
+static void check_no_work(struct fake_db *fake, const char *when)
 {
     struct world *world = fake->world;
     const struct op *op = &fake->actor->op;
-    if (op->faults > 0 || op->kind == OP_LOCK_ACQUIRE)
+    if (op->faults > 0 || op->kind == OP_LOCK_ACQUIRE || op->with_lock || op->queue != Q_PLAIN ||
+        world->queues[Q_PLAIN].paused)
         return;
-    if (op->queue == Q_PLAIN && !world->queues[Q_PLAIN].paused && !op->with_lock)
-        expect(world, model_pending(world, Q_PLAIN) == 0, "%s sleeps, but queue %s has work",
-               fake->actor->name, queue_names[Q_PLAIN]);
-    /* After a jump back store time stands still; who stalled after it looked at the clock is late. */
-    if (world->clock_ms < world->last_event_ms || op->stalls > 0)
+    expect(world, model_pending(world, Q_PLAIN) == 0, "%s, %s sleeps beside work in queue %s", when,
+           fake->actor->name, queue_names[Q_PLAIN]);
+}
+
+/*
+ * Whoever waits wakes up when the next job is due. (A lease that others take meanwhile may end
+ * unseen until the slow tick.)
+ */
+static void check_alarm(struct fake_db *fake, int64_t timeout_ms)
+{
+    struct world *world = fake->world;
+    const struct op *op = &fake->actor->op;
+    /* After a jump back store time stands still; who stalled after it looked at the clock is late.
+     */
+    if (op->faults > 0 || op->kind == OP_LOCK_ACQUIRE || op->stalls > 0 ||
+        world->clock_ms < world->last_event_ms)
         return;
     for (size_t i = 0; i < world->job_count; i++) {
         const struct job_model *job = &world->jobs[i];
@@ -46,7 +54,8 @@ int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
     (void)err;
     if (seen != world->rings)
         return DB_RANG;
-    check_sleep(fake, timeout_ms);
+    check_no_work(fake, "after looking");
+    check_alarm(fake, timeout_ms);
     if (world->depth >= MAX_DEPTH || chance(world, 3000))
         return DB_INTERRUPTED;
     uint64_t rings = world->rings;
@@ -54,6 +63,7 @@ int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
     fake->actor->op.stalls = 0; /* it looks again */
     if (rings != world->rings)
         return DB_RANG;
+    check_no_work(fake, "without a ring");
     world->clock_ms += timeout_ms;
     return chance(world, 2000) ? DB_DEATH : DB_TIMEOUT;
 }

@@ -27,7 +27,7 @@ void model_rate_change(struct queue_model *queue, int64_t count, int64_t now_ms)
     queue->rate_at_ms = now_ms;
 }
 
-static bool comes_before(const struct job_model *one, const struct job_model *other)
+bool model_comes_before(const struct job_model *one, const struct job_model *other)
 {
     if (one->priority != other->priority)
         return one->priority < other->priority;
@@ -50,7 +50,7 @@ static void check_order(struct world *world, const struct job_model *taken)
     for (size_t i = 0; i < world->job_count; i++) {
         const struct job_model *left = &world->jobs[i];
         if (left->state == JOB_PENDING && left->queue == taken->queue && !key_is_full(world, left))
-            expect(world, comes_before(taken, left), "job %lld was claimed before job %lld",
+            expect(world, model_comes_before(taken, left), "job %lld was claimed before job %lld",
                    (long long)taken->id, (long long)left->id);
     }
 }

@@ -118,6 +118,29 @@ void op_fill_claim(struct world *world, struct op *op, int queue)
         op->claim.wait_ms = -1;
 }
 
+/* One job of the answer: it is one of those the store handed out, and as it is there. */
+static void take_job(struct world *world, struct actor *actor, const struct tend_job *job)
+{
+    struct op *op = &actor->op;
+    struct tend_lease lease = {.id = job->id, .token = job->token};
+    const struct job_model *model = model_job(world, job->id);
+    bool found = false;
+    for (size_t i = 0; i < op->claimed_count; i++)
+        found |= op->claimed[i].id == lease.id && op->claimed[i].token == lease.token;
+    expect(world, found, "claim answers %lld:%lld, which the store did not hand out",
+           (long long)lease.id, (long long)lease.token);
+    if (model_holds(world, lease))
+        expect(world,
+               job->attempts == model->attempts && job->crashes == model->crashes &&
+                   strcmp(job->owner, actor->name) == 0 && job->state == TEND_RUNNING,
+               "claim answers job %lld otherwise than it is", (long long)job->id);
+    if (actor->belief_count < MAX_BELIEFS)
+        actor->beliefs[actor->belief_count++] =
+            (struct belief){.lease = lease,
+                            .queue = op->queue,
+                            .started = (op->claim.flags & TEND_CLAIM_UNSTARTED) == 0};
+}
+
 void op_take_jobs(struct world *world, struct actor *actor, int rc, struct tend_jobs *jobs)
 {
     struct op *op = &actor->op;
@@ -129,22 +152,13 @@ void op_take_jobs(struct world *world, struct actor *actor, int rc, struct tend_
     expect(world, jobs->count == (size_t)rc && op->claimed_count == (size_t)rc,
            "%zu jobs were claimed, %d answered", op->claimed_count, rc);
     for (size_t i = 0; i < jobs->count; i++) {
-        const struct tend_job *job = &jobs->items[i];
-        expect(world, job->id == op->claimed[i].id && job->token == op->claimed[i].token,
-               "claim answers %lld:%lld, the store has %lld:%lld", (long long)job->id,
-               (long long)job->token, (long long)op->claimed[i].id,
-               (long long)op->claimed[i].token);
-        const struct job_model *model = model_job(world, job->id);
-        if (model_holds(world, op->claimed[i]))
+        take_job(world, actor, &jobs->items[i]);
+        if (i > 0 && op->stalls == 0)
             expect(world,
-                   job->attempts == model->attempts && job->crashes == model->crashes &&
-                       strcmp(job->owner, actor->name) == 0 && job->state == TEND_RUNNING,
-                   "claim answers job %lld otherwise than it is", (long long)job->id);
-        if (actor->belief_count < MAX_BELIEFS)
-            actor->beliefs[actor->belief_count++] =
-                (struct belief){.lease = op->claimed[i],
-                                .queue = op->queue,
-                                .started = (op->claim.flags & TEND_CLAIM_UNSTARTED) == 0};
+                   model_comes_before(model_job(world, jobs->items[i - 1].id),
+                                      model_job(world, jobs->items[i].id)),
+                   "a claim answers job %lld before job %lld", (long long)jobs->items[i - 1].id,
+                   (long long)jobs->items[i].id);
     }
     tend_jobs_free(jobs);
 }

@@ -405,6 +405,8 @@ void model_rate_change(struct queue_model *queue, int64_t count, int64_t now_ms)
 
 struct job_model *model_job(struct world *world, int64_t id);
 bool model_holds(struct world *world, struct tend_lease lease);
+/* CL-4: more urgent, due earlier, added earlier. */
+bool model_comes_before(const struct job_model *one, const struct job_model *other);
 int64_t model_pending(struct world *world, int queue);
 int64_t model_running(struct world *world, int queue, int key); /* key -1: any */
 /* Whether the worker may be taken for dead at now_ms. */
@@ -417,6 +419,11 @@ void model_finished(struct world *world);
 
 /* --- wipe.c --- */
 
+/* Comes last in the URL of a PostgreSQL store. */
+#define SCHEMA_IN_URL "&tend_schema="
+
 void wipe_store(const char *url);
+/* For good; PostgreSQL only. */
+void drop_store(const char *url);
 
 #endif

@@ -3,7 +3,8 @@
  *
  *     sim --seed N [--verbose]                 one history, as the tests would run it
  *     sim --from A --count N [--step S]        seeds A, A+S, A+2S…; ends at the first that fails
- *     --store sqlite | URL                     sqlite: a new file in memory (the default)
+ *     --store sqlite | URL                     sqlite: a new file in memory (the default); or a
+ * schema of its own in the database of a postgresql:// URL
  *     --sabotage NAME                          with a deliberate defect
  *
  * Exit status 0: every promise was kept; 1: one was broken, with the seed and the way to see it
@@ -59,7 +60,7 @@ static enum sabotage find_sabotage(const char *name)
     exit(2);
 }
 
-static const char *make_store(void)
+static const char *make_file(void)
 {
     static char url[128];
     if (access("/dev/shm", W_OK) != 0)
@@ -70,6 +71,15 @@ static const char *make_store(void)
     }
     atexit(remove_files);
     snprintf(url, sizeof url, "sqlite:%s/sim.db", folder);
+    return url;
+}
+
+/* A schema of our own; what a history writes need not survive the server. */
+static const char *make_schema(const char *server)
+{
+    static char url[1024];
+    snprintf(url, sizeof url, "%s%coptions=-csynchronous_commit%%3Doff" SCHEMA_IN_URL "sim_%d",
+             server, strchr(server, '?') != NULL ? '&' : '?', (int)getpid());
     return url;
 }
 
@@ -114,10 +124,13 @@ int main(int argc, char **argv)
     }
     signal(SIGSEGV, on_crash);
     signal(SIGABRT, on_crash);
-    world_init(&world, strcmp(store, "sqlite") == 0 ? make_store() : store, verbose);
+    const char *url = strcmp(store, "sqlite") == 0 ? make_file() : make_schema(store);
+    world_init(&world, url, verbose);
     for (uint64_t i = 0; i < count; i++)
         world_run(&world, from + i * step, sabotage);
     world_done(&world);
+    if (world.postgres)
+        drop_store(url);
     printf("%llu histories\n", (unsigned long long)count);
     return 0;
 }

@@ -29,16 +29,46 @@ static void wipe_sqlite(const char *path)
         give_up("emptying the store", text);
 }
 
+static void run_postgres(PGconn *connection, const char *sql)
+{
+    PGresult *result = PQexec(connection, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        give_up("emptying the store", PQerrorMessage(connection));
+    PQclear(result);
+}
+
+/* The URL as libpq knows it, and the schema named in it. */
+static PGconn *connect_postgres(const char *url)
+{
+    char server[1024];
+    char sql[256];
+    const char *schema = strstr(url, SCHEMA_IN_URL);
+    if (schema == NULL)
+        give_up("no schema in the URL", url);
+    snprintf(server, sizeof server, "%.*s", (int)(schema - url), url);
+    PGconn *connection = PQconnectdb(server);
+    snprintf(sql, sizeof sql, "SET search_path = %s", schema + strlen(SCHEMA_IN_URL));
+    run_postgres(connection, sql);
+    return connection;
+}
+
 static void wipe_postgres(const char *url)
 {
     static PGconn *connection;
     if (connection == NULL)
-        connection = PQconnectdb(url);
-    PGresult *result =
-        PQexec(connection, "TRUNCATE job, event, lock, queue, worker, schedule RESTART IDENTITY");
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        give_up("emptying the store", PQerrorMessage(connection));
-    PQclear(result);
+        connection = connect_postgres(url);
+    run_postgres(connection, "TRUNCATE job, event, lock, queue, worker, schedule RESTART IDENTITY");
+    run_postgres(connection, "ALTER SEQUENCE event_id RESTART");
+}
+
+void drop_store(const char *url)
+{
+    char sql[256];
+    PGconn *connection = connect_postgres(url);
+    snprintf(sql, sizeof sql, "SET client_min_messages = warning; DROP SCHEMA %s CASCADE",
+             strstr(url, SCHEMA_IN_URL) + strlen(SCHEMA_IN_URL));
+    run_postgres(connection, sql);
+    PQfinish(connection);
 }
 
 void wipe_store(const char *url)

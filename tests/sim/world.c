@@ -58,8 +58,9 @@ void sim_fail(struct world *world, const char *format, ...)
     fprintf(stderr,
             "\n  after %lld operations and %lld calls of the store; to see it again:\n"
             "  sim --store %s --seed %llu%s%s --verbose\n",
-            (long long)world->steps, (long long)world->calls, world->postgres ? "URL" : "sqlite",
-            (unsigned long long)world->seed, world->sabotage != SABOTAGE_NONE ? " --sabotage " : "",
+            (long long)world->steps, (long long)world->calls,
+            world->postgres ? "postgresql://…" : "sqlite", (unsigned long long)world->seed,
+            world->sabotage != SABOTAGE_NONE ? " --sabotage " : "",
             world->sabotage != SABOTAGE_NONE ? sabotage_names[world->sabotage] : "");
     _exit(1);
 }

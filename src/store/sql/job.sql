@@ -101,6 +101,22 @@ FROM (
 ) n
 RETURNING id;
 
+-- name: job_add_one
+-- job_add for one job that is due at once and has none of the rarer settings: half the work for PostgreSQL, whose
+-- engine takes it by itself where it fits. Called by store/pg_query.c.
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, payload,
+     created_at, changed_at, changed_by, changed_what)
+VALUES
+    (next_event(), next_event(), $3, $4, 1, $5, now($1), $6, now($1), now($1), $2, 'job.added');
+-- dialect: postgres
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, payload,
+     created_at, changed_at, changed_by, changed_what)
+SELECT next_event(), currval('event_id'), $3, $4, 1, $5, c.t, $6, c.t, c.t, $2, 'job.added'
+FROM (SELECT now($1) AS t OFFSET 0) c
+RETURNING id;
+
 -- name: job_by_key
 -- The live job that has a unique key. Index job_unique. Called by queue/add.c.
 SELECT id, state, subject
@@ -232,6 +248,23 @@ FROM (SELECT now_each($4) AS t OFFSET 0) c,
          AS u (id, token, result, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
 RETURNING u.ordinal, 1;
+
+-- name: job_complete_one
+-- job_complete for one job, in the same way. Called by store/pg_query.c.
+UPDATE job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = now($4), result = $3,
+    version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+WHERE id = $1 AND token = $2 AND state = 2;
+-- dialect: postgres
+UPDATE job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = c.t, result = $3,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+FROM (SELECT now($4) AS t OFFSET 0) c
+WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
 -- name: job_unlock
 -- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.

@@ -1,0 +1,115 @@
+/*
+ * A flight: statements that go to the server together, up to a synchronisation point, and their
+ * answers. Without a BEGIN before them they are one transaction, which the synchronisation point
+ * commits.
+ *
+ * The bell follows behind that point, as a transaction of its own: NOTIFY inside the writing
+ * transaction would take a lock of the whole database through its commit, and no two could be
+ * flushed together. Its answer is not waited for. See pg_session.c for why nobody is missed.
+ */
+#include "store/pg_db.h"
+
+#include <tend.h>
+
+static int lost(struct pg_flight *flight)
+{
+    flight->fault = pg_error_lost(flight->conn->pg, flight->db->url.where, flight->err);
+    return flight->err->code;
+}
+
+static bool send_plain(struct pg_flight *flight, const char *sql)
+{
+    return sql == NULL ||
+           PQsendQueryParams(flight->conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
+static bool send_all(struct pg_flight *flight)
+{
+    struct pg_conn *conn = flight->conn;
+    if (!send_plain(flight, flight->before[0]) || !send_plain(flight, flight->before[1]))
+        return false;
+    for (struct pg_call *call = flight->calls; call != NULL; call = call->next)
+        if (!pg_call_send(call, conn, flight->db->url.pooler))
+            return false;
+    flight->sent = flight->commits;
+    if (!send_plain(flight, flight->after) || PQpipelineSync(conn->pg) != 1)
+        return false;
+    if (flight->rings && !pg_conn_ring(conn, flight->db))
+        return false;
+    return pg_conn_flush(conn) == PG_FINE;
+}
+
+/* Keeps the first failure; what follows it was not carried out. */
+static void refuse(struct pg_flight *flight, const PGresult *result, const char *what)
+{
+    if (flight->fault == PG_FINE)
+        flight->fault = pg_error(result, what, flight->db->url.where, flight->err);
+}
+
+/* Reads one result and the NULL behind it. False: the connection is gone. */
+static bool take_one(struct pg_flight *flight, const struct pg_call *call, const char *what,
+                     bool prepares)
+{
+    struct pg_conn *conn = flight->conn;
+    PGresult *result = pg_conn_result(conn);
+    if (result == NULL || PQstatus(conn->pg) != CONNECTION_OK) {
+        PQclear(result);
+        return false;
+    }
+    ExecStatusType status = PQresultStatus(result);
+    bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (prepares)
+        conn->prepared[call->query] = fine ? 2 : 0;
+    if (!fine && status != PGRES_PIPELINE_ABORTED)
+        refuse(flight, result, what);
+    else if (fine && call != NULL && !prepares && flight->fault == PG_FINE &&
+             pg_call_answer(call, result) < 0) {
+        *flight->err = *call->tx->err;
+        flight->fault = PG_REFUSED;
+    }
+    PQclear(result);
+    PQclear(pg_conn_result(conn));
+    return PQstatus(conn->pg) == CONNECTION_OK;
+}
+
+static bool take_plain(struct pg_flight *flight, const char *sql)
+{
+    return sql == NULL || take_one(flight, NULL, sql, false);
+}
+
+static bool take_calls(struct pg_flight *flight)
+{
+    for (struct pg_call *call = flight->calls; call != NULL; call = call->next) {
+        const char *what = db_query_texts[call->query].name;
+        if (call->prepares && !take_one(flight, call, what, true))
+            return false;
+        if (!take_one(flight, call, what, false))
+            return false;
+    }
+    return true;
+}
+
+static bool take_all(struct pg_flight *flight, unsigned owed_before)
+{
+    struct pg_conn *conn = flight->conn;
+    unsigned owed_after = conn->owed - owed_before;
+    conn->owed = owed_before;
+    if (pg_conn_skip(conn) != PG_FINE)
+        return false;
+    if (!take_plain(flight, flight->before[0]) || !take_plain(flight, flight->before[1]) ||
+        !take_calls(flight) || !take_plain(flight, flight->after))
+        return false;
+    conn->owed = 1; /* our own synchronisation point */
+    if (pg_conn_skip(conn) != PG_FINE)
+        return false;
+    conn->owed = owed_after;
+    return true;
+}
+
+int pg_flight_go(struct pg_flight *flight)
+{
+    unsigned owed_before = flight->conn->owed;
+    if (!send_all(flight) || !take_all(flight, owed_before))
+        return flight->fault == PG_LOST ? flight->err->code : lost(flight);
+    return flight->fault == PG_FINE ? 0 : flight->err->code;
+}

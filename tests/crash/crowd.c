@@ -1,0 +1,174 @@
+#include "crowd.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int64_t crash_ms(unsigned percent)
+{
+    const char *given = getenv("TEND_CRASH_SECONDS");
+    long seconds = given != NULL ? strtol(given, NULL, 10) : 60;
+    return (seconds > 0 ? seconds : 60) * 10 * (int64_t)percent;
+}
+
+void crowd_init(struct crowd *crowd, const char *url)
+{
+    *crowd = (struct crowd){.url = url};
+    rng_seed_random(&crowd->rng);
+}
+
+/* fork and exec: what this process holds in the kernel must not be shared. */
+static void start(struct crowd *crowd, struct crowd_member *member)
+{
+    const char *program = keep_text("%s/tests/crash/crash_actor", getenv("TEND_BUILD"));
+    const char *folder = test_folder();
+    sigset_t until_ready; /* it lets SIGTERM in when it knows what to do about it */
+    sigemptyset(&until_ready);
+    sigaddset(&until_ready, SIGTERM);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid < 0)
+        test_fail(__FILE__, __LINE__, "no fork: %s", strerror(errno));
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigprocmask(SIG_BLOCK, &until_ready, NULL);
+        execl(program, "crash_actor", member->role, crowd->url, folder, (char *)NULL);
+        fprintf(stderr, "%s: %s; TEND_BUILD must name the build folder\n", program,
+                strerror(errno));
+        _exit(2);
+    }
+    *member = (struct crowd_member){.role = member->role, .pid = pid};
+}
+
+void crowd_add(struct crowd *crowd, const char *role, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (crowd->count == CROWD_MAX)
+            test_fail(__FILE__, __LINE__, "too large a crowd");
+        struct crowd_member *member = &crowd->members[crowd->count++];
+        member->role = role;
+        start(crowd, member);
+    }
+}
+
+/* Whether the end of a member is one that was brought about. */
+static void judge_end(const struct crowd_member *member, int status)
+{
+    bool fine = member->killed
+                    ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                    : member->told_to_leave && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    test_count_check();
+    if (!fine)
+        test_fail(__FILE__, __LINE__, "a %s (pid %d) ended by itself: status 0x%x", member->role,
+                  (int)member->pid, (unsigned)status);
+}
+
+static void let_go_on(struct crowd_member *member)
+{
+    if (member->stopped_until_ms != 0)
+        kill(member->pid, SIGCONT);
+    member->stopped_until_ms = 0;
+}
+
+static bool has_ended(struct crowd_member *member)
+{
+    int status;
+    pid_t ended = waitpid(member->pid, &status, WNOHANG);
+    if (ended == member->pid)
+        judge_end(member, status);
+    return ended == member->pid;
+}
+
+static unsigned stopped_count(const struct crowd *crowd)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < crowd->count; i++)
+        count += crowd->members[i].stopped_until_ms != 0;
+    return count;
+}
+
+/* Most stops are short, so that there are many. */
+static int64_t stop_length_ms(struct crowd *crowd, const struct crowd_fate *fate)
+{
+    uint64_t longest =
+        rng_below(&crowd->rng, 4) == 0 ? (uint64_t)fate->stop_ms : (uint64_t)fate->stop_ms / 6;
+    return 1 + (int64_t)rng_below(&crowd->rng, longest);
+}
+
+static void strike(struct crowd *crowd, const struct crowd_fate *fate)
+{
+    struct crowd_member *member = &crowd->members[rng_below(&crowd->rng, crowd->count)];
+    unsigned dice = (unsigned)rng_below(&crowd->rng, 100);
+    if (member->told_to_leave || member->killed || strcmp(member->role, "follower") == 0)
+        return;
+    if (dice < fate->stop_share) {
+        if (member->stopped_until_ms != 0 || stopped_count(crowd) >= fate->stopped_max)
+            return;
+        kill(member->pid, SIGSTOP);
+        member->stopped_until_ms = test_clock_ms() + stop_length_ms(crowd, fate);
+        crowd->stops++;
+    } else if (dice < fate->stop_share + fate->leave_share) {
+        kill(member->pid, SIGTERM);
+        member->told_to_leave = true;
+        crowd->leaves++;
+    } else {
+        kill(member->pid, SIGKILL);
+        member->killed = true;
+        member->stopped_until_ms = 0;
+        crowd->kills++;
+    }
+}
+
+void crowd_step(struct crowd *crowd, const struct crowd_fate *fate)
+{
+    for (size_t i = 0; i < crowd->count; i++) {
+        struct crowd_member *member = &crowd->members[i];
+        if (member->stopped_until_ms != 0 && test_clock_ms() >= member->stopped_until_ms)
+            let_go_on(member);
+        if (has_ended(member))
+            start(crowd, member);
+    }
+    if (fate->every_ms > 0 && rng_below(&crowd->rng, (uint64_t)fate->every_ms) == 0)
+        strike(crowd, fate);
+    test_pause();
+}
+
+void crowd_live(struct crowd *crowd, const struct crowd_fate *fate, int64_t ms)
+{
+    long long end_ms = test_clock_ms() + ms;
+    while (test_clock_ms() < end_ms)
+        crowd_step(crowd, fate);
+}
+
+void crowd_wake(struct crowd *crowd)
+{
+    for (size_t i = 0; i < crowd->count; i++)
+        let_go_on(&crowd->members[i]);
+}
+
+void crowd_leave(struct crowd *crowd, const char *role)
+{
+    size_t kept = 0;
+    crowd_wake(crowd);
+    for (size_t i = 0; i < crowd->count; i++) {
+        struct crowd_member *member = &crowd->members[i];
+        if ((role == NULL || strcmp(member->role, role) == 0) && !member->killed) {
+            kill(member->pid, SIGTERM);
+            member->told_to_leave = true;
+        }
+    }
+    for (size_t i = 0; i < crowd->count; i++) {
+        struct crowd_member *member = &crowd->members[i];
+        if (role != NULL && strcmp(member->role, role) != 0) {
+            crowd->members[kept++] = *member;
+            continue;
+        }
+        wait_until(has_ended(member), 2 * PATIENCE_MS);
+    }
+    crowd->count = kept;
+}
