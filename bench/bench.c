@@ -1,27 +1,13 @@
-/* What the measurements share: results, failures, medians; and the table of those on SQLite. */
 #include "bench/bench.h"
+#include "bench/postgres.h"
 
-#include <dirent.h>
-#include <math.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
-
-const struct bench_case bench_sqlite[] = {
-    {"sqlite/add", "add one job per commit", bench_throughput, 0.8, OPERATION_ADD, 1, 1},
-    {"sqlite/add-1000", "add 1,000 jobs per commit", bench_throughput, 0.5, OPERATION_ADD, 1000, 1},
-    {"sqlite/work", "claim and complete one by one", bench_throughput, 0.7, OPERATION_WORK, 1, 1},
-    {"sqlite/turn", "complete one and claim the next", bench_throughput, 0.7, OPERATION_TURN, 1, 1},
-    {"sqlite/work-100", "claim and complete in hundreds", bench_throughput, 0.5, OPERATION_WORK, 100,
-     1},
-    {"sqlite/add-8-threads", "8 threads add one job each", bench_throughput, 0.8, OPERATION_ADD, 1,
-     8},
-    {.name = NULL},
-};
 
 static pthread_mutex_t failure_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char failure[512];
@@ -46,21 +32,14 @@ const char *bench_failure(void)
 
 void bench_add(struct bench *bench, struct bench_result result)
 {
-    struct bench_results *results = &bench->results;
-    struct bench_result *items =
-        realloc(results->items, (results->count + 1) * sizeof *results->items);
-    if (items == NULL) {
+    struct bench_result *results =
+        realloc(bench->results, (bench->result_count + 1) * sizeof *results);
+    if (results == NULL) {
         bench_fail("out of memory");
         return;
     }
-    items[results->count++] = result;
-    results->items = items;
-}
-
-void bench_results_done(struct bench_results *results)
-{
-    free(results->items);
-    *results = (struct bench_results){0};
+    results[bench->result_count++] = result;
+    bench->results = results;
 }
 
 bool bench_met(const struct bench_result *result)
@@ -108,15 +87,45 @@ void bench_progress(const struct bench *bench, double done, double total)
         bench->progress(bench->progress_arg, done / total);
 }
 
-int bench_clear_folder(const char *folder)
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return bench_fail("%s cannot be read", folder);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    closedir(dir);
+    (void)info;
+    (void)kind;
+    (void)at;
+    remove(path);
     return 0;
+}
+
+void bench_remove_folder(const char *folder)
+{
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char *store_folder(const struct bench *bench, char *out, size_t size)
+{
+    snprintf(out, size, "%s/store", bench->folder);
+    return out;
+}
+
+int bench_clear(const struct bench *bench, enum bench_engine engine)
+{
+    char folder[BENCH_URL_BYTES];
+    if (engine == ENGINE_POSTGRES)
+        return bench_postgres_clear(bench->postgres);
+    bench_remove_folder(store_folder(bench, folder, sizeof folder));
+    if (mkdir(folder, 0700) != 0)
+        return bench_fail("the folder %s cannot be made", folder);
+    return 0;
+}
+
+const char *bench_url(const struct bench *bench, enum bench_engine engine, const char *name,
+                      char out[BENCH_URL_BYTES])
+{
+    char folder[BENCH_URL_BYTES / 2];
+    if (engine == ENGINE_POSTGRES)
+        bench_postgres_url(bench->postgres, name, out, BENCH_URL_BYTES);
+    else
+        snprintf(out, BENCH_URL_BYTES, "sqlite:%s/%s.db",
+                 store_folder(bench, folder, sizeof folder), name);
+    return out;
 }

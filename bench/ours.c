@@ -1,36 +1,26 @@
 /* tend's side of the comparison, through nothing but the public interface. */
-#include "bench/bench.h"
 #include "bench/side.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static void ours_close(void *store)
 {
     tend_close(store);
 }
 
-static int open_url(void **ret_store, const char *url, size_t sessions)
+static int ours_open(void **ret_store, const struct place *place, size_t sessions)
 {
     struct tend_options options;
+    char url[PLACE_URL_BYTES];
     tend *t;
+    if (place_url(place, url) < 0)
+        return -1;
     tend_options_init(&options);
     options.name = SIDE_OWNER;
     options.connections = (int)sessions;
-    if (tend_open(&t, url, &options) < 0) {
-        bench_fail("tend, opening %s: %s", url, tend_errmsg(t));
-        tend_close(t);
-        return -1;
-    }
+    int rc = tend_open(&t, url, &options);
+    if (rc == TEND_ENOMEM)
+        return bench_fail("out of memory");
     *ret_store = t;
-    return 0;
-}
-
-static int open_sqlite(void **ret_store, const char *place, size_t sessions)
-{
-    char url[512];
-    snprintf(url, sizeof url, "sqlite:%s/tend.db", place);
-    return open_url(ret_store, url, sessions);
+    return rc < 0 ? bench_fail("tend: %s", tend_errmsg(t)) : 0;
 }
 
 static int ours_session_open(void *store, void **ret_session)
@@ -113,9 +103,14 @@ static int ours_turn(void *session, const struct tend_lease *leases, size_t done
     return take(session, rc, jobs, ret);
 }
 
-#define OURS                                                                                       \
-    .name = "tend", .close = ours_close, .session_open = ours_session_open,                        \
-    .session_close = ours_session_close, .add = ours_add, .claim = ours_claim,                     \
-    .complete = ours_complete, .turn = ours_turn
-
-const struct side side_tend_sqlite = {.open = open_sqlite, OURS};
+const struct side side_tend = {
+    .name = "tend",
+    .open = ours_open,
+    .close = ours_close,
+    .session_open = ours_session_open,
+    .session_close = ours_session_close,
+    .add = ours_add,
+    .claim = ours_claim,
+    .complete = ours_complete,
+    .turn = ours_turn,
+};

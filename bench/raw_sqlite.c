@@ -2,17 +2,13 @@
  * The bare side on SQLite: what a careful program without a library would do. WAL, synchronous=FULL, prepared
  * statements, a page cache as large as tend's.
  *
- * Several threads share one connection and commit as a group: the first to come collects those that wait,
- * runs them in one transaction and wakes them.
+ * Several threads share one connection and commit as a group (group.h).
  */
-#include "bench/bench.h"
+#include "bench/group.h"
 #include "bench/side.h"
 
-#include <pthread.h>
 #include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum statement { BEGIN, COMMIT, ADD, SELECT, CLAIM, COMPLETE, STATEMENTS };
 
@@ -37,33 +33,16 @@ static const char *const texts[STATEMENTS] = {
                  " WHERE id = ?1 AND token = ?2 AND state = 2",
 };
 
-struct waiting_add {
-    size_t count;
-    int rc;
-    bool done;
-    pthread_cond_t answered;
-    struct waiting_add *next;
-};
-
 struct raw_store {
     sqlite3 *sqlite;
     sqlite3_stmt *statements[STATEMENTS];
     bool grouped;
-    pthread_mutex_t mutex; /* guards the next two */
-    struct waiting_add *first;
-    bool leading;
+    struct group group;
 };
 
 static int fail(struct raw_store *store, const char *what)
 {
     return bench_fail("bare SQLite, %s: %s", what, sqlite3_errmsg(store->sqlite));
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static void raw_close(void *arg)
@@ -72,20 +51,22 @@ static void raw_close(void *arg)
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(store->statements[i]);
     sqlite3_close(store->sqlite);
-    pthread_mutex_destroy(&store->mutex);
+    group_done(&store->group);
     free(store);
 }
 
-static int raw_open(void **ret_store, const char *place, size_t sessions)
+static int insert_group(void *arg, const struct group_member *first);
+
+static int raw_open(void **ret_store, const struct place *place, size_t sessions)
 {
     struct raw_store *store = calloc(1, sizeof *store);
-    char path[512];
+    char path[PLACE_URL_BYTES];
     if (store == NULL)
         return bench_fail("out of memory");
     *ret_store = store;
     store->grouped = sessions > 1;
-    pthread_mutex_init(&store->mutex, NULL);
-    snprintf(path, sizeof path, "%s/raw.db", place);
+    group_init(&store->group, insert_group, store);
+    place_path(place, path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(path, &store->sqlite, flags, NULL) != SQLITE_OK ||
         sqlite3_exec(store->sqlite, schema, NULL, NULL, NULL) != SQLITE_OK)
@@ -119,7 +100,7 @@ static int insert(struct raw_store *store, size_t count)
 {
     sqlite3_stmt *statement = store->statements[ADD];
     sqlite3_bind_text(statement, 1, SIDE_QUEUE, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 2, now_ms());
+    sqlite3_bind_int64(statement, 2, bench_now_ms());
     sqlite3_bind_text(statement, 3, SIDE_KIND, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 4, SIDE_PAYLOAD, -1, SQLITE_STATIC);
     for (size_t i = 0; i < count; i++)
@@ -128,54 +109,20 @@ static int insert(struct raw_store *store, size_t count)
     return 0;
 }
 
-/* Everything that waits, in one transaction; more may come while it commits and waits for the next. */
-static void lead_group(struct raw_store *store)
+static int insert_group(void *arg, const struct group_member *first)
 {
-    struct waiting_add *group = store->first;
-    store->first = NULL;
-    pthread_mutex_unlock(&store->mutex);
+    struct raw_store *store = arg;
     int rc = step(store, BEGIN);
-    for (struct waiting_add *add = group; rc == 0 && add != NULL; add = add->next)
-        rc = insert(store, add->count);
-    if (rc == 0)
-        rc = step(store, COMMIT);
-    pthread_mutex_lock(&store->mutex);
-    for (struct waiting_add *add = group, *next; add != NULL; add = next) {
-        next = add->next;
-        add->rc = rc;
-        add->done = true;
-        pthread_cond_signal(&add->answered);
-    }
-}
-
-static int add_in_group(struct raw_store *store, size_t count)
-{
-    struct waiting_add mine = {.count = count};
-    pthread_cond_init(&mine.answered, NULL);
-    pthread_mutex_lock(&store->mutex);
-    mine.next = store->first;
-    store->first = &mine;
-    while (!mine.done) {
-        if (store->leading) {
-            pthread_cond_wait(&mine.answered, &store->mutex);
-            continue;
-        }
-        store->leading = true;
-        lead_group(store);
-        store->leading = false;
-        if (store->first != NULL)
-            pthread_cond_signal(&store->first->answered);
-    }
-    pthread_mutex_unlock(&store->mutex);
-    pthread_cond_destroy(&mine.answered);
-    return mine.rc;
+    for (const struct group_member *member = first; rc == 0 && member != NULL; member = member->next)
+        rc = insert(store, member->count);
+    return rc == 0 ? step(store, COMMIT) : rc;
 }
 
 static int raw_add(void *session, size_t count)
 {
     struct raw_store *store = session;
     if (store->grouped)
-        return add_in_group(store, count);
+        return group_add(&store->group, count);
     if (count == 1)
         return insert(store, 1); /* its own transaction */
     if (step(store, BEGIN) < 0 || insert(store, count) < 0)
@@ -203,7 +150,7 @@ static int claim_rows(struct raw_store *store, size_t count, struct tend_lease *
     if (rc != SQLITE_DONE || (found > 0 && bytes == 0))
         return fail(store, texts[SELECT]);
     sqlite3_bind_text(claim, 2, SIDE_OWNER, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(claim, 3, now_ms() + 60000);
+    sqlite3_bind_int64(claim, 3, bench_now_ms() + 60000);
     for (int i = 0; i < found; i++) {
         sqlite3_bind_int64(claim, 1, ret[i].id);
         if (step(store, CLAIM) < 0)

@@ -8,6 +8,8 @@
 #ifndef BENCH_SIDE_H
 #define BENCH_SIDE_H
 
+#include "bench/place.h"
+
 #include <stddef.h>
 #include <tend.h>
 
@@ -16,8 +18,9 @@ enum { SIDE_BATCH_MAX = 1000 };
 /* Calls return 0 or a count, or -1 after bench_fail. A session belongs to one thread at a time. */
 struct side {
     const char *name;
-    /* A store in `place` (a folder or a URL), empty, for up to `sessions` at once. */
-    int (*open)(void **ret_store, const char *place, size_t sessions);
+    /* The store of a place, made where there is none, for up to `sessions` at once. *ret_store is set also on
+     * failure when there is something to close. */
+    int (*open)(void **ret_store, const struct place *place, size_t sessions);
     void (*close)(void *store);
     int (*session_open)(void *store, void **ret_session);
     void (*session_close)(void *session);
@@ -32,8 +35,10 @@ struct side {
                 struct tend_lease *ret);
 };
 
-extern const struct side side_tend_sqlite, side_tend_postgres;
-extern const struct side side_raw_sqlite, side_raw_postgres;
+extern const struct side side_tend;
+extern const struct side side_raw_sqlite;
+extern const struct side side_raw_postgres;
+extern const struct side side_raw_postgres_grouped; /* several threads, one connection: as group.h says */
 
 /* What every job carries on both sides. */
 #define SIDE_QUEUE "mail"

@@ -269,6 +269,8 @@ static int run(struct cli *cli, int argc, char **argv)
     tend_close(cli->store);
     cli->store = NULL;
     demo_crew_done(&demo.crew);
+    if (signals_seen())
+        cli_note(cli, "demo: interrupted; its workers and its folder are gone");
     let_signals_through();
     return status;
 }

@@ -9,8 +9,8 @@
  *     demo_screen.c   the live view, or a few plain lines where there is no terminal
  *     demo_report.c   how it ended, for people and for machines
  *
- * Invariant: however it ends, by itself, by a signal or by a kill -9 of its own, no process and no
- * file stays behind (demo_crew.c says how).
+ * Invariant: however it ends, by itself, by a signal or, once its workers run, by a kill -9 of its
+ * own, no process and no file stays behind (demo_crew.c says how).
  */
 #ifndef CLI_DEMO_H
 #define CLI_DEMO_H

@@ -21,8 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { GRACE_MS = 1000, LOOK_MS = 5 };
 
 static const char folder_prefix[] = "tend-demo.";

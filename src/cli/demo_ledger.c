@@ -6,7 +6,6 @@
  */
 #include "cli/demo.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PAGE = 1000 };
@@ -40,10 +39,11 @@ void demo_ledger_killed(struct demo_ledger *ledger, int victim, int64_t at_ms)
 static int worker_of(const char *name)
 {
     static const char prefix[] = "worker ";
-    if (!name || strncmp(name, prefix, sizeof prefix - 1) != 0)
+    size_t len = sizeof prefix - 1;
+    if (!name || strncmp(name, prefix, len) != 0 || name[len] < '1' ||
+        name[len] > '0' + DEMO_WORKERS || name[len + 1])
         return -1;
-    int number = atoi(name + sizeof prefix - 1);
-    return number >= 1 && number <= DEMO_WORKERS ? number - 1 : -1;
+    return name[len] - '1';
 }
 
 static struct demo_job *job_of(struct demo_ledger *ledger, int64_t id)
@@ -106,15 +106,14 @@ static void note_event(struct demo_ledger *ledger, const struct tend_event *even
     if (strncmp(what, "job.", 4) != 0 || strcmp(what, "job.added") == 0)
         return;
     struct demo_job *job = job_of(ledger, event->job_id);
-    if (!job || worker < 0)
-        ledger->strange++;
-    else if (strcmp(what, "job.claimed") == 0)
+    bool ours = job && worker >= 0;
+    if (ours && strcmp(what, "job.claimed") == 0)
         note_claim(ledger, job, worker, event->at_ms);
-    else if (strcmp(what, "job.completed") == 0)
+    else if (ours && strcmp(what, "job.completed") == 0)
         note_completion(ledger, job, worker, event->at_ms);
-    else if (strcmp(what, "job.recovered") == 0)
+    else if (ours && strcmp(what, "job.recovered") == 0)
         note_recovery(ledger, job, event);
-    else if (strcmp(what, "job.released") == 0)
+    else if (ours && strcmp(what, "job.released") == 0)
         ledger->accounts[worker].holds--;
     else
         ledger->strange++;

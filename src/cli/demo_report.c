@@ -128,11 +128,11 @@ static void put_good_end(struct cli *cli, const struct demo_crew *crew,
                          const struct demo_ledger *ledger)
 {
     char jobs[DEMO_NUMBER_BYTES], events[DEMO_NUMBER_BYTES];
-    put_finding(cli, true, "each of the %s jobs was completed exactly once (%s events read back)",
+    put_finding(cli, true, "each of the %s jobs was completed exactly once (%s events read)",
                 demo_number(DEMO_JOBS, jobs), demo_number(ledger->events, events));
     put_finding(cli, true,
-                "the %d jobs of %s started elsewhere: the first %" PRId64
-                " ms after the kill, the last %" PRId64 " ms",
+                "the %d jobs of %s were taken over: first after %" PRId64 " ms, last after %" PRId64
+                " ms",
                 ledger->taken_over, crew->members[ledger->victim].name,
                 ledger->first_taken_at_ms - ledger->killed_at_ms,
                 ledger->last_taken_at_ms - ledger->killed_at_ms);

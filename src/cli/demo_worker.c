@@ -110,7 +110,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     const char *folder = argv[0];
-    pid_t parent = (pid_t)atoi(argv[2]);
+    pid_t parent = (pid_t)strtol(argv[2], NULL, 10);
     leave_keys_to_the_demo();
     int status = open_store(cli, folder, argv[1]);
     if (status == EXIT_DONE) {

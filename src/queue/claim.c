@@ -71,19 +71,24 @@ static int fast_body(struct db_tx *tx, void *arg)
     return rc < 0 ? rc : take_rows(call, &rows);
 }
 
+/*
+ * On PostgreSQL rows are locked in one order by all, or two would wait for each other: the queue, then jobs, then
+ * named locks. Hence the settings of a limited queue come before the rest.
+ */
 static int slow_body(struct db_tx *tx, void *arg)
 {
     struct claim_call *call = arg;
     struct db_result rows;
     int rc = 0;
     call->box->jobs.count = 0;
-    if (call->completion != NULL && (rc = lease_complete(tx, call->completion, DB_LATER)) < 0)
-        return rc;
-    if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0 ||
-        (rc = settings_load(tx, call->want.queue, false, &call->settings)) < 0)
+    if ((rc = settings_load(tx, call->want.queue, false, &call->settings)) < 0)
         return rc;
     if (!settings_are_plain(&call->settings) &&
         (rc = settings_load(tx, call->want.queue, true, &call->settings)) < 0)
+        return rc;
+    if (call->completion != NULL && (rc = lease_complete(tx, call->completion, DB_LATER)) < 0)
+        return rc;
+    if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0)
         return rc;
     if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)
         return rc;

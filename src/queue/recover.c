@@ -163,20 +163,24 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
     int64_t removed = 0;
     const struct db_value remove[] = {db_int(worker_id)};
     const struct db_value held[] = {db_int(worker_id), db_int(CHUNK)};
+    struct db_result jobs;
     struct db_result rows;
     int rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed);
     if (rc < 0 || removed == 0)
+        return rc;
+    /* Jobs are locked before named locks, as everywhere; but those locks go first, see recover_alarms. */
+    if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
         return rc;
     do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
             (rc = clean_locks(tx, recovery, &rows, NULL, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
-    do {
-        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = reclaim_rows(tx, recovery, &rows, why)) < 0)
+    while ((rc = reclaim_rows(tx, recovery, &jobs, why)) >= 0 && jobs.rows == CHUNK)
+        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
             return rc;
-    } while (rows.rows == CHUNK);
+    if (rc < 0)
+        return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));

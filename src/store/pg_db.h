@@ -141,6 +141,7 @@ struct pg_call {
     int64_t *ret_each;             /* what became of each row; may be NULL */
     enum db_query asked;           /* the query that was asked for, where a shorter one serves */
     const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
+    bool quiet;                    /* it has seen to it that nobody need be woken */
 };
 
 /* Encodes; keep: the parameters do not outlive this call. NULL when memory has run out. */
@@ -156,7 +157,9 @@ struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const stru
 bool pg_call_takes_arrays(enum db_query query);
 bool pg_call_send(struct pg_call *call, struct pg_conn *conn, bool pooler);
 /* Takes the result of a call apart. */
-int pg_call_answer(const struct pg_call *call, const PGresult *result);
+int pg_call_answer(struct pg_call *call, const PGresult *result);
+/* Whether the call itself looks whether anybody is to be woken. */
+bool pg_call_looks(const struct pg_call *call);
 
 /* --- pg_flight.c --- */
 
@@ -215,7 +218,7 @@ void pg_group_done(struct pg_group *group);
 
 /* --- pg_keeper.c, pg_session.c --- */
 
-enum { PG_BELL_SLOTS = 16 };
+enum { PG_BELL_SLOTS = 64 }; /* also in 001.postgres.sql */
 
 struct pg_keeper {
     struct pg_db *db;

@@ -23,6 +23,13 @@ static bool send_plain(struct pg_flight *flight, const char *sql)
            PQsendQueryParams(flight->conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
 }
 
+/* Whether the one call of the flight finds out whether the bell is needed. */
+static bool looks_itself(const struct pg_flight *flight)
+{
+    return flight->calls != NULL && flight->calls->next == NULL && flight->before[0] == NULL &&
+           flight->after == NULL && pg_call_looks(flight->calls);
+}
+
 static bool send_all(struct pg_flight *flight)
 {
     struct pg_conn *conn = flight->conn;
@@ -34,7 +41,7 @@ static bool send_all(struct pg_flight *flight)
     flight->sent = flight->commits;
     if (!send_plain(flight, flight->after) || PQpipelineSync(conn->pg) != 1)
         return false;
-    if (flight->rings && !pg_conn_ring(conn, flight->db))
+    if (flight->rings && !looks_itself(flight) && !pg_conn_ring(conn, flight->db))
         return false;
     return pg_conn_flush(conn) == PG_FINE;
 }
@@ -47,7 +54,7 @@ static void refuse(struct pg_flight *flight, const PGresult *result, const char 
 }
 
 /* Reads one result and the NULL behind it. False: the connection is gone. */
-static bool take_one(struct pg_flight *flight, const struct pg_call *call, const char *what,
+static bool take_one(struct pg_flight *flight, struct pg_call *call, const char *what,
                      bool prepares)
 {
     struct pg_conn *conn = flight->conn;
@@ -108,8 +115,16 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
 
 int pg_flight_go(struct pg_flight *flight)
 {
-    unsigned owed_before = flight->conn->owed;
+    struct pg_conn *conn = flight->conn;
+    unsigned owed_before = conn->owed;
     if (!send_all(flight) || !take_all(flight, owed_before))
         return flight->fault == PG_LOST ? flight->err->code : lost(flight);
-    return flight->fault == PG_FINE ? 0 : flight->err->code;
+    if (flight->fault != PG_FINE)
+        return flight->err->code;
+    /* What was committed stays so, even if this fails: the next user of the connection finds out.
+     */
+    if (flight->rings && looks_itself(flight) && !flight->calls->quiet &&
+        pg_conn_ring(conn, flight->db))
+        pg_conn_flush(conn);
+    return 0;
 }

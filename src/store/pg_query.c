@@ -139,7 +139,8 @@ struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const stru
     struct pg_call *call = new_call(tx, query);
     if (call == NULL)
         return NULL;
-    call->each = call->arrays = true;
+    call->each = true;
+    call->arrays = true;
     call->rows = rows;
     call->ret_each = ret_each;
     size_t width = (size_t)call->params;
@@ -151,22 +152,15 @@ struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const stru
     return call;
 }
 
-/* Whether job_add_one serves: due at once, and nothing beyond the payload is given. */
-static bool is_plain_add(const struct db_value *params)
-{
-    bool plain = params[5].type == DB_NULL && params[6].type == DB_INT && params[6].number == 0;
-    for (int i = 8; i < db_query_texts[Q_JOB_ADD].params; i++)
-        plain &= params[i].type == DB_NULL;
-    return plain;
-}
-
 /* One row through the shorter form of its query; NULL when there is none, or memory has run out. */
 static struct pg_call *call_short(struct db_tx *tx, enum db_query query,
                                   const struct db_value *params, bool keep)
 {
     if (query == Q_JOB_COMPLETE)
         return pg_call_run(tx, Q_JOB_COMPLETE_ONE, params, keep, NULL);
-    if (query != Q_JOB_ADD || !is_plain_add(params))
+    bool due_at_once = query == Q_JOB_ADD_BASIC && params[5].type == DB_NULL &&
+                       params[6].type == DB_INT && params[6].number == 0;
+    if (!due_at_once)
         return NULL;
     const struct db_value plain[] = {params[0], params[1], params[2],
                                      params[3], params[4], params[7]};
@@ -320,6 +314,11 @@ static bool sort_claimed(struct db_result *result, struct arena *arena)
     return true;
 }
 
+bool pg_call_looks(const struct pg_call *call)
+{
+    return call->each && (call->asked == Q_JOB_ADD || call->asked == Q_JOB_ADD_BASIC);
+}
+
 /* One value per row in order, or (ordinal, value) for those that there are. */
 static void read_each(const struct pg_call *call, const PGresult *result)
 {
@@ -331,7 +330,7 @@ static void read_each(const struct pg_call *call, const PGresult *result)
         return;
     }
     memset(call->ret_each, 0, call->rows * sizeof *call->ret_each);
-    bool ordinals = PQnfields(result) == 2;
+    bool ordinals = PQnfields(result) == 2 && !pg_call_looks(call);
     for (int i = 0; i < found; i++) {
         size_t row = ordinals ? (size_t)number_of(PQgetvalue(result, i, 0)) - 1 : (size_t)i;
         if (row < call->rows)
@@ -339,10 +338,12 @@ static void read_each(const struct pg_call *call, const PGresult *result)
     }
 }
 
-int pg_call_answer(const struct pg_call *call, const PGresult *result)
+int pg_call_answer(struct pg_call *call, const PGresult *result)
 {
     struct db_result rows;
     struct arena *arena = call->tx->arena;
+    if (pg_call_looks(call))
+        call->quiet = PQntuples(result) > 0 && PQgetvalue(result, 0, 1)[0] == 't';
     if (call->each) {
         if (call->ret_each != NULL)
             read_each(call, result);

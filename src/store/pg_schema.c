@@ -81,7 +81,7 @@ int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, st
     return ask_number(pg, sql, 0, url, ret_version, err);
 }
 
-/* The text of a migration with {schema} filled in. */
+/* The text of a migration with {schema} and {bell} filled in. */
 static int run_migration(PGconn *pg, const char *text, const struct pg_url *url, struct err *err)
 {
     struct buf sql;
@@ -93,6 +93,9 @@ static int run_migration(PGconn *pg, const char *text, const struct pg_url *url,
         if (strncmp(at, "{schema}", 8) == 0) {
             buf_printf(&sql, "\"%s\"", url->schema);
             at += 8;
+        } else if (strncmp(at, "{bell}", 6) == 0) {
+            buf_int(&sql, pg_lock_class(url, PG_LOCK_BELL));
+            at += 6;
         } else if (*at != '\0') {
             buf_putc(&sql, *at++);
         }

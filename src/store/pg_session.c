@@ -1,14 +1,21 @@
 /*
  * The keeper's session: its connection and what is done over it, by the keeper's thread alone.
  *
- * The bell. Nobody sends a NOTIFY that nobody waits for. Who waits shows it by a shared advisory
- * lock in each of PG_BELL_SLOTS slots; who rings tries an exclusive lock in the slot of its own
- * backend, and notifies only when it cannot have it. (One slot would do; several keep those who
- * ring out of each other's way.) No wake-up is lost: the waiter takes its locks before its last
- * look for work, the ringer tries after its commit is visible. If the try came before the locks
- * were held, the commit was visible before the look, and the look finds it; otherwise the try fails
- * and the waiter is notified. That a look follows is seen to by counting the taking of the locks as
- * a ring. Locks end with the session, so a dead waiter costs nobody anything.
+ * The bell. Nobody sends a NOTIFY that nobody waits for. Who waits shows it by shared advisory
+ * locks in all of PG_BELL_SLOTS slots; who has news tries for an exclusive lock in the slot of its
+ * own backend, and rings only when it cannot have it. (One slot would do; many keep those with news
+ * out of each other's way.) No wake-up is lost, because the waiter takes its locks before its last
+ * look for work:
+ *
+ *   - Most try after their commit (bell_sql). If the try came before the waiter had its locks, the
+ * commit could be seen before the look, and the look finds it; otherwise the try fails, and the
+ * bell rings.
+ *   - The adding of jobs tries within its transaction (nobody_waits) and keeps the lock until it
+ * ends, which is after its commit can be seen. If it got the lock, the waiter could not have all of
+ * its own before that, and its look finds the job; if not, the bell rings after the commit.
+ *
+ * That a look follows is seen to by counting the taking of the locks as a ring. Locks end with the
+ * session, so a dead waiter costs nobody anything.
  *
  * The neighbour. Every handle with a waiting thread looks after the next worker above its own,
  * going around, by trying that worker's liveness lock every PROBE_MS. A blocking request for the
@@ -85,8 +92,10 @@ static bool ask(struct pg_session *session, const char *sql, char *ret, size_t s
     bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     if (fine && ret != NULL)
         snprintf(ret, size, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    bool waited_too_long = state != NULL && strcmp(state, "55P03") == 0;
     PQclear(result);
-    if (!fine)
+    if (!fine && !waited_too_long)
         drop(session);
     return fine;
 }
@@ -117,7 +126,8 @@ void pg_session_connect(struct pg_session *session)
     }
     session->pg = pg;
     snprintf(sql, sizeof sql,
-             "SET application_name = 'tend keeper'; SET jit = off; SET lock_timeout = '2s'; "
+             "SET application_name = 'tend keeper'; SET jit = off; SET lock_timeout = '1s'; "
+             "SET client_min_messages = error; "
              "SET synchronous_commit = off; LISTEN \"tend_%s\"",
              db->url.schema);
     if (!ask(session, sql, NULL, 0)) {
@@ -214,19 +224,33 @@ size_t pg_session_hold(struct pg_session *session, const int64_t *workers, size_
 
 /* --- the bell --- */
 
-void pg_session_register(struct pg_session *session, bool waits)
+static bool call_slots(struct pg_session *session, const char *function)
 {
     char sql[160];
-    if (session->pg == NULL || waits == session->registered)
-        return;
-    snprintf(sql, sizeof sql, "SELECT %s(%d, slot) FROM generate_series(0, %d) AS slot",
-             waits ? "pg_advisory_lock_shared" : "pg_advisory_unlock_shared",
+    snprintf(sql, sizeof sql, "SELECT %s(%d, slot) FROM generate_series(0, %d) AS slot", function,
              (int)pg_lock_class(&session->db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
-    if (!ask(session, sql, NULL, 0))
+    return ask(session, sql, NULL, 0);
+}
+
+void pg_session_register(struct pg_session *session, bool waits)
+{
+    int64_t now_ms = clock_mono_ms();
+    if (session->pg == NULL || waits == session->registered || now_ms < session->register_at_ms)
         return;
-    session->registered = waits;
-    if (waits)
+    if (!waits) {
+        if (call_slots(session, "pg_advisory_unlock_shared"))
+            session->registered = false;
+        return;
+    }
+    if (call_slots(session, "pg_advisory_lock_shared")) {
+        session->registered = true;
         tell(session->db, 1, 0);
+    } else if (session->pg != NULL) {
+        /* A transaction that adds jobs is stuck, perhaps its process is stopped. The locks that
+           were had are kept by the server although the statement failed. */
+        call_slots(session, "pg_advisory_unlock_shared");
+        session->register_at_ms = now_ms + LOCK_AGAIN_MS;
+    }
 }
 
 void pg_session_hear(struct pg_session *session)

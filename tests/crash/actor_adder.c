@@ -111,10 +111,18 @@ void actor_follow(struct actor *actor)
 {
     int followed = actor_ledger(actor, "followed");
     int64_t last_id = 0;
+    int64_t newest = 0;
     while (!actor_stops())
         if (follow_once(actor, followed, &last_id) == 0)
             actor_pause_us(3000);
-    follow_once(actor, followed, &last_id);
+    /* Nothing new is written any more; but the last events are shown only when no other can come
+     * before them. */
+    while (actor_tries_again(actor, tend_last_event(actor->t, &newest), "last event"))
+        continue;
+    for (int tries = 0; tries < 3000 && last_id < newest; tries++) {
+        follow_once(actor, followed, &last_id);
+        actor_pause_us(3000);
+    }
 }
 
 static bool is_there(const struct actor *actor, const char *name)

@@ -1,4 +1,5 @@
-/* Adding: what is stored, keys (CL-7), batches, tags (BY-4), and that an answer means it is there (BY-2). */
+/* Adding: what is stored, keys (CL-7), batches, tags (BY-4), and that an answer means it is there
+ * (BY-2). */
 #include "support/store.h"
 
 #include <stdlib.h>
@@ -93,7 +94,8 @@ TEST(add, a_due_time_in_the_past_is_pending_and_keeps_its_place)
     check_int(claim_one(t, "q").id, ==, second);
 }
 
-/* BY-2: what is acknowledged is there for another process, even when the adder is killed at once. */
+/* BY-2: what is acknowledged is there for another process, even when the adder is killed at once.
+ */
 static void add_and_wait_for_death(struct helper *parent, void *arg)
 {
     (void)arg;

@@ -1,7 +1,9 @@
-/* Nonsense, continued: schedules, events, the small functions, and opening by URLs that lead nowhere. */
+/* Nonsense, continued: schedules, events, the small functions, and opening by URLs that lead
+ * nowhere. */
 #include "support/store.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void refused(tend *t, int rc, int expected)
@@ -23,9 +25,10 @@ TEST(bad_calls, schedules)
 {
     tend *t = store_open("w");
     const char *const no_names[] = {"", "a\nb", "\xff"};
-    const char *const no_crons[] = {NULL,          "",         "* * * *",    "60 * * * *", "* * * * * *",
-                                    "@sometimes",  "@every",   "@every 0s",  "@every -1s", "a b c d e",
-                                    "*/0 * * * *", "0 0 30 2 *", "0 0 32 * *"};
+    const char *const no_crons[] = {NULL,          "",           "* * * *",     "60 * * * *",
+                                    "* * * * * *", "@sometimes", "@every",      "@every 0s",
+                                    "@every -1s",  "a b c d e",  "*/0 * * * *", "0 0 30 2 *",
+                                    "0 0 32 * *"};
     const char *before = store_snapshot();
     struct tend_schedule schedule;
     for (size_t i = 0; i < sizeof no_crons / sizeof *no_crons; i++) {
@@ -41,8 +44,9 @@ TEST(bad_calls, schedules)
         schedule = a_schedule();
         schedule.queue = no_names[i];
         refused(t, tend_schedule_put(t, &schedule, NULL), TEND_EINVAL);
-        refused(t, tend_schedule_put(t, &(struct tend_schedule){.name = "s", .cron = "@daily"},
-                                     no_names[i]),
+        refused(t,
+                tend_schedule_put(t, &(struct tend_schedule){.name = "s", .cron = "@daily"},
+                                  no_names[i]),
                 TEND_EINVAL);
     }
     schedule = a_schedule();
@@ -165,10 +169,26 @@ TEST(bad_calls, a_newer_schema_is_refused_and_left_alone)
     add_one(t, "q");
     store_close(t);
     if (store_is_postgres())
-        sql_exec("UPDATE store SET version = version + 1");
+        sql_exec("UPDATE tend_schema_version SET version = version + 1");
     else
         sql_exec("PRAGMA user_version = %d", in_store + 1);
     const char *before = store_snapshot();
     check_open_fails(store_url(), NULL, TEND_ESCHEMA);
     check_str(store_snapshot(), before);
+}
+
+/* RC-1 */
+TEST(bad_calls, a_recovery_interval_that_is_none_is_refused_with_its_name)
+{
+    const char *const bad[] = {"", "soon", "-1", "1e3", "99999999999999999999", "60s"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tend *t = NULL;
+        setenv("TEND_RECOVERY_INTERVAL_MS", bad[i], 1);
+        check_rc(t, tend_open(&t, store_url(), NULL), TEND_EINVAL);
+        check_contains(tend_errmsg(t), "TEND_RECOVERY_INTERVAL_MS");
+        tend_close(t);
+    }
+    setenv("TEND_RECOVERY_INTERVAL_MS", "0", 1);
+    struct tend_options options = store_options("w");
+    store_open_with(&options);
 }

@@ -1,10 +1,12 @@
-/* Nonsense of any kind: every public call answers with a code and a sentence, and nothing changes. */
+/* Nonsense of any kind: every public call answers with a code and a sentence, and nothing changes.
+ */
 #include "support/store.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* Texts that name nothing: none at all, empty, too long, control characters, bytes that are no UTF-8. */
+/* Texts that name nothing: none at all, empty, too long, control characters, bytes that are no
+ * UTF-8. */
 static const char *const no_names[] = {
     NULL,
     "",
@@ -22,8 +24,8 @@ static const int64_t no_times[] = {-1, -5000, INT64_MIN + 1, INT64_MAX, INT64_MA
 enum { NO_TIMES = sizeof no_times / sizeof *no_times };
 
 static const char *const no_json[] = {
-    "",      "{",        "}",          "nul",          "{\"a\":1,}", "[1 2]", "'single'",
-    "\"\\x\"", "\"\xff\"", "{} trailing", "{\"a\":NaN}", "01",       "\"\\ud83d\"", "\"tab\t\"",
+    "",        "{",        "}",           "nul",         "{\"a\":1,}", "[1 2]",       "'single'",
+    "\"\\x\"", "\"\xff\"", "{} trailing", "{\"a\":NaN}", "01",         "\"\\ud83d\"", "\"tab\t\"",
 };
 enum { NO_JSON = sizeof no_json / sizeof *no_json };
 
@@ -88,8 +90,9 @@ TEST(bad_input, payload_and_tags_in_an_add)
         check_contains(tend_errmsg(t), "payload");
         check_contains(tend_errmsg(t), "line 1");
     }
-    const char *const no_tags[] = {"{}", "\"x\"", "1", "[1]", "[\"a\", null]", "[[\"a\"]]", "[\"a\"",
-                                   "null", "[{\"a\":\"b\"}]"};
+    const char *const no_tags[] = {"{}",     "\"x\"",         "1",
+                                   "[1]",    "[\"a\", null]", "[[\"a\"]]",
+                                   "[\"a\"", "null",          "[{\"a\":\"b\"}]"};
     for (size_t i = 0; i < sizeof no_tags / sizeof *no_tags; i++) {
         struct tend_job_spec spec = spec_for("q");
         spec.tags = no_tags[i];

@@ -1,6 +1,7 @@
 /*
- * Claiming: order (CL-4), one job per lease (CL-3), what a lease consists of (LS-1), the answers when there
- * is nothing (CL-2), next_with_lock (CL-1), and that a failing recovery does not stop it (CL-6).
+ * Claiming: order (CL-4), one job per lease (CL-3), what a lease consists of (LS-1), the answers
+ * when there is nothing (CL-2), next_with_lock (CL-1), and that a failing recovery does not stop it
+ * (CL-6).
  */
 #include "support/store.h"
 
@@ -33,7 +34,8 @@ TEST(claim, priority_comes_first_then_due_time_then_id)
         check_int(leases[i].id, ==, order[i + 1]);
 }
 
-/* CL-4: a job that was scheduled stands in line by when it was due, not by when it was looked at. */
+/* CL-4: a job that was scheduled stands in line by when it was due, not by when it was looked at.
+ */
 TEST(claim, scheduled_jobs_stand_in_line_by_their_due_time)
 {
     tend *t = store_open("w");

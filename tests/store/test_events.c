@@ -1,4 +1,5 @@
-/* Events: who, what, from, to, why, in the transaction of the change; in order, whole, and paged. */
+/* Events: who, what, from, to, why, in the transaction of the change; in order, whole, and paged.
+ */
 #include "support/store.h"
 
 #include <string.h>
@@ -116,7 +117,8 @@ TEST(events, the_histories_of_two_jobs_do_not_mix)
     check_str(events_of(t, two), "job.added job.claimed job.phase job.completed");
 }
 
-/* The change and its event are one: when the event cannot be written, the change has not happened. */
+/* The change and its event are one: when the event cannot be written, the change has not happened.
+ */
 TEST(events, a_change_whose_event_cannot_be_written_does_not_happen)
 {
     tend *t = store_open("w");

@@ -1,4 +1,5 @@
-/* BY-1: why a job is not running, what it waits for, who holds it, until when; for every state and reason. */
+/* BY-1: why a job is not running, what it waits for, who holds it, until when; for every state and
+ * reason. */
 #include "base/text.h"
 #include "support/store.h"
 

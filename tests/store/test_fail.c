@@ -1,4 +1,5 @@
-/* Failing: attempts, backoff, retry times, for good, dead letters; and what a repeated call is told. */
+/* Failing: attempts, backoff, retry times, for good, dead letters; and what a repeated call is
+ * told. */
 #include "support/store.h"
 
 #include <string.h>
@@ -160,7 +161,8 @@ TEST(fail, a_repeated_fail_for_good_is_answered_as_the_first)
     check_str(store_snapshot(), before);
 }
 
-/* What a tool printed before it died is rarely clean text; the failure must be told all the same. */
+/* What a tool printed before it died is rarely clean text; the failure must be told all the same.
+ */
 TEST(fail, a_text_that_is_no_utf8_does_not_keep_a_job_from_failing)
 {
     tend *t = store_open("w");

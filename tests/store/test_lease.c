@@ -1,6 +1,7 @@
 /*
- * What the owner of a lease does with it: start, heartbeat (LS-2, LS-5, LS-8), complete, fail, release (LS-3),
- * phase; who has lost it is told and changes nothing (RC-11); a repeated call is answered as the first.
+ * What the owner of a lease does with it: start, heartbeat (LS-2, LS-5, LS-8), complete, fail,
+ * release (LS-3), phase; who has lost it is told and changes nothing (RC-11); a repeated call is
+ * answered as the first.
  */
 #include "support/store.h"
 
@@ -65,7 +66,8 @@ static void check_zombie_is_told(tend *t, struct tend_lease lost)
     const char *before = store_snapshot();
     for (size_t i = 0; i < ZOMBIE_CALLS; i++) {
         check_rc(t, zombie_calls[i](t, lost), TEND_ELEASELOST);
-        check_contains(tend_errmsg(t), keep_text("%lld:%lld", (long long)lost.id, (long long)lost.token));
+        check_contains(tend_errmsg(t),
+                       keep_text("%lld:%lld", (long long)lost.id, (long long)lost.token));
         check_str(store_snapshot(), before);
     }
 }
@@ -432,8 +434,7 @@ TEST(lease, a_phase_is_told_with_an_event_and_is_a_sign_of_life)
     check_str(job->phase, "testing");
     check_int(job->seen_at_ms, ==, clock_now());
     check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
-    check_str(events_of(t, lease.id),
-              "job.added job.claimed job.phase job.phase job.completed");
+    check_str(events_of(t, lease.id), "job.added job.claimed job.phase job.phase job.completed");
     const char *told = sql_rows("SELECT who, why FROM event WHERE what = 'job.phase' ORDER BY id");
     check_str(told, "merger|rebasing\nmerger|testing\n");
 }

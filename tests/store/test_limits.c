@@ -1,6 +1,6 @@
 /*
- * Limits of a queue (BY-4): concurrency over all workers, concurrency per key, rate; the answers that name the
- * limit and when to ask again (CL-2); and that none of them burns an attempt (LS-4).
+ * Limits of a queue (BY-4): concurrency over all workers, concurrency per key, rate; the answers
+ * that name the limit and when to ask again (CL-2); and that none of them burns an attempt (LS-4).
  */
 #include "support/store.h"
 
@@ -129,7 +129,8 @@ TEST(limits, a_claim_may_take_jobs_of_very_many_keys)
     check_int(claim_none(t, "q").code, ==, TEND_ELIMITED);
 }
 
-/* Blocked ones in front, more than any page or table holds: what is behind them must still be found. */
+/* Blocked ones in front, more than any page or table holds: what is behind them must still be
+ * found. */
 TEST(limits, many_blocked_keys_in_front_do_not_hide_what_can_run)
 {
     enum { KEYS = 150, PER_KEY = 4 };

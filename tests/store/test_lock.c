@@ -212,8 +212,9 @@ TEST(lock, acquiring_and_releasing_leave_events)
     tend *t = store_open("w");
     check_ok(t, acquire(t, "a", 1000, NULL));
     check_int(tend_lock_release(t, "l", "a"), ==, 1);
-    check_str(sql_rows("SELECT who, what, owner, why FROM event WHERE what LIKE 'lock.%%' ORDER BY id"),
-              "a|lock.acquired|a|l\na|lock.released|a|l\n");
+    check_str(
+        sql_rows("SELECT who, what, owner, why FROM event WHERE what LIKE 'lock.%%' ORDER BY id"),
+        "a|lock.acquired|a|l\na|lock.released|a|l\n");
 }
 
 /* --- the processing lock --- */

@@ -1,4 +1,5 @@
-/* What operators do: hold, resume, cancel, redrive; one by one and all that match (BY-4: dead letters). */
+/* What operators do: hold, resume, cancel, redrive; one by one and all that match (BY-4: dead
+ * letters). */
 #include "support/store.h"
 
 #include <string.h>

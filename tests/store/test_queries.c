@@ -1,4 +1,5 @@
-/* The named queries: every one prepares on this engine, and the hot ones are carried by an index (RC-8). */
+/* The named queries: every one prepares on this engine, and the hot ones are carried by an index
+ * (RC-8). */
 #include "store/db_engine.h"
 #include "support/store.h"
 
@@ -9,11 +10,32 @@
 
 /* Run on every claim, completion or wait, or over what can be millions of rows. */
 static const enum db_query hot[] = {
-    Q_JOB_CLAIM,   Q_JOB_CLAIM_ONE, Q_JOB_ALARMS,     Q_JOB_COMPLETE, Q_JOB_HEARTBEAT, Q_JOB_START,
-    Q_JOB_MOVE,    Q_JOB_DUE,       Q_JOB_BY_KEY,     Q_JOB_GET,      Q_JOB_FENCE,     Q_JOB_POLICY,
-    Q_CLAIM_ANY,   Q_CLAIM_CANDIDATES, Q_LOCK_ACQUIRE, Q_QUEUE_GET,   Q_SCHEDULE_DUE,  Q_EVENT_SINCE,
-    Q_EVENT_OF_JOB, Q_JOB_NEXT_ALARM, Q_JOB_STALE_COUNT, Q_JOB_OF_WORKER, Q_JOB_EXPIRED_FINISHED,
-    Q_RUNNING_IN_QUEUE, Q_RUNNING_BY_KEY, Q_JOB_LIST,
+    Q_JOB_CLAIM,
+    Q_JOB_CLAIM_ONE,
+    Q_JOB_ALARMS,
+    Q_JOB_COMPLETE,
+    Q_JOB_HEARTBEAT,
+    Q_JOB_START,
+    Q_JOB_MOVE,
+    Q_JOB_DUE,
+    Q_JOB_BY_KEY,
+    Q_JOB_GET,
+    Q_JOB_FENCE,
+    Q_JOB_POLICY,
+    Q_CLAIM_ANY,
+    Q_CLAIM_CANDIDATES,
+    Q_LOCK_ACQUIRE,
+    Q_QUEUE_GET,
+    Q_SCHEDULE_DUE,
+    Q_EVENT_SINCE,
+    Q_EVENT_OF_JOB,
+    Q_JOB_NEXT_ALARM,
+    Q_JOB_STALE_COUNT,
+    Q_JOB_OF_WORKER,
+    Q_JOB_EXPIRED_FINISHED,
+    Q_RUNNING_IN_QUEUE,
+    Q_RUNNING_BY_KEY,
+    Q_JOB_LIST,
 };
 
 /* A store with some of everything, so that the planner has something to think about. */
@@ -36,7 +58,8 @@ static sqlite3 *open_sqlite(void)
     return sqlite;
 }
 
-/* Statements that need tables only a tend connection has ("given") are prepared by the tests that run them. */
+/* Statements that need tables only a tend connection has ("given") are prepared by the tests that
+ * run them. */
 static bool is_for_tend_connections(const char *sql)
 {
     return strstr(sql, "given") != NULL;
@@ -53,7 +76,8 @@ static void check_prepares_on_sqlite(sqlite3 *sqlite, const char *name, const ch
     sqlite3_finalize(statement);
 }
 
-/* A scan is told as "SCAN job" or, under its alias, "SCAN j"; with an index there is more behind it. */
+/* A scan is told as "SCAN job" or, under its alias, "SCAN j"; with an index there is more behind
+ * it. */
 static bool is_full_scan(const char *step)
 {
     const char *const bare[] = {"SCAN job", "SCAN j", "SCAN event", "SCAN e"};
@@ -108,9 +132,9 @@ static void check_plan_on_postgres(PGconn *connection, const char *name, int par
     const char *nulls = "";
     for (int i = 0; i < params; i++)
         nulls = keep_text("%s%sNULL", nulls, i == 0 ? "" : ", ");
-    PGresult *result = PQexec(
-        connection, params == 0 ? keep_text("EXPLAIN EXECUTE %s", name)
-                                : keep_text("EXPLAIN EXECUTE %s(%s)", name, nulls));
+    PGresult *result =
+        PQexec(connection, params == 0 ? keep_text("EXPLAIN EXECUTE %s", name)
+                                       : keep_text("EXPLAIN EXECUTE %s(%s)", name, nulls));
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         test_fail(__FILE__, __LINE__, "%s: %s", name, PQresultErrorMessage(result));
     for (int row = 0; row < PQntuples(result); row++) {

@@ -1,6 +1,7 @@
 /*
- * Recovery: what the clock brings back (RC-1, RC-2, RC-4, RC-5, RC-9, RC-10, RC-15), that it counts right (RC-3),
- * tells of it (RC-7), caps crashes (RC-12) and is the same for two at once (RC-6, in test_threads.c as well).
+ * Recovery: what the clock brings back (RC-1, RC-2, RC-4, RC-5, RC-9, RC-10, RC-15), that it counts
+ * right (RC-3), tells of it (RC-7), caps crashes (RC-12) and is the same for two at once (RC-6, in
+ * test_threads.c as well).
  */
 #include "support/store.h"
 
@@ -441,4 +442,22 @@ TEST(recover, a_fault_in_recovery_on_demand_is_told)
     check_int(tend_detect_and_recover_stale(t, &recovery), <, 0);
     check_contains(tend_errmsg(t), "forbidden by the test");
     check_str(store_snapshot(), before);
+}
+
+/* RC-1: whoever waits recovers by a timer; 0 is no timer. */
+TEST(recover, a_worker_that_waits_recovers_by_its_timer)
+{
+    struct tend_options options = store_options("waits");
+    struct tend_options without = store_options("waits without");
+    options.recovery_ms = 1;
+    without.recovery_ms = 0;
+    tend *t = store_open_with(&options);
+    tend *other = store_open_with(&without);
+    int64_t id = add_one(t, "q");
+    claim_for_a_second(t, "w");
+    clock_advance(1000);
+    for (int i = 0; i < 20; i++)
+        check_int(tend_wait(other, 1), >=, 0);
+    check_int(state_of(t, id), ==, TEND_RUNNING);
+    wait_until(tend_wait(t, 1) >= 0 && state_of(t, id) == TEND_PENDING, PATIENCE_MS);
 }

@@ -1,4 +1,5 @@
-/* Retention (BY-4): what is finished goes when its time is over, what is live never, and no id comes back. */
+/* Retention (BY-4): what is finished goes when its time is over, what is live never, and no id
+ * comes back. */
 #include "support/store.h"
 
 #include <string.h>
@@ -141,4 +142,12 @@ TEST(retain, purging_an_empty_store_is_no_error)
     tend *t = store_open("w");
     check_int(purge(t), ==, 0);
     check_ok(t, tend_purge(t, NULL));
+}
+
+TEST(retain, a_worker_that_waits_sees_to_retention_by_itself)
+{
+    tend *t = store_open("w");
+    int64_t done = finish(t, TEND_DONE);
+    clock_advance(7 * DAY_MS);
+    wait_until(tend_wait(t, 1) >= 0 && !is_there(done), PATIENCE_MS);
 }

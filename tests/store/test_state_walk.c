@@ -1,6 +1,7 @@
 /*
- * The walk of all states: the database accepts exactly the moves core/state.c allows, whoever writes; and every
- * public operation, in every state, does what the table says: the state, the event, the token, or nothing.
+ * The walk of all states: the database accepts exactly the moves core/state.c allows, whoever
+ * writes; and every public operation, in every state, does what the table says: the state, the
+ * event, the token, or nothing.
  */
 #include "core/state.h"
 #include "support/store.h"
@@ -39,13 +40,14 @@ static int64_t job_in(tend *t, int state, const char *queue)
 /* The row as it has to look in that state. */
 static const char *columns_for(int state)
 {
-    return keep_text("state = %d, owner = %s, alarm_at = %s, worker_id = NULL, started_at = NULL, "
-                     "lock_name = NULL, finished_at = %s, token = token + 1, version = version + 1, "
-                     "event_id = %s",
-                     state, state == TEND_RUNNING ? "'x'" : "NULL",
-                     state == TEND_RUNNING || state == TEND_SCHEDULED ? "9999999999999" : "NULL",
-                     state >= TEND_DONE ? "1" : "NULL",
-                     store_is_postgres() ? "next_event()" : "(SELECT max(id) + 1 FROM event)");
+    return keep_text(
+        "state = %d, owner = %s, alarm_at = %s, worker_id = NULL, started_at = NULL, "
+        "lock_name = NULL, finished_at = %s, token = token + 1, version = version + 1, "
+        "event_id = %s",
+        state, state == TEND_RUNNING ? "'x'" : "NULL",
+        state == TEND_RUNNING || state == TEND_SCHEDULED ? "9999999999999" : "NULL",
+        state >= TEND_DONE ? "1" : "NULL",
+        store_is_postgres() ? "next_event()" : "(SELECT max(id) + 1 FROM event)");
 }
 
 TEST(state_walk, the_database_accepts_exactly_the_moves_of_the_table)
@@ -59,9 +61,9 @@ TEST(state_walk, the_database_accepts_exactly_the_moves_of_the_table)
             bool accepted =
                 sql_try("UPDATE job SET %s WHERE id = %lld", columns_for(to), (long long)id);
             if (accepted != state_allows((enum job_state)from, (enum job_state)to))
-                test_fail(__FILE__, __LINE__, "%s -> %s: the database %s it, the table does not agree",
-                          tend_state_name(from), tend_state_name(to),
-                          accepted ? "accepts" : "refuses");
+                test_fail(
+                    __FILE__, __LINE__, "%s -> %s: the database %s it, the table does not agree",
+                    tend_state_name(from), tend_state_name(to), accepted ? "accepts" : "refuses");
             test_count_check();
             allowed += accepted;
             if (accepted) {
@@ -85,7 +87,8 @@ TEST(state_walk, the_database_refuses_numbers_that_are_no_states)
     check_int(state_of(t, id), ==, TEND_PENDING);
 }
 
-/* The facts of each state: a row that breaks one of them is refused although the move is allowed. */
+/* The facts of each state: a row that breaks one of them is refused although the move is allowed.
+ */
 TEST(state_walk, the_database_refuses_rows_that_contradict_their_state)
 {
     tend *t = store_open("w");
@@ -117,7 +120,8 @@ TEST(state_walk, the_database_refuses_rows_that_contradict_their_state)
         const char *at = strstr(columns, keep_text("%s = ", right));
         check(at != NULL);
         const char *rest = at + strcspn(at, ",");
-        const char *broken = keep_text("%.*s%s%s", (int)(at - columns), columns, cases[i].broken, rest);
+        const char *broken =
+            keep_text("%.*s%s%s", (int)(at - columns), columns, cases[i].broken, rest);
         if (sql_try("UPDATE job SET %s WHERE id = %lld", broken, (long long)id))
             test_fail(__FILE__, __LINE__, "%s with %s was accepted", tend_state_name(cases[i].to),
                       cases[i].broken);
@@ -254,7 +258,8 @@ static void check_operation(tend *t, const struct operation *operation, int stat
         return;
     }
     check_str(last_event_of(t, id)->what, row->event);
-    check_int(after->token - before->token, ==, row->bumps_token || row->verb == MOVE_CLAIM ? 1 : 0);
+    check_int(after->token - before->token, ==,
+              row->bumps_token || row->verb == MOVE_CLAIM ? 1 : 0);
     check_int(after->owner != NULL, ==, after->state == TEND_RUNNING);
     check_int(after->version, >, before->version);
 }
@@ -272,7 +277,8 @@ TEST_WITHIN(state_walk, every_operation_in_every_state_does_what_the_table_says,
             seen[operations[i].verb] = true;
         }
     }
-    /* The others have tests of their own: add, quarantine, resume of a job whose time has not come. */
+    /* The others have tests of their own: add, quarantine, resume of a job whose time has not come.
+     */
     for (int verb = 0; verb < JOB_MOVES; verb++)
         check(seen[verb] || verb == MOVE_ADD || verb == MOVE_ADD_LATER || verb == MOVE_QUARANTINE ||
               verb == MOVE_RESUME_LATER);

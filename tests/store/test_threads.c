@@ -1,6 +1,7 @@
 /*
- * Many at once, threads and processes: CL-3 (a job is handed out once per lease), CL-5 (nobody ever sees "locked"),
- * RC-6 (recoverers at once: counts add up), LK-1, limits that hold, and group commit.
+ * Many at once, threads and processes: CL-3 (a job is handed out once per lease), RC-6 (recoverers
+ * at once: counts add up), CL-7, and group commit. Locks and limits under a crowd are in
+ * test_contention.c.
  */
 #include "support/store.h"
 
@@ -371,107 +372,4 @@ TEST(threads, one_key_submitted_by_many_at_once_is_one_job)
     }
     check_int(added, ==, 1);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
-}
-
-/* --- locks and limits --- */
-
-static int inside, most_inside;
-
-static void go_in(void)
-{
-    int now = __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
-    int most = __atomic_load_n(&most_inside, __ATOMIC_SEQ_CST);
-    while (now > most && !__atomic_compare_exchange_n(&most_inside, &most, now, false,
-                                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        continue;
-}
-
-static void go_out(void)
-{
-    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
-}
-
-static int64_t last_token;
-
-static void *lock_thread(void *arg)
-{
-    struct member *member = arg;
-    struct tend_lock_request request;
-    struct tend_lock lock;
-    tend_lock_request_init(&request);
-    request.name = "l";
-    request.owner = keep_text("owner-%d", member->number);
-    request.wait_ms = -1;
-    for (int i = 0; i < 15; i++) {
-        check_ok(member->t, tend_lock_acquire(member->t, &request, &lock));
-        go_in();
-        check_int(__atomic_exchange_n(&last_token, lock.token, __ATOMIC_SEQ_CST), <, lock.token);
-        go_out();
-        check_rc(member->t, tend_lock_release(member->t, "l", request.owner), 1);
-    }
-    return NULL;
-}
-
-/* LK-1, LK-9 */
-TEST_WITHIN(threads, a_lock_lets_one_in_at_a_time_and_everybody_in_the_end, 120)
-{
-    struct member members[THREADS];
-    crowd(members, NULL, lock_thread);
-    check_int(most_inside, ==, 1);
-}
-
-static void *limited_thread(void *arg)
-{
-    struct member *member = arg;
-    struct tend_claim claim = claim_for("q");
-    struct tend_jobs *jobs;
-    int rc;
-    claim.wait_ms = PATIENCE_MS;
-    /* While others hold what is left the answer would be EMPTY, so nobody waits for more. */
-    do {
-        rc = tend_claim_jobs(member->t, &claim, &jobs, NULL);
-        claim.wait_ms = 0;
-        if (rc != 1)
-            continue;
-        go_in();
-        struct tend_lease lease = lease_of(&jobs->items[0]);
-        tend_jobs_free(jobs);
-        test_pause();
-        go_out();
-        check_ok(member->t, tend_complete(member->t, &lease, 1, NULL, NULL));
-    } while (rc == 1 || rc == TEND_ELIMITED);
-    check_rc(member->t, rc, TEND_EEMPTY);
-    return NULL;
-}
-
-/* BY-4 */
-TEST_WITHIN(threads, a_limit_on_concurrency_holds_under_a_crowd, 120)
-{
-    struct member members[THREADS];
-    tend *t = store_open_real("w");
-    set_queue(t, "q", "concurrency", "3");
-    add_number(t, "q", 60);
-    crowd(members, NULL, limited_thread);
-    check_int(most_inside, <=, 3);
-    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, 60);
-}
-
-static void *rate_thread(void *arg)
-{
-    struct member *member = arg;
-    member->count = (int64_t)claim_many(member->t, "q", 20, NULL);
-    return NULL;
-}
-
-TEST(threads, a_rate_is_not_exceeded_by_a_crowd)
-{
-    struct member members[THREADS];
-    tend *t = store_open_real("w");
-    int64_t total = 0;
-    set_queue(t, "q", "rate", "25/1000d");
-    add_number(t, "q", 200);
-    crowd(members, NULL, rate_thread);
-    for (int i = 0; i < THREADS; i++)
-        total += members[i].count;
-    check_int(total, ==, 25);
 }

@@ -1,6 +1,6 @@
 /*
- * Waiting: what wakes a claim, a lock or tend_wait, from this process and from others, and that waiting costs
- * next to nothing. Real clock; every wait is for a condition, within PATIENCE_MS.
+ * Waiting: what wakes a claim, a lock or tend_wait, from this process and from others, and that
+ * waiting costs next to nothing. Real clock; every wait is for a condition, within PATIENCE_MS.
  */
 #include "support/store.h"
 
@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
 
 /* A thread that waits for one job of queue q. */
 struct waiter {
@@ -37,7 +36,8 @@ static void *wait_for_job(void *arg)
     return NULL;
 }
 
-/* A claim that comes up empty registers the worker first: its event says that the thread is on its way. */
+/* A claim that comes up empty registers the worker first: its event says that the thread is on its
+ * way. */
 static struct waiter waiter_start(tend *t)
 {
     return (struct waiter){.t = t, .wait_ms = PATIENCE_MS};

@@ -1,6 +1,7 @@
 /*
- * Workers and the end of processes: RC-13 (a dead worker is noticed at once, by kernel evidence), LS-6 (nothing
- * stays leased by one that has left), and what is held by time alone or tied to another process.
+ * Workers and the end of processes: RC-13 (a dead worker is noticed at once, by kernel evidence),
+ * LS-6 (nothing stays leased by one that has left), and what is held by time alone or tied to
+ * another process.
  */
 #include "support/store.h"
 

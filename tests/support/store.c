@@ -28,11 +28,12 @@ static struct {
     char log[LOG_BYTES];
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* In shared memory, for the processes of a test; begins anew for each test, which is a process group. */
+/* In shared memory, for the processes of a test; begins anew for each test, which is a process
+ * group. */
 static struct {
     int64_t now_ms;
     pid_t group;
-} *fake_clock;
+} * fake_clock;
 
 __attribute__((constructor)) static void make_clock(void)
 {

@@ -1,7 +1,7 @@
 /*
  * What the tests of the store suite share: a fresh store for each test on the engine named by
- * TEND_TEST_STORE (sqlite, the default, or postgres), a clock that only the test moves, short words for
- * what most tests do, processes that can be killed, and the database itself behind tend's back.
+ * TEND_TEST_STORE (sqlite, the default, or postgres), a clock that only the test moves, short words
+ * for what most tests do, processes that can be killed, and the database itself behind tend's back.
  *
  * Every test is a process with a folder of its own (test.h); its store is named after its process
  * group, so that processes it forks find the same one. Whatever these functions return lives until
@@ -30,7 +30,8 @@ bool store_is_postgres(void);
 const char *store_url(void);
 const char *store_path(void); /* the file of an SQLite store */
 
-/* A handle with the fake clock, and one with the real one. Closed when the test ends, if not before. */
+/* A handle with the fake clock, and one with the real one. Closed when the test ends, if not
+ * before. */
 tend *store_open(const char *name);
 tend *store_open_real(const char *name);
 tend *store_open_with(const struct tend_options *options);

@@ -49,7 +49,8 @@ void store_sql_close(void)
 {
     if (store_is_postgres()) { /* the schema goes with the test */
         connect_once();
-        PQclear(PQexec(raw.postgres, keep_text("DROP SCHEMA IF EXISTS %s CASCADE", store_schema())));
+        PQclear(
+            PQexec(raw.postgres, keep_text("DROP SCHEMA IF EXISTS %s CASCADE", store_schema())));
         PQfinish(raw.postgres);
     } else if (raw.owner == getpid()) {
         sqlite_conn_close(&raw.sqlite);
@@ -154,12 +155,11 @@ const char *sql_rows(const char *format, ...)
 
 const char *store_snapshot(void)
 {
-    return keep_text("jobs:\n%sevents:\n%slocks:\n%squeues:\n%sschedules:\n%s",
-                     sql_rows("SELECT * FROM job ORDER BY id"),
-                     sql_rows("SELECT * FROM event ORDER BY id"),
-                     sql_rows("SELECT * FROM lock ORDER BY name"),
-                     sql_rows("SELECT * FROM queue ORDER BY name"),
-                     sql_rows("SELECT * FROM schedule ORDER BY name"));
+    return keep_text(
+        "jobs:\n%sevents:\n%slocks:\n%squeues:\n%sschedules:\n%s",
+        sql_rows("SELECT * FROM job ORDER BY id"), sql_rows("SELECT * FROM event ORDER BY id"),
+        sql_rows("SELECT * FROM lock ORDER BY name"), sql_rows("SELECT * FROM queue ORDER BY name"),
+        sql_rows("SELECT * FROM schedule ORDER BY name"));
 }
 
 void sql_forbid_move(int from_state, int to_state)

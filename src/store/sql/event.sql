@@ -19,7 +19,7 @@ UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = $1;
 UPDATE job SET event_id = currval('event_id') WHERE id = $1;
 
 -- name: event_since
--- In order of id. On PostgreSQL only what no open transaction can still get before. Primary key.
+-- In order of id. On PostgreSQL only what no open transaction can still get before; the function does that. Primary key.
 SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
 FROM event
 WHERE id > $1
@@ -27,13 +27,7 @@ ORDER BY id
 LIMIT $2;
 -- dialect: postgres
 SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
-FROM (
-    SELECT e.*, bool_and(e.horizon <= pg_snapshot_xmin(pg_current_snapshot())) OVER (ORDER BY e.id)
-               AS complete
-    FROM (SELECT * FROM event WHERE id > $1 ORDER BY id LIMIT $2) e
-) page
-WHERE complete
-ORDER BY id;
+FROM events_since($1, $2);
 
 -- name: event_exists
 -- Whether a row of a statement over many left its event. Primary key. SQLite only: called by store/sqlite_conn.c.

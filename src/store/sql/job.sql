@@ -64,7 +64,7 @@ FROM (
                    backoff_ms, backoff_max_ms, lease_ms)
     OFFSET 0
 ) n
-RETURNING id;
+RETURNING id, (SELECT nobody_waits());
 
 -- name: job_add_basic
 -- The same for jobs with nothing but the first eight parameters: most are, and the statement is a fifth shorter.
@@ -99,11 +99,11 @@ FROM (
              AS u (who, queue, kind, priority, due_at, delay, payload)
     OFFSET 0
 ) n
-RETURNING id;
+RETURNING id, (SELECT nobody_waits());
 
 -- name: job_add_one
--- job_add for one job that is due at once and has none of the rarer settings: half the work for PostgreSQL, whose
--- engine takes it by itself where it fits. Called by store/pg_query.c.
+-- The same for one job that is due at once: half the work for PostgreSQL, whose engine takes it by itself where
+-- it fits. Called by store/pg_query.c.
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, payload,
      created_at, changed_at, changed_by, changed_what)
@@ -115,7 +115,7 @@ INSERT INTO job
      created_at, changed_at, changed_by, changed_what)
 SELECT next_event(), currval('event_id'), $3, $4, 1, $5, c.t, $6, c.t, c.t, $2, 'job.added'
 FROM (SELECT now($1) AS t OFFSET 0) c
-RETURNING id;
+RETURNING id, nobody_waits();
 
 -- name: job_by_key
 -- The live job that has a unique key. Index job_unique. Called by queue/add.c.
@@ -334,6 +334,7 @@ RETURNING u.ordinal, 1;
 -- name: job_alarms
 -- What the clock acts on now: scheduled jobs that are due and leases that have expired ($2 of each at most), with
 -- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
+-- On PostgreSQL what somebody is working on is left alone: its owner gives a sign of life, or another recovers it.
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
            coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
@@ -360,7 +361,8 @@ SELECT * FROM (
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
-    LIMIT $2) AS expired
+    LIMIT $2
+    FOR UPDATE OF j SKIP LOCKED) AS expired
 UNION ALL
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
@@ -368,7 +370,8 @@ SELECT * FROM (
     FROM job j
     WHERE j.state = 0 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
-    LIMIT $2) AS due;
+    LIMIT $2
+    FOR UPDATE OF j SKIP LOCKED) AS due;
 
 -- name: job_next_alarm
 -- When the clock acts next. Index job_alarm, once per state. Called by queue/wait.c.
@@ -399,6 +402,14 @@ SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.q
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
 LIMIT $2;
+-- dialect: postgres
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
+LIMIT $2
+FOR UPDATE OF j;
 
 -- name: job_ahead
 -- Pending jobs before one in its queue. Index job_pending. Called by queue/explain.c.

@@ -1,6 +1,6 @@
 -- The schema on PostgreSQL: the tables, columns and meanings of 001.sqlite.sql. {schema} stands for the
 -- schema the tables live in (tend_schema in the URL); functions name it, because a trigger runs under
--- whatever search_path its caller has.
+-- whatever search_path its caller has. {bell} is the class of the bell's advisory locks.
 --
 -- Enforced here, so that no writer can get around it: a job moves only as core/state.c allows, the facts
 -- of its state hold, and every move leaves an event in the same transaction. Who moves a job says so in
@@ -33,6 +33,12 @@ AS $$ SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('{schema}.e
 CREATE FUNCTION event_horizon() RETURNS xid8
 LANGUAGE plpgsql VOLATILE
 AS $$ BEGIN RETURN pg_snapshot_xmax(pg_current_snapshot()); END $$;
+
+-- Whether a job added by this transaction need wake nobody. True: the lock keeps anybody from beginning to
+-- wait until the transaction has ended and can be seen; see store/pg_session.c.
+CREATE FUNCTION nobody_waits() RETURNS boolean
+LANGUAGE sql VOLATILE
+AS $$ SELECT pg_try_advisory_xact_lock({bell}, pg_backend_pid() & 63) $$;
 
 CREATE TABLE job (
     id               bigint   PRIMARY KEY,
@@ -291,6 +297,44 @@ $$;
 CREATE TRIGGER job_moved AFTER UPDATE ON job
     REFERENCING OLD TABLE AS job_old NEW TABLE AS job_new
     FOR EACH STATEMENT EXECUTE FUNCTION job_moved();
+
+-- Events after an id, such that none is ever inserted before one that was given out, although transactions do not
+-- end in the order in which they took ids. An id is taken only inside a statement that writes to job or event, whose
+-- lock on that table lasts until the transaction has ended and can be seen. So: the newest id that was taken, then who
+-- is writing at this moment; once those have ended, whoever else is writing by then, all up to that id is there.
+-- (The next id of a transaction would do as a mark, but nobody can ask for it: the xmax of a snapshot is only
+-- the end of what has been completed.) A writer that does not end keeps the rest back; that is better than to leave
+-- something out.
+CREATE FUNCTION events_since(after_id bigint, want bigint) RETURNS SETOF {schema}.event
+LANGUAGE plpgsql VOLATILE ROWS 100
+AS $$
+DECLARE
+    newest bigint;
+    writers text[];
+BEGIN
+    SELECT last_value INTO newest FROM {schema}.event_id;
+    IF newest <= after_id THEN
+        RETURN;
+    END IF;
+    FOR tries IN 1..500 LOOP
+        SELECT array_agg(l.virtualtransaction) INTO writers
+        FROM pg_locks l
+        WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+          AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+          AND l.relation IN ('{schema}.job'::regclass, '{schema}.event'::regclass)
+          AND (tries = 1 OR l.virtualtransaction = ANY (writers));
+        IF writers IS NULL THEN
+            RETURN QUERY
+                SELECT * FROM {schema}.event
+                WHERE id > after_id AND id <= newest
+                ORDER BY id
+                LIMIT want;
+            RETURN;
+        END IF;
+        PERFORM pg_sleep(0.002);
+    END LOOP;
+END
+$$;
 
 -- For people: jobs as one would want to read them.
 CREATE VIEW jobs AS
