@@ -23,7 +23,9 @@ test: setup-test $(TESTED_FOLDERS:=/build.ninja) ## set up, build, run every tes
 
 bench: setup-build build/build.ninja ## measure tend against the bare database
 	@ninja -C build product
-	build/tend bench
+	@if [ -x /usr/lib/postgresql/15/bin/postgres ]; then \
+		tools/with-postgres sh -c 'exec build/tend bench --postgres "$$TEND_TEST_PG_URL"'; \
+	else build/tend bench; fi
 
 lint: setup-test build/build.ninja ## formatting, layers, clang-tidy, cppcheck
 	@ninja -C build $(TARGETS)

@@ -1,12 +1,12 @@
+/* What the measurements share: results, failures, medians. */
 #include "bench/bench.h"
-#include "bench/postgres.h"
 
-#include <ftw.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
 #include <time.h>
 
 static pthread_mutex_t failure_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -32,14 +32,21 @@ const char *bench_failure(void)
 
 void bench_add(struct bench *bench, struct bench_result result)
 {
-    struct bench_result *results =
-        realloc(bench->results, (bench->result_count + 1) * sizeof *results);
-    if (results == NULL) {
+    struct bench_results *results = &bench->results;
+    struct bench_result *items =
+        realloc(results->items, (results->count + 1) * sizeof *results->items);
+    if (items == NULL) {
         bench_fail("out of memory");
         return;
     }
-    results[bench->result_count++] = result;
-    bench->results = results;
+    items[results->count++] = result;
+    results->items = items;
+}
+
+void bench_results_done(struct bench_results *results)
+{
+    free(results->items);
+    *results = (struct bench_results){0};
 }
 
 bool bench_met(const struct bench_result *result)
@@ -81,51 +88,37 @@ double bench_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-void bench_progress(const struct bench *bench, double done, double total)
+int64_t bench_now_ms(void)
 {
-    if (bench->progress != NULL)
-        bench->progress(bench->progress_arg, done / total);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+void bench_sleep_ms(int64_t ms)
 {
-    (void)info;
-    (void)kind;
-    (void)at;
-    remove(path);
-    return 0;
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
 }
 
-void bench_remove_folder(const char *folder)
+const char *bench_number(size_t number, char out[32])
 {
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static const char *store_folder(const struct bench *bench, char *out, size_t size)
-{
-    snprintf(out, size, "%s/store", bench->folder);
+    char digits[32];
+    int count = snprintf(digits, sizeof digits, "%zu", number);
+    char *at = out;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0)
+            *at++ = ',';
+        *at++ = digits[i];
+    }
+    *at = '\0';
     return out;
 }
 
-int bench_clear(const struct bench *bench, enum bench_engine engine)
+int bench_progress(struct bench *bench, double done, double total)
 {
-    char folder[BENCH_URL_BYTES];
-    if (engine == ENGINE_POSTGRES)
-        return bench_postgres_clear(bench->postgres);
-    bench_remove_folder(store_folder(bench, folder, sizeof folder));
-    if (mkdir(folder, 0700) != 0)
-        return bench_fail("the folder %s cannot be made", folder);
-    return 0;
-}
-
-const char *bench_url(const struct bench *bench, enum bench_engine engine, const char *name,
-                      char out[BENCH_URL_BYTES])
-{
-    char folder[BENCH_URL_BYTES / 2];
-    if (engine == ENGINE_POSTGRES)
-        bench_postgres_url(bench->postgres, name, out, BENCH_URL_BYTES);
-    else
-        snprintf(out, BENCH_URL_BYTES, "sqlite:%s/%s.db",
-                 store_folder(bench, folder, sizeof folder), name);
-    return out;
+    if (bench->progress == NULL || bench->progress(bench->progress_arg, done / total) >= 0)
+        return 0;
+    return bench_fail("interrupted");
 }

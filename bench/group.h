@@ -1,6 +1,7 @@
 /*
- * Group commit as plainly as it can be had, for the bare sides: the first thread to come collects those that
- * wait, runs them in one transaction and wakes them; more may come meanwhile and are the next group.
+ * Group commit as plainly as it can be had, for the bare sides: the first thread to come collects
+ * those that wait, runs them in one transaction and wakes them; more may come meanwhile and are the
+ * next group.
  */
 #ifndef BENCH_GROUP_H
 #define BENCH_GROUP_H

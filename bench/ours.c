@@ -98,8 +98,8 @@ static int ours_turn(void *session, const struct tend_lease *leases, size_t done
     int rc = tend_complete_and_claim(session, leases, done, NULL, each, &claim, &jobs, NULL);
     for (size_t i = 0; i < done; i++)
         if (each[i] < 0)
-            return bench_fail("tend, completing: lease %lld:%lld was lost",
-                              (long long)leases[i].id, (long long)leases[i].token);
+            return bench_fail("tend, completing: lease %lld:%lld was lost", (long long)leases[i].id,
+                              (long long)leases[i].token);
     return take(session, rc, jobs, ret);
 }
 

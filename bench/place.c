@@ -42,7 +42,8 @@ int place_url(const struct place *place, char out[PLACE_URL_BYTES])
 /* The database and the files tend and SQLite keep beside it. */
 static int clear_files(const struct place *place)
 {
-    static const char *const endings[] = {"", "-wal", "-shm", "-journal", "-bell", "-lock", "-workers"};
+    static const char *const endings[] = {"",      "-wal",  "-shm",    "-journal",
+                                          "-bell", "-lock", "-workers"};
     char path[PLACE_URL_BYTES];
     char file[PLACE_URL_BYTES + 16];
     place_path(place, path);
@@ -61,7 +62,8 @@ int place_clear(const struct place *place)
     if (place->engine == ENGINE_SQLITE)
         return clear_files(place);
     place_schema(place, schema);
-    snprintf(sql, sizeof sql, "SET client_min_messages = error; DROP SCHEMA IF EXISTS %s CASCADE", schema);
+    snprintf(sql, sizeof sql, "SET client_min_messages = error; DROP SCHEMA IF EXISTS %s CASCADE",
+             schema);
     if (postgres_connect(&pg, place) < 0)
         return -1;
     int rc = postgres_run(pg, sql);

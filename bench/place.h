@@ -1,6 +1,6 @@
 /*
- * Where a store of a case lies: a file in the folder of the run, or a schema in its database. A case may have
- * several, told apart by name.
+ * Where a store of a case lies: a file in the folder of the run, or a schema in its database. A
+ * case may have several, told apart by name.
  */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H

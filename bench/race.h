@@ -1,6 +1,6 @@
 /*
- * Rates of two stores, taking turns: a slice of one, a slice of the other, and so on. Each keeps its store over all
- * slices. What is to be worked off is put in between the slices, untimed.
+ * Rates of two stores, taking turns: a slice of one, a slice of the other, and so on. Each keeps
+ * its store over all slices. What is to be worked off is put in between the slices, untimed.
  */
 #ifndef BENCH_RACE_H
 #define BENCH_RACE_H

@@ -1,9 +1,10 @@
 /*
- * The bare side on PostgreSQL: what a careful program without a library would do. Prepared statements, each with
- * one plan that goes by an index; arrays for batches; SKIP LOCKED; the table settings tend has.
+ * The bare side on PostgreSQL: what a careful program without a library would do. Prepared
+ * statements, each with one plan that goes by an index; arrays for batches; SKIP LOCKED; the table
+ * settings tend has.
  *
- * A session is a connection. The grouped variant has one connection for all threads, which commit on it as a
- * group (group.h).
+ * A session is a connection. The grouped variant has one connection for all threads, which commit
+ * on it as a group (group.h).
  */
 #include "bench/group.h"
 #include "bench/postgres.h"
@@ -35,31 +36,207 @@ static const char add_many[] =
     " SELECT queue, 1, 5, $2, kind, payload"
     " FROM unnest($1::text[], $3::text[], $4::text[]) AS u (queue, kind, payload)";
 /* LIMIT is a literal: under a parameter the planner would have to guess. */
-static const char claim[] =
+static const char claim_head[] =
     "UPDATE job SET state = 2, owner = $2, lease_until = $3, token = token + 1"
     " WHERE id = ANY (ARRAY(SELECT id FROM job WHERE queue = $1 AND state = 1"
-    "                       ORDER BY priority, due_at, id LIMIT %zu FOR UPDATE SKIP LOCKED))"
-    " RETURNING id, token, kind, payload";
+    "                       ORDER BY priority, due_at, id LIMIT ";
+static const char claim_tail[] = " FOR UPDATE SKIP LOCKED)) RETURNING id, token, kind, payload";
 static const char complete[] = "UPDATE job SET state = 4, owner = NULL, lease_until = NULL"
                                " WHERE id = ANY ($1) AND state + 0 = 2 AND owner = $2";
+
+struct raw_session {
+    PGconn *pg;
+    size_t claim_count; /* of the prepared claim; 0: none yet */
+    size_t array_count; /* elements of the arrays that are ready */
+    char *queues, *kinds, *payloads;
+    char ids[24 * SIDE_BATCH_MAX];
+    struct group *group; /* NULL: commits by itself */
+};
 
 struct raw_store {
     struct place place;
     bool grouped;
     struct group group;
-    PGconn *shared; /* of the group; NULL before the first session */
+    struct raw_session *shared; /* of the group */
 };
 
-struct raw_session {
-    struct raw_store *store;
-    PGconn *pg;
-    size_t claim_count; /* of the prepared claim; 0: none yet */
-    size_t array_count; /* elements of the arrays below */
-    char *queues, *kinds, *payloads;
-    char ids[24 * SIDE_BATCH_MAX];
-};
+/* --- sessions --- */
 
-static int add_group(void *arg, const struct group_member *first);
+static int prepare(PGconn *pg, const char *name, const char *sql)
+{
+    return postgres_expect(pg, PQprepare(pg, name, sql, 0, NULL), PGRES_COMMAND_OK, sql);
+}
+
+static void session_free(struct raw_session *session)
+{
+    if (session == NULL)
+        return;
+    PQfinish(session->pg);
+    free(session->queues);
+    free(session->kinds);
+    free(session->payloads);
+    free(session);
+}
+
+static int session_new(const struct place *place, struct raw_session **ret)
+{
+    struct raw_session *session = calloc(1, sizeof *session);
+    if (session == NULL)
+        return bench_fail("out of memory");
+    if (postgres_connect(&session->pg, place) < 0 ||
+        postgres_run(session->pg, session_settings) < 0 ||
+        prepare(session->pg, "add_one", add_one) < 0 ||
+        prepare(session->pg, "add_many", add_many) < 0 ||
+        prepare(session->pg, "complete", complete) < 0) {
+        session_free(session);
+        return -1;
+    }
+    *ret = session;
+    return 0;
+}
+
+/* Runs a prepared statement; *ret_result is the caller's to clear when it asks for rows. */
+static int execute(struct raw_session *session, const char *name, int count,
+                   const char *const *values, PGresult **ret_result)
+{
+    PGresult *result = PQexecPrepared(session->pg, name, count, values, NULL, NULL, 0);
+    if (ret_result == NULL || PQresultStatus(result) != PGRES_TUPLES_OK)
+        return postgres_expect(session->pg, result,
+                               ret_result == NULL ? PGRES_COMMAND_OK : PGRES_TUPLES_OK, name);
+    *ret_result = result;
+    return 0;
+}
+
+/* --- adding --- */
+
+/* {"text","text",...} */
+static char *array_of(const char *text, size_t count)
+{
+    size_t bytes = 2 * strlen(text) + 3;
+    char *array = malloc(count * bytes + 3);
+    char *at = array;
+    if (array == NULL)
+        return NULL;
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++) {
+        *at++ = '"';
+        for (const char *from = text; *from != '\0'; from++) {
+            if (*from == '"' || *from == '\\')
+                *at++ = '\\';
+            *at++ = *from;
+        }
+        *at++ = '"';
+        *at++ = ',';
+    }
+    at[-1] = '}';
+    *at = '\0';
+    return array;
+}
+
+static int make_arrays(struct raw_session *session, size_t count)
+{
+    if (session->array_count == count)
+        return 0;
+    free(session->queues);
+    free(session->kinds);
+    free(session->payloads);
+    session->queues = array_of(SIDE_QUEUE, count);
+    session->kinds = array_of(SIDE_KIND, count);
+    session->payloads = array_of(SIDE_PAYLOAD, count);
+    session->array_count = count;
+    return session->queues == NULL || session->kinds == NULL || session->payloads == NULL
+               ? bench_fail("out of memory")
+               : 0;
+}
+
+static int insert(struct raw_session *session, size_t count)
+{
+    char now[24];
+    snprintf(now, sizeof now, "%" PRId64, bench_now_ms());
+    const char *one[] = {SIDE_QUEUE, now, SIDE_KIND, SIDE_PAYLOAD};
+    if (count == 1)
+        return execute(session, "add_one", 4, one, NULL);
+    if (make_arrays(session, count) < 0)
+        return -1;
+    const char *many[] = {session->queues, now, session->kinds, session->payloads};
+    return execute(session, "add_many", 4, many, NULL);
+}
+
+static int insert_group(void *arg, const struct group_member *first)
+{
+    struct raw_store *store = arg;
+    size_t count = 0;
+    for (const struct group_member *member = first; member != NULL; member = member->next)
+        count += member->count;
+    return insert(store->shared, count);
+}
+
+static int raw_add(void *arg, size_t count)
+{
+    struct raw_session *session = arg;
+    return session->group != NULL ? group_add(session->group, count) : insert(session, count);
+}
+
+/* --- working --- */
+
+static int prepare_claim(struct raw_session *session, size_t count)
+{
+    char sql[512];
+    if (session->claim_count == count)
+        return 0;
+    if (session->claim_count != 0 && postgres_run(session->pg, "DEALLOCATE claim") < 0)
+        return -1;
+    snprintf(sql, sizeof sql, "%s%zu%s", claim_head, count, claim_tail);
+    session->claim_count = count;
+    return prepare(session->pg, "claim", sql);
+}
+
+static int raw_claim(void *arg, size_t count, struct tend_lease *ret)
+{
+    struct raw_session *session = arg;
+    char until[24];
+    PGresult *rows = NULL;
+    size_t bytes = 0;
+    snprintf(until, sizeof until, "%" PRId64, bench_now_ms() + 60000);
+    const char *values[] = {SIDE_QUEUE, SIDE_OWNER, until};
+    if (prepare_claim(session, count) < 0 || execute(session, "claim", 3, values, &rows) < 0)
+        return -1;
+    int found = PQntuples(rows);
+    for (int i = 0; i < found; i++) {
+        ret[i].id = strtoll(PQgetvalue(rows, i, 0), NULL, 10);
+        ret[i].token = strtoll(PQgetvalue(rows, i, 1), NULL, 10);
+        /* A worker would look at these. */
+        bytes += (size_t)PQgetlength(rows, i, 2) + (size_t)PQgetlength(rows, i, 3);
+    }
+    PQclear(rows);
+    return found > 0 && bytes == 0 ? bench_fail("bare PostgreSQL: jobs without a payload") : found;
+}
+
+static int raw_complete(void *arg, const struct tend_lease *leases, size_t count)
+{
+    struct raw_session *session = arg;
+    char *at = session->ids;
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        at += sprintf(at, "%c%" PRId64, i == 0 ? '{' : ',', leases[i].id);
+    strcpy(at, "}");
+    const char *values[] = {session->ids, SIDE_OWNER};
+    return execute(session, "complete", 2, values, NULL);
+}
+
+static int raw_turn(void *arg, const struct tend_lease *leases, size_t done, size_t count,
+                    struct tend_lease *ret)
+{
+    struct raw_session *session = arg;
+    int found;
+    if (postgres_run(session->pg, "BEGIN") < 0 || raw_complete(session, leases, done) < 0 ||
+        (found = raw_claim(session, count, ret)) < 0 || postgres_run(session->pg, "COMMIT") < 0)
+        return -1;
+    return found;
+}
+
+/* --- stores --- */
 
 static int open_store(void **ret_store, const struct place *place, bool grouped)
 {
@@ -72,13 +249,15 @@ static int open_store(void **ret_store, const struct place *place, bool grouped)
     *ret_store = store;
     store->place = *place;
     store->grouped = grouped;
-    group_init(&store->group, add_group, store);
+    group_init(&store->group, insert_group, store);
     if (postgres_connect(&pg, place) < 0)
         return -1;
     place_schema(place, schema);
     snprintf(sql, sizeof sql, "CREATE SCHEMA %s; %s", schema, table);
     int rc = postgres_run(pg, sql);
     PQfinish(pg);
+    if (rc == 0 && grouped && (rc = session_new(place, &store->shared)) == 0)
+        store->shared->group = &store->group;
     return rc;
 }
 
@@ -97,19 +276,32 @@ static int raw_open_grouped(void **ret_store, const struct place *place, size_t 
 static void raw_close(void *arg)
 {
     struct raw_store *store = arg;
+    session_free(store->shared);
     group_done(&store->group);
     free(store);
+}
+
+static int raw_session_open(void *arg, void **ret_session)
+{
+    struct raw_store *store = arg;
+    struct raw_session *session = store->shared;
+    if (!store->grouped && session_new(&store->place, &session) < 0)
+        return -1;
+    *ret_session = session;
+    return 0;
 }
 
 static void raw_session_close(void *arg)
 {
     struct raw_session *session = arg;
-    if (session->pg != session->store->shared)
-        PQfinish(session->pg);
-    else
-        session->store->shared = NULL; /* the first to close is the last to use it */
-    free(session->queues);
-    free(session->kinds);
-    free(session->payloads);
-    free(session);
+    if (session->group == NULL)
+        session_free(session);
 }
+
+#define RAW                                                                                        \
+    .name = "raw", .close = raw_close, .session_open = raw_session_open,                           \
+    .session_close = raw_session_close, .add = raw_add, .claim = raw_claim,                        \
+    .complete = raw_complete, .turn = raw_turn
+
+const struct side side_raw_postgres = {.open = raw_open, RAW};
+const struct side side_raw_postgres_grouped = {.open = raw_open_grouped, RAW};

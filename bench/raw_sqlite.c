@@ -1,6 +1,6 @@
 /*
- * The bare side on SQLite: what a careful program without a library would do. WAL, synchronous=FULL, prepared
- * statements, a page cache as large as tend's.
+ * The bare side on SQLite: what a careful program without a library would do. WAL,
+ * synchronous=FULL, prepared statements, a page cache as large as tend's.
  *
  * Several threads share one connection and commit as a group (group.h).
  */
@@ -113,7 +113,8 @@ static int insert_group(void *arg, const struct group_member *first)
 {
     struct raw_store *store = arg;
     int rc = step(store, BEGIN);
-    for (const struct group_member *member = first; rc == 0 && member != NULL; member = member->next)
+    for (const struct group_member *member = first; rc == 0 && member != NULL;
+         member = member->next)
         rc = insert(store, member->count);
     return rc == 0 ? step(store, COMMIT) : rc;
 }

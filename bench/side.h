@@ -1,9 +1,9 @@
 /*
- * One of the two that are compared: tend, or the bare database doing the same commits. Both answer to the
- * same few calls, so that one loop drives them and nothing but the store differs.
+ * One of the two that are compared: tend, or the bare database doing the same commits. Both answer
+ * to the same few calls, so that one loop drives them and nothing but the store differs.
  *
- * The bare side is the least that could be called a queue: one table, one partial index on what is pending,
- * prepared statements, no events, no checks.
+ * The bare side is the least that could be called a queue: one table, one partial index on what is
+ * pending, prepared statements, no events, no checks.
  */
 #ifndef BENCH_SIDE_H
 #define BENCH_SIDE_H
@@ -18,8 +18,8 @@ enum { SIDE_BATCH_MAX = 1000 };
 /* Calls return 0 or a count, or -1 after bench_fail. A session belongs to one thread at a time. */
 struct side {
     const char *name;
-    /* The store of a place, made where there is none, for up to `sessions` at once. *ret_store is set also on
-     * failure when there is something to close. */
+    /* The store of a place, made where there is none, for up to `sessions` at once. *ret_store is
+     * set also on failure when there is something to close. */
     int (*open)(void **ret_store, const struct place *place, size_t sessions);
     void (*close)(void *store);
     int (*session_open)(void *store, void **ret_session);
@@ -38,7 +38,8 @@ struct side {
 extern const struct side side_tend;
 extern const struct side side_raw_sqlite;
 extern const struct side side_raw_postgres;
-extern const struct side side_raw_postgres_grouped; /* several threads, one connection: as group.h says */
+extern const struct side
+    side_raw_postgres_grouped; /* several threads, one connection: as group.h says */
 
 /* What every job carries on both sides. */
 #define SIDE_QUEUE "mail"

@@ -150,6 +150,9 @@ int main(int argc, char **argv)
 {
     /* A heap that is trimmed after every claim costs half the speed. */
     mallopt(M_TRIM_THRESHOLD, 64 * 1024 * 1024);
+    /* The line above also keeps this one from growing by itself: results would be mapped and
+     * faulted in anew. */
+    mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
     db_tune_process();
     fill_standard_streams();
     signals_start();

@@ -6,6 +6,7 @@
  *     pg_conn.c     one connection in pipeline mode: sending, and reading answers in order
  *     pg_pool.c     the connections of a handle, handed out fairly
  *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
+ *     pg_array.c    parameters that are arrays
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
@@ -160,6 +161,12 @@ bool pg_call_send(struct pg_call *call, struct pg_conn *conn, bool pooler);
 int pg_call_answer(struct pg_call *call, const PGresult *result);
 /* Whether the call itself looks whether anybody is to be woken. */
 bool pg_call_looks(const struct pg_call *call);
+
+/* --- pg_array.c --- */
+
+/* Parameter `index` of the call: that column of all rows, as an array. False: out of memory. */
+bool pg_array_put(struct pg_call *call, int index, const struct db_value *params, size_t rows,
+                  struct arena *arena);
 
 /* --- pg_flight.c --- */
 

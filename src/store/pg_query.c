@@ -6,7 +6,6 @@
  * row. In an array every value is text; a column without any value is sent as an empty array, which
  * unnest fills up with NULLs.
  */
-#include "base/buf.h"
 #include "store/pg_db.h"
 
 #include <stdio.h>
@@ -78,56 +77,6 @@ struct pg_call *pg_call_run(struct db_tx *tx, enum db_query query, const struct 
     return call;
 }
 
-/* The most bytes a value can take in an array, with its comma. */
-static size_t element_room(const struct db_value *value)
-{
-    return value->type == DB_TEXT ? 2 * value->bytes + 3 : NUMBER_BYTES;
-}
-
-static char *put_element(char *at, const struct db_value *value)
-{
-    if (value->type == DB_NULL)
-        return stpcpy(at, "NULL");
-    if (value->type == DB_INT)
-        return at + snprintf(at, NUMBER_BYTES, "%lld", (long long)value->number);
-    *at++ = '"';
-    for (size_t i = 0; i < value->bytes; i++) {
-        if (value->text[i] == '"' || value->text[i] == '\\')
-            *at++ = '\\';
-        *at++ = value->text[i];
-    }
-    *at++ = '"';
-    return at;
-}
-
-/* Column `index` of all rows as an array literal. */
-static const char *array_of(const struct db_value *params, size_t rows, size_t width, size_t index,
-                            struct arena *arena)
-{
-    size_t room = 3;
-    bool any = false;
-    for (size_t row = 0; row < rows; row++) {
-        const struct db_value *value = &params[row * width + index];
-        any |= value->type != DB_NULL;
-        room += element_room(value);
-    }
-    if (!any)
-        return "{}";
-    char *text = arena_alloc(arena, room);
-    if (text == NULL)
-        return NULL;
-    char *at = text;
-    *at++ = '{';
-    for (size_t row = 0; row < rows; row++) {
-        if (row > 0)
-            *at++ = ',';
-        at = put_element(at, &params[row * width + index]);
-    }
-    *at++ = '}';
-    *at = '\0';
-    return text;
-}
-
 bool pg_call_takes_arrays(enum db_query query)
 {
     return strstr(db_query_texts[query].postgres, "unnest(") != NULL;
@@ -143,12 +92,9 @@ struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const stru
     call->arrays = true;
     call->rows = rows;
     call->ret_each = ret_each;
-    size_t width = (size_t)call->params;
-    for (size_t i = 0; i < width; i++) {
-        call->values[i] = array_of(params, rows, width, i, tx->arena);
-        if (call->values[i] == NULL)
+    for (int i = 0; i < call->params; i++)
+        if (!pg_array_put(call, i, params, rows, tx->arena))
             return NULL;
-    }
     return call;
 }
 

@@ -158,9 +158,12 @@ static int claim(struct worker *worker, struct tend_jobs **ret)
                                        : tend_claim_jobs(worker->t, &want, ret, NULL);
 }
 
-static bool is_none(int rc)
+/* Nothing to claim. Busy means the lock of the serial queue: "locked" is never an answer of the
+ * store. */
+static bool is_none(const struct worker *worker, int rc)
 {
-    return rc == TEND_EEMPTY || rc == TEND_EBUSY || rc == TEND_ELIMITED || rc == TEND_EINTERRUPTED;
+    bool serial = strcmp(worker->empty, SERIAL_QUEUE) == 0;
+    return rc == TEND_EEMPTY || rc == TEND_EINTERRUPTED || (serial && rc == TEND_EBUSY);
 }
 
 void actor_work(struct actor *actor)
@@ -172,7 +175,8 @@ void actor_work(struct actor *actor)
     while (!actor_stops()) {
         struct tend_jobs *jobs;
         int rc = claim(&worker, &jobs);
-        if (actor_tries_again(actor, is_none(rc) ? 0 : rc, "claim") || is_none(rc))
+        bool none = is_none(&worker, rc);
+        if (actor_tries_again(actor, none ? 0 : rc, "claim") || none)
             continue;
         worker.empty = NULL;
         worker.batch = (struct batch){.count = jobs->count};

@@ -40,11 +40,9 @@ TEST_WITHIN(kill, every_job_is_done_once_by_the_record_though_processes_are_kill
     crowd_add(&crowd, "worker", WORKERS);
     crowd_live(&crowd, &war, crash_ms(100));
     crowd_leave(&crowd, "adder");
-    printf("# open %lld at %lld\n", (long long)verdict_open_jobs(), test_clock_ms());
     long long deadline_ms = test_clock_ms() + 100 * SECOND_MS;
     while (verdict_open_jobs() > 0 && test_clock_ms() < deadline_ms)
         crowd_live(&crowd, &peace, 50);
-    printf("# drained at %lld\n", test_clock_ms());
     crowd_leave(&crowd, "worker");
     recover_now(t); /* writes the last events, if any */
     crowd_leave(&crowd, "follower");

@@ -155,7 +155,6 @@ void verdict_follower_saw_everything(void)
         check_int(entries[i].id, >, entries[i - 1].id);
     free(entries);
     struct pairs all = query_pairs("SELECT id FROM event");
-{struct pairs f=ledger_pairs("followed"); int n=0; for(size_t i=0;i<all.count;i++) if(!bsearch(&all.items[i],f.items,f.count,sizeof*f.items,compare)&&n++<12) printf("missing %s", sql_rows("SELECT id,what,at,horizon,xmin,job_id,who from event where id=%lld",(long long)all.items[i].id)); printf("missing %d, last event %lld, last followed %lld\n",n,(long long)all.items[all.count-1].id,(long long)f.items[f.count-1].id);}
     check_int(count, ==, all.count);
     check_subset(all, ledger_pairs("followed"), "events seen by one who reads along");
 }

@@ -141,8 +141,10 @@ static void own_params(struct fake_db *fake, enum db_query query, const struct d
     size_t width = (size_t)db_query_texts[query].params;
     if (width > 0)
         memcpy(copy, params, width * count * sizeof *copy);
-    if (query == Q_WORKER_ADD)
-        copy[4] = db_int(1); /* a pid namespace that is not ours */
+    if (query == Q_WORKER_ADD) {
+        copy[3] = db_int(1000 + fake->actor->number); /* a pid that is the same in every run ... */
+        copy[4] = db_int(1);                          /* ... in a pid namespace that is not ours */
+    }
     sabotage_params(fake->world, query, copy, width, count);
 }
 

@@ -42,6 +42,7 @@ SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
        p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, now($1), now($1), p2, 'job.added'
 FROM given;
 -- dialect: postgres
+-- Where a column is the same in all rows its array has one element.
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace, schedule,
@@ -53,8 +54,15 @@ SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due
        n.max_attempts, n.max_crashes, n.backoff_ms, n.backoff_max_ms, n.lease_ms,
        n.t, n.t, n.who, 'job.added'
 FROM (
-    SELECT u.*, c.t, coalesce(u.due_at, c.t + u.delay) AS due, next_event() AS event
-    FROM (SELECT now_each($1) AS t OFFSET 0) c,
+    SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
+           coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
+           coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload,
+           u.unique_key, u.subject, u.concurrency_key, u.tags, u.workspace, u.schedule,
+           u.max_attempts, u.max_crashes, u.backoff_ms, u.backoff_max_ms, u.lease_ms
+    FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
+                 ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
+                 ($7::bigint[])[1] AS delay
+          OFFSET 0) c,
          unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
                 $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
                 $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
@@ -86,14 +94,20 @@ SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
        p8, now($1), now($1), p2, 'job.added'
 FROM given;
 -- dialect: postgres
+-- Where a column is the same in all rows its array has one element.
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      created_at, changed_at, changed_by, changed_what)
 SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
        CASE WHEN n.due > n.t THEN n.due END, n.payload, n.t, n.t, n.who, 'job.added'
 FROM (
-    SELECT u.*, c.t, coalesce(u.due_at, c.t + u.delay) AS due, next_event() AS event
-    FROM (SELECT now_each($1) AS t OFFSET 0) c,
+    SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
+           coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
+           coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload
+    FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
+                 ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
+                 ($7::bigint[])[1] AS delay
+          OFFSET 0) c,
          unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
                 $8::text[])
              AS u (who, queue, kind, priority, due_at, delay, payload)

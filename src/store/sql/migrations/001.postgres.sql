@@ -302,9 +302,8 @@ CREATE TRIGGER job_moved AFTER UPDATE ON job
 -- end in the order in which they took ids. An id is taken only inside a statement that writes to job or event, whose
 -- lock on that table lasts until the transaction has ended and can be seen. So: the newest id that was taken, then who
 -- is writing at this moment; once those have ended, whoever else is writing by then, all up to that id is there.
--- (The next id of a transaction would do as a mark, but nobody can ask for it: the xmax of a snapshot is only
--- the end of what has been completed.) A writer that does not end keeps the rest back; that is better than to leave
--- something out.
+-- (The xmax of a snapshot would not do for a mark: transactions beyond it may be running.) A writer that does not
+-- end keeps the rest back, which is better than to leave something out.
 CREATE FUNCTION events_since(after_id bigint, want bigint) RETURNS SETOF {schema}.event
 LANGUAGE plpgsql VOLATILE ROWS 100
 AS $$
