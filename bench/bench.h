@@ -83,6 +83,9 @@ int bench_listing(struct bench *bench, const struct bench_case *self);
 /* A process of a measurement (child.h): `tend __bench-child ROLE URL PARENT`. Its exit status. */
 int bench_child_main(int argc, char **argv);
 
+/* 0, or -1 after bench_fail: nobody answers at that URL. */
+int bench_reach_postgres(const char *url);
+
 void bench_add(struct bench *bench, struct bench_result result);
 void bench_results_done(struct bench_results *results);
 bool bench_met(const struct bench_result *result); /* true also where there is no goal */

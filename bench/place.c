@@ -105,3 +105,13 @@ int postgres_connect(PGconn **ret, const struct place *place)
         *ret = pg;
     return rc;
 }
+
+int bench_reach_postgres(const char *url)
+{
+    const struct place anywhere = {.engine = ENGINE_POSTGRES, .root = url, .name = "tend"};
+    PGconn *pg;
+    if (postgres_connect(&pg, &anywhere) < 0)
+        return -1;
+    PQfinish(pg);
+    return 0;
+}

@@ -289,6 +289,8 @@ static int run_case(struct progress *progress, struct bench *bench, const struct
         return stopped_by
                    ? EXIT_SIGNAL + stopped_by
                    : cli_fail(cli, TEND_EINTERNAL, "bench, %s: %s", what->name, bench_failure());
+    if (before == 0 && !cli->json)
+        put_titles(cli);
     for (size_t i = before; i < bench->results.count && !cli->json; i++)
         put_result(cli, &bench->results.items[i]);
     return cli->json ? EXIT_DONE : cli_flush(cli);
@@ -303,8 +305,6 @@ static int run_all(struct cli *cli, struct bench *bench)
     bench->progress_arg = &progress;
     double began = bench_seconds();
     int status = EXIT_DONE;
-    if (!cli->json)
-        put_titles(cli);
     for (const struct bench_case *what = bench_cases; what->name && status == EXIT_DONE; what++)
         if (is_wanted(what))
             status = run_case(&progress, bench, what);
@@ -331,6 +331,8 @@ static int check_arguments(struct cli *cli)
         return cli_fail(cli, TEND_EINVAL,
                         "bench: nothing to measure; --list names what there is, and what is on "
                         "PostgreSQL needs --postgres URL");
+    if (args.postgres && !args.list && bench_reach_postgres(args.postgres) < 0)
+        return cli_fail(cli, TEND_EUNREACHABLE, "bench: %s", bench_failure());
     return EXIT_DONE;
 }
 

@@ -163,7 +163,7 @@ static void close_db(struct db *base)
     pg_pool_done(&db->pool);
     pg_group_done(&db->group);
     pg_url_done(&db->url);
-    pthread_mutex_destroy(&db->claims.mutex);
+    pg_claims_done(&db->claims);
     pthread_mutex_destroy(&db->rng_mutex);
     free(db);
 }
@@ -242,7 +242,7 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
     write_own_sql(db);
     rng_seed_random(&db->rng);
     pthread_mutex_init(&db->rng_mutex, NULL);
-    pthread_mutex_init(&db->claims.mutex, NULL);
+    pg_claims_init(&db->claims);
     pg_pool_init(&db->pool, options->connections);
     pg_group_init(&db->group);
     int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);

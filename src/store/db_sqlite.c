@@ -274,14 +274,16 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
     int rc = sqlite_conn_open(conn, db->path, 0, err);
-    if (rc == 0)
+    if (rc == 0) {
+        sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
                               "opening the store", err);
+    }
     if (rc < 0) {
+        sqlite_conn_close(conn);
         free(conn);
         return rc;
     }
-    sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     *ret = conn;
     return 0;
 }

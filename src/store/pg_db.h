@@ -78,6 +78,8 @@ struct pg_conn {
 
 struct pg_db;
 
+/* As PQconnectdbParams, and silent. */
+PGconn *pg_connect(const struct pg_url *url);
 /* Connects; then sets the session up and enters pipeline mode; both. */
 int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err);
 int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);
@@ -135,6 +137,8 @@ struct pg_call {
     int *formats;
     struct db_result *result; /* where the rows go; may be NULL */
     bool prepares;            /* it is preceded by its preparation */
+    const char *queue;        /* of a claim: which */
+    int64_t wanted;           /* ... and how many */
     /* of db_each */
     bool each;
     bool arrays; /* all rows in one statement */
@@ -195,14 +199,14 @@ int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, st
 
 /* --- pg_claim.c --- */
 
-/* Parameters of job_claim after those of the caller: the position at which to begin. */
-enum { PG_CLAIM_QUEUES = 32 };
+enum { PG_CLAIM_QUEUES = 32, PG_QUEUE_BYTES = 208 };
 
+/* Where claims of a queue begin to look. */
 struct pg_position {
-    char queue[208];
-    int64_t priority, due_at, id; /* of the last job claimed */
+    char queue[PG_QUEUE_BYTES];
+    int64_t priority, due_at, id; /* of the job claimed last */
+    bool used;                    /* dead entries have been seen before it */
     int64_t from_start_ms;        /* monotonic: when a claim last looked from the beginning */
-    int64_t slow_until_ms;        /* monotonic: scans have been seen to be slow */
 };
 
 struct pg_claims {
@@ -210,6 +214,16 @@ struct pg_claims {
     struct pg_position positions[PG_CLAIM_QUEUES];
     size_t next; /* which is replaced next */
 };
+
+void pg_claims_init(struct pg_claims *claims);
+void pg_claims_done(struct pg_claims *claims);
+/* The call for job_claim, from the beginning or behind a position. */
+struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, bool keep,
+                              struct db_result *result);
+bool pg_claim_is(const struct pg_call *call);
+/* Puts claimed rows in order, learns from them, and takes off the column that is not the caller's.
+ */
+bool pg_claim_answer(const struct pg_call *call, struct db_result *rows);
 
 /* --- pg_group.c --- */
 

@@ -13,8 +13,6 @@
 #include <string.h>
 #include <tend.h>
 
-/* Columns of job_claim by which its rows are ordered; see "define: job". */
-enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5 };
 enum { NUMBER_BYTES = 24 };
 
 /* Types of the server, from its pg_type.dat; they never change. */
@@ -225,41 +223,6 @@ static bool read_rows(const PGresult *result, struct arena *arena, struct db_res
     return true;
 }
 
-static int compare_number(const struct db_value *a, const struct db_value *b, int column)
-{
-    return (a[column].number > b[column].number) - (a[column].number < b[column].number);
-}
-
-static int claim_order(const void *left, const void *right)
-{
-    const struct db_value *a = *(const struct db_value *const *)left;
-    const struct db_value *b = *(const struct db_value *const *)right;
-    int order = compare_number(a, b, CLAIM_PRIORITY);
-    if (order == 0)
-        order = compare_number(a, b, CLAIM_DUE_AT);
-    return order != 0 ? order : compare_number(a, b, CLAIM_ID);
-}
-
-/* The server updates rows in the order it finds them by id; claimed jobs are handed out in theirs
- * (CL-4). */
-static bool sort_claimed(struct db_result *result, struct arena *arena)
-{
-    if (result->rows < 2)
-        return true;
-    size_t row_bytes = result->columns * sizeof(struct db_value);
-    const struct db_value **rows = arena_alloc(arena, result->rows * sizeof *rows);
-    struct db_value *sorted = arena_alloc(arena, result->rows * row_bytes);
-    if (rows == NULL || sorted == NULL)
-        return false;
-    for (size_t i = 0; i < result->rows; i++)
-        rows[i] = db_at(result, i, 0);
-    qsort(rows, result->rows, sizeof *rows, claim_order);
-    for (size_t i = 0; i < result->rows; i++)
-        memcpy(&sorted[i * result->columns], rows[i], row_bytes);
-    result->values = sorted;
-    return true;
-}
-
 bool pg_call_looks(const struct pg_call *call)
 {
     return call->each && (call->asked == Q_JOB_ADD || call->asked == Q_JOB_ADD_BASIC);
@@ -297,8 +260,7 @@ int pg_call_answer(struct pg_call *call, const PGresult *result)
     }
     if (call->result == NULL)
         return 0;
-    if (!read_rows(result, arena, &rows) ||
-        (call->query == Q_JOB_CLAIM && !sort_claimed(&rows, arena)))
+    if (!read_rows(result, arena, &rows) || (pg_claim_is(call) && !pg_claim_answer(call, &rows)))
         return err_set(call->tx->err, TEND_ENOMEM, "out of memory while reading %d rows",
                        PQntuples(result));
     *call->result = rows;

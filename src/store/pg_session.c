@@ -117,7 +117,7 @@ void pg_session_connect(struct pg_session *session)
     char sql[256];
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
-    PGconn *pg = PQconnectdbParams(db->url.keywords, db->url.values, 0);
+    PGconn *pg = pg_connect(&db->url);
     if (PQstatus(pg) != CONNECTION_OK) {
         pg_error_connect(pg, &db->url, &session->err);
         PQfinish(pg);

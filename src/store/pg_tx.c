@@ -103,7 +103,11 @@ int pg_tx_run(struct db_tx *base, enum db_query query, unsigned how, const struc
     int rc = check_open(tx);
     if (rc < 0)
         return rc;
-    return add(tx, pg_call_run(base, query, params, (how & DB_LATER) != 0, result), how);
+    bool keep = (how & DB_LATER) != 0;
+    return add(tx,
+               query == Q_JOB_CLAIM ? pg_claim_call(base, params, keep, result)
+                                    : pg_call_run(base, query, params, keep, result),
+               how);
 }
 
 int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const struct db_value *params,

@@ -11,7 +11,7 @@ enum { MANY_ROWS = 4 };
 
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
 {
-    const char *path = conn->sqlite == NULL ? "?" : sqlite3_db_filename(conn->sqlite, "main");
+    const char *path = conn->path;
     const char *text = conn->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(conn->sqlite);
     switch (rc & 0xff) {
     case SQLITE_CONSTRAINT:
@@ -63,7 +63,7 @@ void db_tune_process(void)
 
 int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err)
 {
-    memset(conn, 0, sizeof *conn);
+    *conn = (struct sqlite_conn){.path = path};
     int rc = sqlite3_open_v2(path, &conn->sqlite,
                              flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
                                  SQLITE_OPEN_EXRESCODE,
@@ -167,9 +167,10 @@ static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
         *out = db_int(sqlite3_value_int64(value));
         return 0;
     default: {
-        const char *text = (const char *)sqlite3_value_text(value);
+        /* Asked for text, SQLite would first make a copy of its own for the NUL at the end. */
+        const char *text = sqlite3_value_blob(value); /* NULL when it is empty */
         size_t bytes = (size_t)sqlite3_value_bytes(value);
-        char *copy = text == NULL ? NULL : arena_strndup(arena, text, bytes);
+        char *copy = text == NULL && bytes > 0 ? NULL : arena_strndup(arena, text, bytes);
         *out = db_text_n(copy, bytes);
         return copy == NULL ? SQLITE_NOMEM : 0;
     }

@@ -12,6 +12,7 @@
 
 struct sqlite_conn {
     sqlite3 *sqlite;
+    const char *path; /* for sentences; the caller's, and outlives this */
     sqlite3_stmt *statements[DB_QUERIES]; /* prepared on first use */
     sqlite3_stmt *each[DB_QUERIES];
     sqlite3_stmt *many[DB_QUERIES];

@@ -1,9 +1,10 @@
 /*
- * The table "given": the rows of parameters of the running call, as (p1, p2, ..., event), so that one statement
- * can work on all of them. In SQLite a statement once per row costs far more: each run opens every
- * index anew and allocates every register.
+ * The table "given": the rows of parameters of the running call, as (p1, p2, ..., event), so that
+ * one statement can work on all of them. In SQLite a statement once per row costs far more: each
+ * run opens every index anew and allocates every register.
  *
- * Column event is the id of the event the row will leave. Nothing is copied: values are read where they are.
+ * Column event is the id of the event the row will leave. Nothing is copied: values are read where
+ * they are.
  */
 #ifndef STORE_SQLITE_GIVEN_H
 #define STORE_SQLITE_GIVEN_H

@@ -1,6 +1,7 @@
 #include "crowd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,24 @@ void crowd_init(struct crowd *crowd, const char *url)
     rng_seed_random(&crowd->rng);
 }
 
+/* What the actors have said on stderr, all of them: nothing, for the library never prints. */
+static const char *complaints(void)
+{
+    char text[4000];
+    FILE *file = fopen(test_path("stderr"), "re");
+    size_t bytes = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+    text[bytes] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return keep_text("%s", text);
+}
+
 /* fork and exec: what this process holds in the kernel must not be shared. */
 static void start(struct crowd *crowd, struct crowd_member *member)
 {
     const char *program = keep_text("%s/tests/crash/crash_actor", getenv("TEND_BUILD"));
     const char *folder = test_folder();
+    const char *stderr_path = test_path("stderr");
     sigset_t until_ready; /* it lets SIGTERM in when it knows what to do about it */
     sigemptyset(&until_ready);
     sigaddset(&until_ready, SIGTERM);
@@ -37,6 +51,8 @@ static void start(struct crowd *crowd, struct crowd_member *member)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         sigprocmask(SIG_BLOCK, &until_ready, NULL);
+        int fd = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        dup2(fd, STDERR_FILENO);
         execl(program, "crash_actor", member->role, crowd->url, folder, (char *)NULL);
         fprintf(stderr, "%s: %s; TEND_BUILD must name the build folder\n", program,
                 strerror(errno));
@@ -64,8 +80,8 @@ static void judge_end(const struct crowd_member *member, int status)
                     : member->told_to_leave && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     test_count_check();
     if (!fine)
-        test_fail(__FILE__, __LINE__, "a %s (pid %d) ended by itself: status 0x%x", member->role,
-                  (int)member->pid, (unsigned)status);
+        test_fail(__FILE__, __LINE__, "a %s (pid %d) ended by itself, status 0x%x: %s",
+                  member->role, (int)member->pid, (unsigned)status, complaints());
 }
 
 static void let_go_on(struct crowd_member *member)
@@ -171,4 +187,5 @@ void crowd_leave(struct crowd *crowd, const char *role)
         wait_until(has_ended(member), 2 * PATIENCE_MS);
     }
     crowd->count = kept;
+    check_str(complaints(), "");
 }

@@ -165,7 +165,7 @@ static int acquire(struct world *world, struct actor *actor, struct tend_lock *l
     struct tend_lock_request request;
     tend_lock_request_init(&request);
     request.name = lock_names[op->lock];
-    request.ttl_ms = between(world, 500, 60000);
+    request.ttl_ms = chance(world, 5000) ? between(world, 500, 5000) : between(world, 5000, 60000);
     request.flags = chance(world, 3000) ? TEND_CLAIM_BY_TIME : 0;
     request.wait_ms = chance(world, 1000) ? -1 : 0;
     return tend_lock_acquire(actor->t, &request, lock);

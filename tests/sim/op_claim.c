@@ -105,8 +105,6 @@ void op_add(struct world *world, struct actor *actor)
 
 void op_fill_claim(struct world *world, struct op *op, int queue)
 {
-    op->queue = queue;
-    op->claim.queue = queue_names[queue];
     op->claim.count = (size_t)between(world, 1, 4);
     if (chance(world, 5000))
         op->claim.ttl_ms = between(world, 500, 20000);
@@ -114,8 +112,13 @@ void op_fill_claim(struct world *world, struct op *op, int queue)
         op->claim.flags |= TEND_CLAIM_UNSTARTED;
     if (chance(world, 2000))
         op->claim.flags |= TEND_CLAIM_BY_TIME;
-    if (chance(world, 1500))
+    if (chance(world, 2500)) {
         op->claim.wait_ms = -1;
+        if (chance(world, 5000) && !op->with_lock)
+            queue = Q_PLAIN;
+    }
+    op->queue = queue;
+    op->claim.queue = queue_names[queue];
 }
 
 /* One job of the answer: it is one of those the store handed out, and as it is there. */
@@ -213,10 +216,10 @@ void op_claim(struct world *world, struct actor *actor, enum op_kind kind)
         return;
     struct op *op = op_begin(world, actor, kind);
     bool with_lock = kind == OP_NEXT_WITH_LOCK;
+    op->with_lock = with_lock;
     op_fill_claim(world, op,
                   with_lock && chance(world, 7000) ? Q_SERIAL
                                                    : (int)between(world, 0, QUEUE_COUNT - 1));
-    op->with_lock = with_lock;
     say(world, "%s %s %zu of %s, ttl %lld, flags %x%s", actor->name, op_names[kind],
         op->claim.count, op->claim.queue,
         (long long)(op->claim.ttl_ms == TEND_UNSET ? -1 : op->claim.ttl_ms), op->claim.flags,

@@ -222,7 +222,7 @@ static void choose_weights(struct world *world)
         [OP_FAIL] = 6,      [OP_HEARTBEAT] = 8,    [OP_RELEASE] = 5,
         [OP_PHASE] = 2,     [OP_ACT] = 8,          [OP_ACT_ON_ALL] = 1,
         [OP_RECOVER] = 5,   [OP_RECLAIM] = 2,      [OP_STATS] = 2,
-        [OP_QUEUE_SET] = 4, [OP_LOCK_ACQUIRE] = 5, [OP_LOCK_RELEASE] = 3,
+        [OP_QUEUE_SET] = 4, [OP_LOCK_ACQUIRE] = 8, [OP_LOCK_RELEASE] = 3,
         [OP_CLOSE] = 1,     [OP_LOCK_EXTEND] = 3,
     };
     for (int i = 0; i < OP_COUNT; i++) {

@@ -34,13 +34,15 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
 FROM given
 WHERE job.id = given.p1 AND state = 1;
 -- dialect: postgres
+-- The column behind those of the job says how many entries of job_pending were read so far: see job_claim_after.
 UPDATE job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
     alarm_at = c.t + coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
-FROM (SELECT now($5) AS t OFFSET 0) c
+FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
+      OFFSET 0) c
 WHERE id = ANY (ARRAY(
     SELECT id
     FROM job
@@ -49,7 +51,36 @@ WHERE id = ANY (ARRAY(
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
-RETURNING {job};
+RETURNING {job}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
+
+-- name: job_claim_after
+-- The same, beginning behind a position. While a transaction is held open elsewhere in the database, the entries
+-- of claimed jobs cannot be removed from job_pending, and each claim reads them all again. Where that is
+-- seen, the engine begins behind the job claimed last, and at the beginning again ten times a second.
+-- PostgreSQL only. Called by store/pg_claim.c.
+SELECT id
+FROM job
+WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
+ORDER BY priority, due_at, id
+LIMIT $2;
+-- dialect: postgres
+UPDATE job
+SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = c.t + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
+      OFFSET 0) c
+WHERE id = ANY (ARRAY(
+    SELECT id
+    FROM job
+    WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
+      AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
+    ORDER BY priority, due_at, id
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED))
+RETURNING {job}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
 
 -- name: job_claim_one
 -- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.

@@ -1,0 +1,172 @@
+/*
+ * Where a claim begins to look. Normally at the beginning: the most urgent job, then the one due
+ * first. But while a transaction is held open anywhere in the database, the index entries of jobs
+ * that were claimed since cannot be removed, and every claim reads all of them again, which takes a
+ * queue that is being drained down to a fraction of its rate.
+ *
+ * So each claim tells how many entries it has read. If that is out of proportion to what it found,
+ * the claims after it begin behind the job claimed last; at the beginning again after
+ * FROM_START_MS, and whenever fewer came than were wanted. Only then can a job that was added in
+ * front be overtaken, and for no longer than that; where nothing is in the way, the order is strict
+ * (CL-4).
+ */
+#include "store/pg_db.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FROM_START_MS = 100,
+    ENTRIES_PER_JOB = 4, /* more than that, and a few: something is in the way */
+    ENTRIES_FREE = 500,
+};
+
+/* Columns of a claimed job; see "define: job". */
+enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5 };
+/* Parameters of job_claim. */
+enum { PARAM_QUEUE = 0, PARAM_COUNT = 1, CLAIM_PARAMS = 9 };
+
+void pg_claims_init(struct pg_claims *claims)
+{
+    *claims = (struct pg_claims){0};
+    pthread_mutex_init(&claims->mutex, NULL);
+}
+
+void pg_claims_done(struct pg_claims *claims)
+{
+    pthread_mutex_destroy(&claims->mutex);
+}
+
+/* Under the mutex. */
+static struct pg_position *find(struct pg_claims *claims, const char *queue)
+{
+    for (size_t i = 0; i < PG_CLAIM_QUEUES; i++)
+        if (strcmp(claims->positions[i].queue, queue) == 0)
+            return &claims->positions[i];
+    return NULL;
+}
+
+static struct pg_position *find_or_replace(struct pg_claims *claims, const char *queue)
+{
+    struct pg_position *position = find(claims, queue);
+    if (position == NULL) {
+        position = &claims->positions[claims->next++ % PG_CLAIM_QUEUES];
+        *position = (struct pg_position){0};
+        snprintf(position->queue, sizeof position->queue, "%s", queue);
+    }
+    return position;
+}
+
+/* Fills in the position to begin behind; false: at the beginning. */
+static bool begin_behind(struct pg_claims *claims, const char *queue, struct db_value *ret)
+{
+    pthread_mutex_lock(&claims->mutex);
+    struct pg_position *position = find(claims, queue);
+    bool behind = position != NULL && position->used &&
+                  clock_mono_ms() - position->from_start_ms < FROM_START_MS;
+    if (behind) {
+        ret[0] = db_int(position->priority);
+        ret[1] = db_int(position->due_at);
+        ret[2] = db_int(position->id);
+    }
+    pthread_mutex_unlock(&claims->mutex);
+    return behind;
+}
+
+struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, bool keep,
+                              struct db_result *result)
+{
+    struct pg_db *db = (struct pg_db *)tx->db;
+    struct db_value all[CLAIM_PARAMS + 3];
+    const struct db_value *queue = &params[PARAM_QUEUE];
+    memcpy(all, params, CLAIM_PARAMS * sizeof *all);
+    const char *name = arena_strndup(tx->arena, queue->text, queue->bytes);
+    if (name == NULL)
+        return NULL;
+    bool behind = begin_behind(&db->claims, name, &all[CLAIM_PARAMS]);
+    struct pg_call *call =
+        pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, all, keep, result);
+    if (call != NULL) {
+        call->queue = name;
+        call->wanted = params[PARAM_COUNT].number;
+    }
+    return call;
+}
+
+bool pg_claim_is(const struct pg_call *call)
+{
+    return call->queue != NULL;
+}
+
+static int compare_number(const struct db_value *a, const struct db_value *b, int column)
+{
+    return (a[column].number > b[column].number) - (a[column].number < b[column].number);
+}
+
+static int claim_order(const void *left, const void *right)
+{
+    const struct db_value *a = *(const struct db_value *const *)left;
+    const struct db_value *b = *(const struct db_value *const *)right;
+    int order = compare_number(a, b, CLAIM_PRIORITY);
+    if (order == 0)
+        order = compare_number(a, b, CLAIM_DUE_AT);
+    return order != 0 ? order : compare_number(a, b, CLAIM_ID);
+}
+
+/* The server updates rows in the order it finds them by id; they are handed out in theirs (CL-4).
+ */
+static bool sort(struct db_result *result, struct arena *arena, size_t columns)
+{
+    const struct db_value **rows = arena_alloc(arena, result->rows * sizeof *rows);
+    struct db_value *sorted = arena_alloc(arena, result->rows * columns * sizeof *sorted);
+    if (rows == NULL || sorted == NULL)
+        return false;
+    for (size_t i = 0; i < result->rows; i++)
+        rows[i] = db_at(result, i, 0);
+    if (result->rows > 1)
+        qsort(rows, result->rows, sizeof *rows, claim_order);
+    for (size_t i = 0; i < result->rows; i++)
+        memcpy(&sorted[i * columns], rows[i], columns * sizeof *sorted);
+    result->values = sorted;
+    result->columns = columns;
+    return true;
+}
+
+static void learn(struct pg_claims *claims, const struct pg_call *call,
+                  const struct db_result *rows, int64_t entries)
+{
+    bool from_start = call->query == Q_JOB_CLAIM;
+    bool enough = (int64_t)rows->rows == call->wanted;
+    bool in_the_way = entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
+    pthread_mutex_lock(&claims->mutex);
+    struct pg_position *position = find(claims, call->queue);
+    if (position == NULL && in_the_way && enough)
+        position = find_or_replace(claims, call->queue);
+    if (position != NULL) {
+        if (from_start) {
+            position->from_start_ms = clock_mono_ms();
+            position->used = in_the_way;
+        }
+        position->used = position->used && enough;
+        if (position->used) {
+            position->priority = db_number(rows, rows->rows - 1, CLAIM_PRIORITY);
+            position->due_at = db_number(rows, rows->rows - 1, CLAIM_DUE_AT);
+            position->id = db_number(rows, rows->rows - 1, CLAIM_ID);
+        }
+    }
+    pthread_mutex_unlock(&claims->mutex);
+}
+
+bool pg_claim_answer(const struct pg_call *call, struct db_result *rows)
+{
+    struct pg_db *db = (struct pg_db *)call->tx->db;
+    size_t columns = rows->columns - 1;
+    int64_t entries = rows->rows > 0 ? db_number(rows, 0, columns) : 0;
+    if (!sort(rows, call->tx->arena, columns))
+        return false;
+    learn(&db->claims, call, rows, entries);
+    return true;
+}

@@ -1,0 +1,183 @@
+/*
+ * A disk that is full for real: a small file system where this process may mount one, else a limit
+ * on the size of files. Nothing acknowledged is lost, the answer is a code and a sentence, and once
+ * there is room the same handle works again.
+ */
+#include "ledger.h"
+#include "verdict.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DISK_BYTES = 3 << 20, BALLAST_BYTES = 1 << 20, PAYLOAD_BYTES = 20000, ENOUGH = 2000 };
+
+/* The folder of the store. Mounted in a namespace of the test's own, it goes with the test's
+ * process. */
+static bool mount_small_disk(void)
+{
+    const char *folder = test_folder();
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", folder, "tmpfs", 0, keep_text("size=%d", DISK_BYTES)) == 0;
+}
+
+static void limit_file_size(rlim_t bytes)
+{
+    struct rlimit limit;
+    check_int(getrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    limit.rlim_cur = bytes;
+    check_int(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+}
+
+/* Something to delete when room is wanted. */
+static void write_ballast(void)
+{
+    static char zeroes[BALLAST_BYTES];
+    int fd = open(test_path("ballast"), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    check_int(write(fd, zeroes, sizeof zeroes), ==, sizeof zeroes);
+    close(fd);
+}
+
+struct disk {
+    bool mounted;
+};
+
+static struct disk prepare(void)
+{
+    struct disk disk = {.mounted = mount_small_disk()};
+    printf("# the disk is full by %s\n", disk.mounted ? "a small file system" : "a limit on files");
+    signal(SIGXFSZ, SIG_IGN);
+    if (disk.mounted)
+        write_ballast();
+    else
+        limit_file_size(DISK_BYTES);
+    return disk;
+}
+
+static void make_room(const struct disk *disk)
+{
+    if (disk->mounted)
+        check_int(unlink(test_path("ballast")), ==, 0);
+    else
+        limit_file_size(RLIM_INFINITY);
+}
+
+/* Adds until it is refused; ids go to acked, their number comes back. */
+static size_t add_until_full(tend *t, int64_t *acked, int *ret_code)
+{
+    static char payload[PAYLOAD_BYTES];
+    struct tend_job_spec spec = spec_for("q");
+    memset(payload, '5', sizeof payload);
+    spec.payload = payload;
+    spec.payload_bytes = sizeof payload;
+    for (size_t count = 0; count < ENOUGH; count++) {
+        struct tend_added added;
+        int rc = tend_add(t, &spec, &added);
+        if (rc < 0) {
+            *ret_code = rc;
+            return count;
+        }
+        acked[count] = added.id;
+    }
+    test_fail(__FILE__, __LINE__, "the disk never gets full");
+}
+
+static void check_refusal(tend *t, int code, const struct disk *disk)
+{
+    printf("# %s\n", tend_errmsg(t));
+    if (disk->mounted)
+        check_int(code, ==, TEND_EFULL);
+    else
+        check(code == TEND_EFULL || code == TEND_EIO);
+    check_contains(tend_errmsg(t), store_path());
+}
+
+static void check_all_there(const int64_t *acked, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        check_int(sql_int("SELECT count(*) FROM job WHERE id = %lld", (long long)acked[i]), ==, 1);
+    check_int(sql_int("SELECT count(*) FROM job"), >=, count);
+    verdict_record_is_whole();
+    check_str(sql_rows("PRAGMA integrity_check"), "ok\n");
+}
+
+TEST(full_disk, nothing_acknowledged_is_lost_and_the_same_handle_works_again_once_there_is_room)
+{
+    static int64_t acked[ENOUGH];
+    struct disk disk = prepare();
+    int code;
+    tend *t = store_open_real("w");
+    size_t count = add_until_full(t, acked, &code);
+    check_int(count, >, 10);
+    check_refusal(t, code, &disk);
+    check_all_there(acked, count);
+    make_room(&disk);
+    acked[count++] = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    check_all_there(acked, count);
+    store_close(t);
+    store_sql_close();
+    t = store_open_real("v");
+    check_all_there(acked, count);
+}
+
+TEST(full_disk, claims_heartbeats_and_completions_are_refused_or_done_but_never_half)
+{
+    static int64_t acked[ENOUGH];
+    struct disk disk = prepare();
+    struct tend_lease leases[4];
+    int code;
+    int done = 0;
+    tend *t = store_open_real("w");
+    add_number(t, "q", 4);
+    check_int(claim_many(t, "q", 4, leases), ==, 4);
+    size_t count = add_until_full(t, acked, &code);
+    check_refusal(t, code, &disk);
+    /* Small changes may still find a little room. */
+    for (int i = 0; i < 4; i++) {
+        int rc = tend_heartbeat(t, &leases[i], 1, 60000, NULL);
+        check(rc == 0 || rc == TEND_EFULL || rc == TEND_EIO);
+        rc = tend_complete(t, &leases[i], 1, NULL, NULL);
+        check(rc == 0 || rc == TEND_EFULL || rc == TEND_EIO);
+        done += rc == 0;
+    }
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, done);
+    check_int(count_events("job.completed"), ==, done);
+    make_room(&disk);
+    check_ok(t, tend_complete(t, leases, 4, NULL, NULL)); /* also those that were done already */
+    check_int(count_events("job.completed"), ==, 4);
+    check_all_there(acked, count);
+}
+
+TEST(full_disk, a_store_that_cannot_be_made_for_want_of_room_can_be_made_later)
+{
+    static char zeroes[4096];
+    tend *t;
+    struct disk disk = prepare();
+    if (disk.mounted) { /* fill it to the last byte */
+        int fd = open(test_path("filler"), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        while (write(fd, zeroes, sizeof zeroes) > 0)
+            continue;
+        close(fd);
+    } else {
+        limit_file_size(16384);
+    }
+    int code = tend_open(&t, store_url(), NULL);
+    check(code == TEND_EFULL || code == TEND_EIO);
+    printf("# %s\n", tend_errmsg(t));
+    check_contains(tend_errmsg(t), "tend.db");
+    tend_close(t);
+    make_room(&disk);
+    t = store_open_real("w");
+    add_one(t, "q");
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+    check_str(sql_rows("PRAGMA integrity_check"), "ok\n");
+}
