@@ -349,6 +349,28 @@ TEST(lease, the_others_of_a_batch_are_completed_when_one_is_lost)
     check_int(state_of(t, leases[2].id), ==, TEND_DONE);
 }
 
+/* A batch this large goes to SQLite as one statement. */
+TEST(lease, in_a_large_batch_each_lease_has_an_answer_and_an_event_of_its_own)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 20);
+    struct tend_lease leases[21];
+    int each[21];
+    claim_many(t, "q", 20, leases);
+    leases[20] = leases[4];            /* named twice: the second time it has been done already */
+    for (size_t i = 0; i < 20; i += 7) /* 0, 7 and 14 */
+        check_ok(t, tend_act(t, TEND_CANCEL, leases[i].id, NULL, NULL));
+    check_rc(t, tend_complete(t, leases, 21, NULL, each), TEND_ELEASELOST);
+    for (size_t i = 0; i < 21; i++) {
+        bool lost = i < 20 && i % 7 == 0;
+        check_int(each[i], ==, lost ? TEND_ELEASELOST : 0);
+        check_int(state_of(t, leases[i].id), ==, lost ? TEND_CANCELLED : TEND_DONE);
+        check_str(events_of(t, leases[i].id), lost ? "job.added job.claimed job.cancelled"
+                                                   : "job.added job.claimed job.completed");
+    }
+    check_int(count_events("job.completed"), ==, 17);
+}
+
 TEST(lease, no_leases_at_all_is_no_error)
 {
     tend *t = store_open("w");
