@@ -39,7 +39,7 @@ enum demo_member_state {
 };
 
 struct demo_member {
-    char name[16]; /* as owner in the store: "worker 1" */
+    char name[24]; /* as owner in the store: "worker 1" */
     pid_t pid;     /* 0: never started */
     enum demo_member_state state;
     int wait_status; /* MEMBER_MISSING: as waitpid gave it */

@@ -135,6 +135,22 @@ static bool sort(struct db_result *result, struct arena *arena, size_t columns)
     return true;
 }
 
+/* To a claimed job; other threads may have got further already. */
+static void move_on(struct pg_position *position, const struct db_value *job, bool from_start)
+{
+    int64_t priority = job[CLAIM_PRIORITY].number;
+    int64_t due_at = job[CLAIM_DUE_AT].number;
+    int64_t id = job[CLAIM_ID].number;
+    bool ahead = priority != position->priority ? priority > position->priority
+                 : due_at != position->due_at   ? due_at > position->due_at
+                                                : id > position->id;
+    if (!from_start && !ahead)
+        return;
+    position->priority = priority;
+    position->due_at = due_at;
+    position->id = id;
+}
+
 static void learn(struct pg_claims *claims, const struct pg_call *call,
                   const struct db_result *rows, int64_t entries)
 {
@@ -151,11 +167,8 @@ static void learn(struct pg_claims *claims, const struct pg_call *call,
             position->used = in_the_way;
         }
         position->used = position->used && enough;
-        if (position->used) {
-            position->priority = db_number(rows, rows->rows - 1, CLAIM_PRIORITY);
-            position->due_at = db_number(rows, rows->rows - 1, CLAIM_DUE_AT);
-            position->id = db_number(rows, rows->rows - 1, CLAIM_ID);
-        }
+        if (position->used)
+            move_on(position, db_at(rows, rows->rows - 1, 0), from_start);
     }
     pthread_mutex_unlock(&claims->mutex);
 }

@@ -18,7 +18,22 @@ enum {
 struct adder {
     struct actor actor; /* with dice of its own */
     int acked, completed;
+    size_t number;  /* among the threads */
+    uint64_t calls; /* made so far */
 };
+
+struct kind {
+    char text[64];
+};
+
+/* The kind of a job names the call that added it and its place there: none may be there twice. */
+static struct kind kind_of(const struct adder *adder, size_t index)
+{
+    struct kind kind;
+    snprintf(kind.text, sizeof kind.text, "%d.%zu.%llu.%zu", (int)getpid(), adder->number,
+             (unsigned long long)adder->calls, index);
+    return kind;
+}
 
 static void fill(struct adder *adder, struct tend_job_spec *spec, const char *payload, size_t bytes)
 {
@@ -45,8 +60,13 @@ static void add_batch(struct adder *adder)
     size_t bytes = 2 + rng_below(rng, rng_below(rng, 10) == 0 ? sizeof payload - 2 : 100);
     memset(payload, 'x', bytes);
     payload[0] = payload[bytes - 1] = '"';
-    for (size_t i = 0; i < count; i++)
+    struct kind kinds[BATCH_MAX];
+    adder->calls++;
+    for (size_t i = 0; i < count; i++) {
         fill(adder, &specs[i], payload, bytes);
+        kinds[i] = kind_of(adder, i);
+        specs[i].kind = kinds[i].text;
+    }
     int rc = count == 1 ? tend_add(adder->actor.t, specs, added)
                         : tend_add_many(adder->actor.t, specs, count, added);
     if (actor_tries_again(&adder->actor, rc, "add"))
@@ -77,7 +97,8 @@ void actor_add(struct actor *actor)
     for (size_t i = 0; i < THREADS; i++) {
         adders[i] = (struct adder){.actor = *actor,
                                    .acked = actor_ledger(actor, "acked"),
-                                   .completed = actor_ledger(actor, "completed")};
+                                   .completed = actor_ledger(actor, "completed"),
+                                   .number = i};
         rng_seed(&adders[i].actor.rng, rng_u64(&actor->rng));
         if (pthread_create(&threads[i], NULL, add_all, &adders[i]) != 0)
             _exit(3);

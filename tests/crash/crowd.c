@@ -42,15 +42,16 @@ static void start(struct crowd *crowd, struct crowd_member *member)
     const char *folder = test_folder();
     const char *stderr_path = test_path("stderr");
     sigset_t until_ready; /* it lets SIGTERM in when it knows what to do about it */
+    sigset_t old;
     sigemptyset(&until_ready);
     sigaddset(&until_ready, SIGTERM);
     fflush(stdout);
+    sigprocmask(SIG_BLOCK, &until_ready, &old);
     pid_t pid = fork();
     if (pid < 0)
         test_fail(__FILE__, __LINE__, "no fork: %s", strerror(errno));
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sigprocmask(SIG_BLOCK, &until_ready, NULL);
         int fd = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         dup2(fd, STDERR_FILENO);
         execl(program, "crash_actor", member->role, crowd->url, folder, (char *)NULL);
@@ -58,6 +59,7 @@ static void start(struct crowd *crowd, struct crowd_member *member)
                 strerror(errno));
         _exit(2);
     }
+    sigprocmask(SIG_SETMASK, &old, NULL);
     *member = (struct crowd_member){.role = member->role, .pid = pid};
 }
 

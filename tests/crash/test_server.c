@@ -151,6 +151,7 @@ TEST_WITHIN(server, frozen_for_a_second_it_loses_nothing, 150)
     begin_load(&crowd);
     for (int i = 0; i < 3; i++) {
         wait_for_more(&crowd);
+        crowd_live(&crowd, &unrest, crash_ms(1));
         cluster_signal_all(&server, SIGSTOP);
         crowd_live(&crowd, &unrest, 1000);
         cluster_signal_all(&server, SIGCONT);

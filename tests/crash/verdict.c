@@ -85,6 +85,13 @@ void verdict_acked_are_there(void)
     check_subset(acked, query_pairs("SELECT id FROM job"), "jobs that were acknowledged");
 }
 
+/* A call whose answer was lost is not simply made again. */
+void verdict_none_was_added_twice(void)
+{
+    check_str(sql_rows("SELECT kind, count(*) FROM job GROUP BY kind HAVING count(*) > 1 LIMIT 5"),
+              "");
+}
+
 void verdict_completions_are_there(void)
 {
     check_subset(ledger_pairs("completed"),
@@ -111,6 +118,15 @@ void verdict_record_is_whole(void)
     check_int(sql_int("SELECT count(*) FROM (SELECT prev FROM event WHERE prev IS NOT NULL "
                       "GROUP BY prev HAVING count(*) > 1) AS forks"),
               ==, 0);
+}
+
+/* LS-1, RC-12: what is charged is what happened. */
+static void check_charges(void)
+{
+    check_int(sql_int("SELECT coalesce(sum(crashes), 0) FROM job"), ==,
+              count_events("job.recovered"));
+    check_int(sql_int("SELECT coalesce(sum(attempts), 0) FROM job"), ==,
+              count_events("job.completed") + count_events("job.retry_scheduled"));
 }
 
 static void check_done_once(void)
@@ -187,7 +203,9 @@ int64_t verdict_all_done_once(tend *t)
     verdict_store_is_sound(t);
     verdict_record_is_whole();
     check_done_once();
+    check_charges();
     verdict_acked_are_there();
+    verdict_none_was_added_twice();
     verdict_completions_are_there();
     verdict_nothing_is_held(t);
     return sql_int("SELECT count(*) FROM job");

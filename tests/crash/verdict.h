@@ -19,6 +19,7 @@ int64_t verdict_all_done_once(tend *t);
 
 /* Each part of the above, for stores that are not drained. */
 void verdict_acked_are_there(void);
+void verdict_none_was_added_twice(void);
 void verdict_completions_are_there(void);
 void verdict_record_is_whole(void);
 void verdict_serial_queue_was_serial(void);

@@ -91,7 +91,8 @@ void sabotage_result(struct world *world, enum db_query query, struct db_result 
 {
     if (query != Q_RUNNING_IN_QUEUE || world->sabotage != SABOTAGE_LIMIT_IGNORED)
         return;
-    struct db_value *none = arena_alloc(arena, sizeof *none);
-    *none = db_int(0);
-    result->values = none;
+    struct db_value *row = arena_alloc(arena, result->columns * sizeof *row);
+    memcpy(row, result->values, result->columns * sizeof *row);
+    row[0] = db_int(0);
+    result->values = row;
 }
