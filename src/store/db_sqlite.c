@@ -2,17 +2,20 @@
  * The SQLite engine: transactions. Connections are in sqlite_conn.c, kernel locks and the bell in
  * sqlite_files.c, opening and migrating in sqlite_open.c.
  *
- * Writing: one connection per handle. Threads leave their bodies in a list; the first of them leads: it
- * waits in line at the turnstile, begins, runs all bodies in the list, also those that come while it is
- * at it, each in a savepoint, commits once and answers everybody. During the commit the next list
- * grows (group commit), so that throughput is not bounded by fsync. The turnstile keeps all writers and checkpoints of all processes apart: SQLite
- * never reports "locked", and the race between a checkpoint and a commit that loses transactions in
- * SQLite before 3.51.3 cannot happen.
+ * Writing: one connection per handle. Threads leave their bodies in a list; the first of them
+ * leads: it waits in line at the turnstile, begins, runs all bodies in the list, also those that
+ * come while it is at it, each in a savepoint, commits once and answers everybody. During the
+ * commit the next list grows (group commit), so that throughput is not bounded by fsync. The
+ * turnstile keeps all writers and checkpoints of all processes apart: SQLite never reports
+ * "locked", and the race between a checkpoint and a commit that loses transactions in SQLite
+ * before 3.51.3 cannot happen.
  *
- * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside the writer.
+ * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside
+ * the writer.
  *
- * Invariants: no body is acknowledged before the commit that holds it has returned; a body that fails is
- * rolled back to its savepoint; when the whole transaction is lost, all of its bodies fail.
+ * Invariants: no body is acknowledged before the commit that holds it has returned; a body that
+ * fails is rolled back to its savepoint; when the whole transaction is lost, all of its bodies
+ * fail.
  */
 #include "store/sqlite_db.h"
 
@@ -47,15 +50,15 @@ int64_t sqlite_db_clock(const struct sqlite_db *db)
 static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
 {
     static const char *const texts[FIXED_COUNT] = {
-        [FIXED_BEGIN] = "BEGIN IMMEDIATE", [FIXED_COMMIT] = "COMMIT",
-        [FIXED_ROLLBACK] = "ROLLBACK",     [FIXED_SAVEPOINT] = "SAVEPOINT operation",
+        [FIXED_BEGIN] = "BEGIN IMMEDIATE",      [FIXED_COMMIT] = "COMMIT",
+        [FIXED_ROLLBACK] = "ROLLBACK",          [FIXED_SAVEPOINT] = "SAVEPOINT operation",
         [FIXED_UNDO] = "ROLLBACK TO operation", [FIXED_RELEASE] = "RELEASE operation",
     };
     sqlite3_stmt **slot = &db->fixed[which];
     int rc = SQLITE_OK;
     if (*slot == NULL)
-        rc = sqlite3_prepare_v3(db->writer.sqlite, texts[which], -1, SQLITE_PREPARE_PERSISTENT, slot,
-                                NULL);
+        rc = sqlite3_prepare_v3(db->writer.sqlite, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                slot, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(*slot);
         sqlite3_reset(*slot);
@@ -67,7 +70,8 @@ static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *
                             err);
 }
 
-/* Time as this handle has given it out before, to writers and readers, is not undercut when the clock is set back. */
+/* Time as this handle has given it out before, to writers and readers, is not undercut when the
+ * clock is set back. */
 static int64_t not_backwards(struct sqlite_db *db, int64_t now_ms)
 {
     int64_t last_ms = __atomic_load_n(&db->last_now_ms, __ATOMIC_RELAXED);
@@ -101,11 +105,11 @@ static int begin(struct sqlite_db *db, struct err *err)
 {
     for (int tries = 1;; tries++) {
         int rc = run_fixed(db, FIXED_BEGIN, err);
-        int64_t delay_ms = rc == TEND_EBUSY ? policy_contention_delay(tries, 0.5) : -1;
+        int64_t delay_ms =
+            rc == TEND_EBUSY ? policy_contention_delay(tries, rng_double(&db->rng)) : -1;
         if (delay_ms < 0)
             return rc;
-        struct timespec pause = {.tv_sec = delay_ms / 1000,
-                                 .tv_nsec = delay_ms % 1000 * 1000000};
+        struct timespec pause = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000};
         nanosleep(&pause, NULL);
     }
 }
@@ -158,8 +162,9 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
 }
 
 /*
- * Runs the bodies of a group in one transaction. The turnstile is held. Those that come while it is at it
- * still get in: the threads answered last are back by then, and would otherwise wait for a commit more.
+ * Runs the bodies of a group in one transaction. The turnstile is held. Those that come while it is
+ * at it still get in: the threads answered last are back by then, and would otherwise wait for a
+ * commit more.
  */
 static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct err *err)
 {
@@ -201,11 +206,11 @@ undo:
 static struct sqlite_write *lead(struct sqlite_db *db)
 {
     struct err err = {0};
-    int rc = sqlite_files_lock(&db->files, db->options.busy_ms, &err);
+    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, &err);
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     if (rc == 0) {
         rc = run_group(db, group, &err);
-        sqlite_files_unlock(&db->files);
+        turnstile_leave(&db->turnstile);
     }
     if (rc < 0)
         fail_group(group, &err);

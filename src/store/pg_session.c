@@ -114,7 +114,7 @@ static void try_later(struct pg_session *session)
 void pg_session_connect(struct pg_session *session)
 {
     struct pg_db *db = session->db;
-    char sql[256];
+    char sql[384];
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
     PGconn *pg = pg_connect(&db->url);
@@ -125,11 +125,12 @@ void pg_session_connect(struct pg_session *session)
         return;
     }
     session->pg = pg;
-    snprintf(sql, sizeof sql,
-             "SET application_name = 'tend keeper'; SET jit = off; SET lock_timeout = '1s'; "
-             "SET client_min_messages = error; "
-             "SET synchronous_commit = off; LISTEN \"tend_%s\"",
-             db->url.schema);
+    snprintf(
+        sql, sizeof sql,
+        "SELECT set_config('application_name', current_setting('application_name') || ' keeper', "
+        "false); SET jit = off; SET lock_timeout = '1s'; SET client_min_messages = error; "
+        "SET synchronous_commit = off; LISTEN \"tend_%s\"",
+        db->url.schema);
     if (!ask(session, sql, NULL, 0)) {
         try_later(session);
         return;

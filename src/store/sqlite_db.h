@@ -2,8 +2,10 @@
 #ifndef STORE_SQLITE_DB_H
 #define STORE_SQLITE_DB_H
 
+#include "base/rng.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_files.h"
+#include "store/turnstile.h"
 #include "store/waiter.h"
 
 #include <pthread.h>
@@ -24,6 +26,7 @@ struct sqlite_db {
     char *path;
     struct db_options options;
     struct sqlite_files files;
+    struct turnstile turnstile;
     struct waiter waiter;
 
     pthread_mutex_t mutex;               /* guards the next five */
@@ -33,6 +36,7 @@ struct sqlite_db {
     int64_t *own_workers;                /* whose liveness locks this handle holds */
     size_t own_worker_count;
 
+    struct rng rng;
     int64_t last_now_ms;                 /* atomic: store time never runs backwards */
 
     /* Only the leading thread touches what follows. */

@@ -12,9 +12,6 @@
 #include <tend.h>
 #include <unistd.h>
 
-/* Bytes of the lock file. The turn is what counts; the door keeps the next one first in line. */
-enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 8 };
-
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -47,8 +44,8 @@ static int open_beside(const char *path, const char *suffix, char **ret_name, st
 
 int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err)
 {
-    *files = (struct sqlite_files){
-        .lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
+    *files =
+        (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
     if ((files->lock_fd = open_beside(path, "-lock", NULL, err)) < 0 ||
         (files->workers_fd = open_beside(path, "-workers", NULL, err)) < 0 ||
         (files->bell_fd = open_beside(path, "-bell", &files->bell_path, err)) < 0) {
@@ -75,59 +72,6 @@ void sqlite_files_close(struct sqlite_files *files)
     files->bell_path = NULL;
 }
 
-/* Only for the sentence when somebody has to wait too long; wrong at worst, never harmful. */
-static void note_holder(struct sqlite_files *files)
-{
-    int64_t pid = getpid();
-    ssize_t ignored = pwrite(files->lock_fd, &pid, sizeof pid, HOLDER_AT);
-    (void)ignored;
-}
-
-static int64_t read_holder(struct sqlite_files *files)
-{
-    int64_t pid = 0;
-    return pread(files->lock_fd, &pid, sizeof pid, HOLDER_AT) == (ssize_t)sizeof pid ? pid : 0;
-}
-
-/* Blocks for one byte; an interruption by a signal is the chance to look at the deadline. */
-static int wait_for_byte(struct sqlite_files *files, int64_t byte, int64_t deadline_ms,
-                         struct err *err)
-{
-    while (set_lock(files->lock_fd, F_OFD_SETLKW, F_WRLCK, byte) != 0) {
-        if (errno != EINTR)
-            return err_set(err, TEND_EIO, "locking the store failed: %s", strerror(errno));
-        if (clock_mono_ms() >= deadline_ms)
-            return err_set(err, TEND_EBUSY,
-                           "process %lld has held the store's write lock for too long; it is stopped or "
-                           "hung: continue it (kill -CONT %lld) or end it",
-                           (long long)read_holder(files), (long long)read_holder(files));
-    }
-    return 0;
-}
-
-int sqlite_files_lock(struct sqlite_files *files, int64_t busy_ms, struct err *err)
-{
-    int64_t deadline_ms = clock_mono_ms() + busy_ms;
-    int rc = wait_for_byte(files, DOOR_BYTE, deadline_ms, err);
-    if (rc < 0)
-        return rc;
-    rc = wait_for_byte(files, TURN_BYTE, deadline_ms, err);
-    set_lock(files->lock_fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
-    if (rc == 0)
-        note_holder(files);
-    return rc;
-}
-
-bool sqlite_files_try_lock(struct sqlite_files *files)
-{
-    return set_lock(files->lock_fd, F_OFD_SETLK, F_WRLCK, TURN_BYTE) == 0;
-}
-
-void sqlite_files_unlock(struct sqlite_files *files)
-{
-    set_lock(files->lock_fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
-}
-
 void sqlite_files_ring(struct sqlite_files *files)
 {
     int64_t now_ns = clock_mono_ns();
@@ -144,7 +88,8 @@ int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
         int failed = errno;
         if (fd >= 0)
             close(fd);
-        return err_set(err, TEND_EIO, "%s cannot be watched: %s; raise fs.inotify.max_user_instances",
+        return err_set(err, TEND_EIO,
+                       "%s cannot be watched: %s; raise fs.inotify.max_user_instances",
                        files->bell_path, strerror(failed));
     }
     files->bell_watch_fd = fd;
@@ -175,8 +120,7 @@ void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
 
 bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id)
 {
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
     /* When the kernel cannot tell, the lease's time must. */
     return fcntl(files->workers_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }

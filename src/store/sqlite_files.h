@@ -1,13 +1,13 @@
 /*
  * The files beside an SQLite store, and the kernel locks on them:
  *
- *     PATH-lock     the turnstile at which writers of all processes stand in line
+ *     PATH-lock     the turnstile at which writers of all processes stand in line (turnstile.c)
  *     PATH-bell     written after a commit that others should look at; waiters watch it by inotify
  *     PATH-workers  byte n is locked for as long as worker n lives
  *
  * All locks are open-file-description locks, which the kernel drops when the last copy of the
- * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no child
- * inherits one.
+ * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no
+ * child inherits one.
  */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
@@ -18,21 +18,14 @@
 #include <stdint.h>
 
 struct sqlite_files {
-    int lock_fd, bell_fd, workers_fd;
+    int lock_fd; /* for the turnstile */
+    int bell_fd, workers_fd;
     int bell_watch_fd; /* inotify; -1 until somebody waits */
     char *bell_path;
 };
 
 int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err);
 void sqlite_files_close(struct sqlite_files *files);
-
-/*
- * Waits in line until this process may write. Blocks in the kernel; when a signal interrupts that, gives up
- * with TEND_EBUSY once busy_ms have passed, naming the process that holds it.
- */
-int sqlite_files_lock(struct sqlite_files *files, int64_t busy_ms, struct err *err);
-bool sqlite_files_try_lock(struct sqlite_files *files);
-void sqlite_files_unlock(struct sqlite_files *files);
 
 void sqlite_files_ring(struct sqlite_files *files);
 int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err);

@@ -1,8 +1,10 @@
 /*
- * The SQLite engine: opening, making and migrating a store, and the table of the engine's functions.
+ * The SQLite engine: opening, making and migrating a store, and the table of the engine's
+ * functions.
  *
- * A store is known by its application_id; user_version counts the migrations that have run. A store that is
- * already up to date is opened without the turnstile, so that opening never waits for writers.
+ * A store is known by its application_id; user_version counts the migrations that have run. A store
+ * that is already up to date is opened without the turnstile, so that opening never waits for
+ * writers.
  */
 #include "store/sqlite_db.h"
 
@@ -24,7 +26,8 @@ static int read_version(struct sqlite_conn *conn, int64_t *ret_id, int64_t *ret_
 static int refuse_foreign(struct sqlite_db *db, int64_t id, int64_t version, struct err *err)
 {
     int64_t tables = 0;
-    int rc = sqlite_conn_pragma_int(&db->writer, "SELECT count(*) FROM sqlite_master", &tables, err);
+    int rc =
+        sqlite_conn_pragma_int(&db->writer, "SELECT count(*) FROM sqlite_master", &tables, err);
     if (rc < 0)
         return rc;
     if (id != APPLICATION_ID && tables > 0)
@@ -32,9 +35,10 @@ static int refuse_foreign(struct sqlite_db *db, int64_t id, int64_t version, str
                        "%s is an SQLite database of another program; give tend a file of its own",
                        db->path);
     if (version > db_library_schema())
-        return err_set(err, TEND_ESCHEMA,
-                       "%s has schema %lld, this tend knows %d; use a newer tend (nothing was changed)",
-                       db->path, (long long)version, db_library_schema());
+        return err_set(
+            err, TEND_ESCHEMA,
+            "%s has schema %lld, this tend knows %d; use a newer tend (nothing was changed)",
+            db->path, (long long)version, db_library_schema());
     return 0;
 }
 
@@ -53,8 +57,8 @@ static int migrate(struct sqlite_db *db, struct err *err)
         (rc = refuse_foreign(db, id, version, err)) < 0)
         goto undo;
     for (; db_migrations_sqlite[version] != NULL; version++)
-        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version], "migrating the store",
-                                   err)) < 0)
+        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version],
+                                   "migrating the store", err)) < 0)
             goto undo;
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              APPLICATION_ID, (int)version);
@@ -77,12 +81,12 @@ static int make_current(struct sqlite_db *db, struct err *err)
         return 0;
     if ((rc = refuse_foreign(db, id, version, err)) < 0)
         return rc;
-    if ((rc = sqlite_files_lock(&db->files, db->options.busy_ms, err)) < 0)
+    if ((rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err)) < 0)
         return rc;
     rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
     if (rc == 0)
         rc = migrate(db, err);
-    sqlite_files_unlock(&db->files);
+    turnstile_leave(&db->turnstile);
     return rc;
 }
 
@@ -92,7 +96,8 @@ static int open_writer(struct sqlite_db *db, struct err *err)
     if (rc < 0)
         return rc;
     sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    /* Statements over many rows keep them aside while they run: not in files in /tmp, which may be full. */
+    /* Statements over many rows keep them aside while they run: not in files in /tmp, which may be
+     * full. */
     rc = sqlite_conn_exec(&db->writer, "PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY",
                           "opening the store", err);
     /* FULL: an acknowledged write survives the loss of power. */
@@ -104,7 +109,8 @@ static int open_writer(struct sqlite_db *db, struct err *err)
     return rc < 0 ? rc : make_current(db, err);
 }
 
-/* What is there must be a file that SQLite made, or an empty one; said better here than by SQLite. */
+/* What is there must be a file that SQLite made, or an empty one; said better here than by SQLite.
+ */
 static int look_at_file(const struct sqlite_db *db, struct err *err)
 {
     struct stat status;
@@ -115,7 +121,8 @@ static int look_at_file(const struct sqlite_db *db, struct err *err)
     if (stat(db->path, &status) != 0) {
         if (db->options.must_exist)
             return err_set(err, TEND_ENOTFOUND,
-                           "there is no store at %s; 'tend add' makes one, or give --store", db->path);
+                           "there is no store at %s; 'tend add' makes one, or give --store",
+                           db->path);
         return 0;
     }
     if (!S_ISREG(status.st_mode))
@@ -144,12 +151,13 @@ static void sqlite_db_close(struct db *base)
     for (size_t i = 0; i < FIXED_COUNT; i++)
         sqlite3_finalize(db->fixed[i]);
     /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
-    bool locked = db->files.lock_fd >= 0 && sqlite_files_try_lock(&db->files);
+    bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
     if (db->writer.sqlite != NULL && locked)
         sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     sqlite_conn_close(&db->writer);
     if (locked)
-        sqlite_files_unlock(&db->files);
+        turnstile_leave(&db->turnstile);
+    turnstile_done(&db->turnstile);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
@@ -310,13 +318,17 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     }
     db->base.engine = &engine;
     db->options = *options;
-    db->files = (struct sqlite_files){
-        .lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
+    db->files =
+        (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
     pthread_mutex_init(&db->mutex, NULL);
+    turnstile_init(&db->turnstile, -1);
+    rng_seed_random(&db->rng);
     int rc = waiter_init(&db->waiter, on_bell, db, err);
     if (rc == 0 && (rc = look_at_file(db, err)) == 0 &&
-        (rc = sqlite_files_open(&db->files, path, err)) == 0)
+        (rc = sqlite_files_open(&db->files, path, err)) == 0) {
+        db->turnstile.fd = db->files.lock_fd;
         rc = open_writer(db, err);
+    }
     if (rc < 0) {
         sqlite_db_close(&db->base);
         return rc;

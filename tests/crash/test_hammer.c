@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROCESSES = 8, HAMMER_MS = 3000, FRESH_STORES = 15 };
+enum { PROCESSES = 8, HAMMER_MS = 3000, FRESH_STORES = 300 };
 
 /* --- fairness --- */
 

@@ -1,0 +1,196 @@
+#include "store/turnstile.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <tend.h>
+#include <unistd.h>
+
+enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 8, LONGEST_MS = 86400000 };
+
+static int set_lock(int fd, int command, short type, int64_t byte)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(fd, command, &lock);
+}
+
+void turnstile_init(struct turnstile *turnstile, int fd)
+{
+    pthread_condattr_t attr;
+    *turnstile = (struct turnstile){.fd = fd};
+    pthread_mutex_init(&turnstile->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&turnstile->changed, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+/* --- the thread that stands in line --- */
+
+static int wait_for_byte(int fd, int64_t byte)
+{
+    int ignored;
+    int rc;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE,
+                           &ignored); /* turnstile_done need not wait for it */
+    do
+        rc = set_lock(fd, F_OFD_SETLKW, F_WRLCK, byte);
+    while (rc != 0 && errno == EINTR);
+    int failed = rc != 0 ? errno : 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
+    return failed;
+}
+
+static int stand_in_line(int fd)
+{
+    int failed = wait_for_byte(fd, DOOR_BYTE);
+    if (failed == 0) {
+        failed = wait_for_byte(fd, TURN_BYTE);
+        set_lock(fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
+    }
+    return failed;
+}
+
+static void *serve(void *arg)
+{
+    struct turnstile *turnstile = arg;
+    int ignored;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
+    pthread_mutex_lock(&turnstile->mutex);
+    while (!turnstile->stop) {
+        if (turnstile->turn != TURN_WANTED) {
+            pthread_cond_wait(&turnstile->changed, &turnstile->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&turnstile->mutex);
+        int failed = stand_in_line(turnstile->fd);
+        pthread_mutex_lock(&turnstile->mutex);
+        turnstile->failure = failed;
+        turnstile->turn = TURN_READY;
+        if (turnstile->abandoned) {
+            set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
+            turnstile->turn = TURN_IDLE;
+        }
+        pthread_cond_broadcast(&turnstile->changed);
+    }
+    pthread_mutex_unlock(&turnstile->mutex);
+    return NULL;
+}
+
+/* Under the mutex. The thread takes no signals: they belong to the program. */
+static int start(struct turnstile *turnstile, struct err *err)
+{
+    sigset_t all;
+    sigset_t old;
+    if (turnstile->running)
+        return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&turnstile->thread, NULL, serve, turnstile);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed != 0)
+        return err_set(err, TEND_ENOMEM, "no thread could be started: %s", strerror(failed));
+    turnstile->running = true;
+    return 0;
+}
+
+void turnstile_done(struct turnstile *turnstile)
+{
+    pthread_mutex_lock(&turnstile->mutex);
+    turnstile->stop = true;
+    pthread_cond_broadcast(&turnstile->changed);
+    pthread_mutex_unlock(&turnstile->mutex);
+    if (turnstile->running) {
+        pthread_cancel(turnstile->thread);
+        pthread_join(turnstile->thread, NULL);
+    }
+    pthread_cond_destroy(&turnstile->changed);
+    pthread_mutex_destroy(&turnstile->mutex);
+}
+
+/* --- entering and leaving --- */
+
+/* Only for the sentence when somebody has to wait too long; wrong at worst, never harmful. */
+static void note_holder(const struct turnstile *turnstile)
+{
+    int64_t pid = getpid();
+    ssize_t ignored = pwrite(turnstile->fd, &pid, sizeof pid, HOLDER_AT);
+    (void)ignored;
+}
+
+static int say_busy(const struct turnstile *turnstile, struct err *err)
+{
+    int64_t pid = 0;
+    if (pread(turnstile->fd, &pid, sizeof pid, HOLDER_AT) != (ssize_t)sizeof pid)
+        pid = 0;
+    return err_set(
+        err, TEND_EBUSY,
+        "process %lld has held the store's write lock for too long; it is stopped or hung: "
+        "continue it (kill -CONT %lld) or end it",
+        (long long)pid, (long long)pid);
+}
+
+/* Nobody is in line: the door and the turn are free. Otherwise nothing is taken. */
+static bool take_at_once(const struct turnstile *turnstile)
+{
+    if (set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, DOOR_BYTE) != 0)
+        return false;
+    bool taken = set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, TURN_BYTE) == 0;
+    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
+    return taken;
+}
+
+/* Has the thread stand in line. Under the mutex, which is given up meanwhile. */
+static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
+{
+    int64_t until_ns = clock_mono_ns() + (busy_ms < LONGEST_MS ? busy_ms : LONGEST_MS) * 1000000;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    int rc = start(turnstile, err);
+    if (rc < 0)
+        return rc;
+    turnstile->abandoned = false; /* one that was given up may still be in line, and is as good */
+    if (turnstile->turn == TURN_IDLE)
+        turnstile->turn = TURN_WANTED;
+    pthread_cond_broadcast(&turnstile->changed);
+    while (turnstile->turn == TURN_WANTED)
+        if (pthread_cond_timedwait(&turnstile->changed, &turnstile->mutex, &until) == ETIMEDOUT)
+            break;
+    if (turnstile->turn == TURN_WANTED) {
+        turnstile->abandoned = true;
+        return say_busy(turnstile, err);
+    }
+    turnstile->turn = TURN_IDLE;
+    if (turnstile->failure != 0)
+        return err_set(err, TEND_EIO, "locking the store failed: %s", strerror(turnstile->failure));
+    return 0;
+}
+
+int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
+{
+    int rc = 0;
+    pthread_mutex_lock(&turnstile->mutex);
+    /* While the thread is in line its locks are this descriptor's too, and a try would succeed
+     * falsely. */
+    if (turnstile->turn != TURN_IDLE || !take_at_once(turnstile))
+        rc = wait_for_turn(turnstile, busy_ms, err);
+    pthread_mutex_unlock(&turnstile->mutex);
+    if (rc == 0)
+        note_holder(turnstile);
+    return rc;
+}
+
+bool turnstile_try_enter(struct turnstile *turnstile)
+{
+    pthread_mutex_lock(&turnstile->mutex);
+    bool taken = turnstile->turn == TURN_IDLE && take_at_once(turnstile);
+    pthread_mutex_unlock(&turnstile->mutex);
+    return taken;
+}
+
+void turnstile_leave(struct turnstile *turnstile)
+{
+    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
+}
