@@ -70,16 +70,28 @@ undo:
     return rc;
 }
 
-static int make_current(struct sqlite_db *db, struct err *err)
+/* Whether the store is up to date. Seen in one snapshot: another process may be making it right now. */
+static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
 {
     int64_t id;
     int64_t version;
-    int rc = read_version(&db->writer, &id, &version, err);
+    struct err ignored;
+    int rc = sqlite_conn_exec(&db->writer, "BEGIN", "opening the store", err);
     if (rc < 0)
         return rc;
-    if (id == APPLICATION_ID && version == db_library_schema())
-        return 0;
-    if ((rc = refuse_foreign(db, id, version, err)) < 0)
+    if ((rc = read_version(&db->writer, &id, &version, err)) == 0)
+        rc = refuse_foreign(db, id, version, err);
+    sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", &ignored);
+    if (rc == 0)
+        *ret = id == APPLICATION_ID && version == db_library_schema();
+    return rc;
+}
+
+static int make_current(struct sqlite_db *db, struct err *err)
+{
+    bool current = false;
+    int rc = is_current(db, &current, err);
+    if (rc < 0 || current)
         return rc;
     if ((rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err)) < 0)
         return rc;

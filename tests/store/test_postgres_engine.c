@@ -1,7 +1,7 @@
 /*
- * What is PostgreSQL's own about the store: schemas and URLs, what hand-written SQL can and cannot do, the order
- * of events, lost connections, transactions that go together. Waiting and liveness are in
- * test_postgres_wait.c.
+ * What is PostgreSQL's own about the store: schemas and URLs, what hand-written SQL can and cannot
+ * do, the order of events, lost connections, transactions that go together. Waiting and liveness
+ * are in test_postgres_wait.c.
  */
 #include "support/store.h"
 
@@ -170,9 +170,10 @@ TEST(postgres, a_job_that_is_changed_by_hand_still_leaves_an_event)
 {
     tend *t = store_open("w");
     int64_t id = add_one(t, "q");
-    sql_exec("UPDATE job SET state = 6, finished_at = 1, event_id = next_event(), version = version + 1, "
-             "changed_by = 'hand', changed_what = 'job.cancelled' WHERE id = %lld",
-             (long long)id);
+    sql_exec(
+        "UPDATE job SET state = 6, finished_at = 1, event_id = next_event(), version = version + 1, "
+        "changed_by = 'hand', changed_what = 'job.cancelled' WHERE id = %lld",
+        (long long)id);
     check_str(events_of(t, id), "job.added job.cancelled");
     check_str(last_event_of(t, id)->who, "hand");
 }
@@ -183,7 +184,7 @@ TEST(postgres, no_change_by_hand_gets_around_the_rules)
     int64_t id = add_one(t, "q");
     add_number(t, "q", 3);
     const char *const wrong[] = {
-        "UPDATE job SET state = 3",                                   /* without an event */
+        "UPDATE job SET state = 3",                                           /* without an event */
         "UPDATE job SET state = 4, finished_at = 1, event_id = next_event()", /* not by this way */
         "UPDATE job SET state = 3, alarm_at = 5, event_id = next_event()", /* against the facts */
         "UPDATE job SET owner = 'me'",
@@ -338,8 +339,8 @@ struct cut_body {
 static int cut_body(struct db_tx *tx, void *arg)
 {
     struct cut_body *call = arg;
-    const struct db_value params[] = {db_now(tx),      db_text("w"), db_text("q"),    db_text(""),
-                                      db_int(5),       db_null(),    db_int(0),       db_text("{}")};
+    const struct db_value params[] = {db_now(tx), db_text("w"), db_text("q"), db_text(""),
+                                      db_int(5),  db_null(),    db_int(0),    db_text("{}")};
     int64_t id;
     int64_t now_ms;
     int rc = db_each(tx, Q_JOB_ADD_BASIC, 0, params, 1, &id);
@@ -377,7 +378,8 @@ static void *add_and_be_cut(void *arg)
     return (void *)(intptr_t)rc;
 }
 
-/* When the answer to the commit is lost, trying again could do it twice, and giving up could lose it. */
+/* When the answer to the commit is lost, trying again could do it twice, and giving up could lose
+ * it. */
 TEST(postgres, a_commit_without_an_answer_is_told_as_unknown)
 {
     tend *t = open_named(store_schema());

@@ -1,0 +1,258 @@
+/*
+ * Transactions of several threads that are committed together on PostgreSQL (store/pg_group.c), and
+ * claims with dead entries in their way (store/pg_claim.c).
+ */
+#include "support/store.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 12, EACH = 60 };
+
+struct member {
+    tend *t;
+    int number;
+    int64_t ids[EACH];
+    int failures;
+    int successes;
+    pthread_t thread;
+};
+
+static void crowd(tend *t, struct member *members, void *(*body)(void *))
+{
+    for (int i = 0; i < THREADS; i++) {
+        members[i] = (struct member){.t = t, .number = i};
+        check_int(pthread_create(&members[i].thread, NULL, body, &members[i]), ==, 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(members[i].thread, NULL);
+}
+
+static tend *open_with_connections(int connections)
+{
+    struct tend_options options = store_options("w");
+    options.connections = connections;
+    options.clock_ms = NULL;
+    return store_open_with(&options);
+}
+
+static void *add_its_own(void *arg)
+{
+    struct member *member = arg;
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    spec.kind = keep_text("kind-%d", member->number);
+    for (int i = 0; i < EACH; i++) {
+        spec.payload = keep_text("{\"n\":%d,\"text\":\"\\\\ \\\"quoted\\\" {},\"}", i);
+        spec.delay_ms = i % 7 == 0 ? HOUR_MS : TEND_UNSET;
+        check_ok(member->t, tend_add(member->t, &spec, &added));
+        member->ids[i] = added.id;
+    }
+    return NULL;
+}
+
+TEST_WITHIN(postgres_group, each_thread_gets_the_ids_of_its_own_jobs, 120)
+{
+    tend *t = open_with_connections(3);
+    static struct member members[THREADS];
+    crowd(t, members, add_its_own);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, THREADS * EACH);
+    for (int i = 0; i < THREADS; i++) {
+        const char *kind = keep_text("kind-%d", i);
+        for (int k = 0; k < EACH; k++) {
+            const struct tend_job *job = job_of(t, members[i].ids[k]);
+            check_str(job->kind, kind);
+            check_contains(job->payload, keep_text("{\"n\":%d,", k));
+            check_int(job->state, ==, k % 7 == 0 ? TEND_SCHEDULED : TEND_PENDING);
+        }
+    }
+    /* Fewer transactions than jobs: some went together. */
+    check_int(sql_int("SELECT count(DISTINCT xmin::text) FROM job"), <, THREADS * EACH);
+}
+
+static void *claim_and_complete(void *arg)
+{
+    struct member *member = arg;
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.owner = keep_text("owner-%d", member->number);
+    int rc;
+    while ((rc = tend_claim_jobs(member->t, &claim, &jobs, NULL)) > 0) {
+        struct tend_lease lease = lease_of(&jobs->items[0]);
+        check_str(jobs->items[0].owner, claim.owner);
+        tend_jobs_free(jobs);
+        if (tend_complete(member->t, &lease, 1, NULL, NULL) == 0)
+            member->successes++;
+        else
+            member->failures++;
+    }
+    check_rc(member->t, rc, TEND_EEMPTY);
+    return NULL;
+}
+
+/* What is refused to one must not fall on those who happened to go along. */
+TEST_WITHIN(postgres_group, a_refusal_concerns_only_the_one_who_caused_it, 120)
+{
+    tend *t = open_with_connections(8);
+    struct member members[THREADS];
+    int failures = 0;
+    int successes = 0;
+    add_number(t, "q", 300);
+    sql_exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+             "'BEGIN RAISE EXCEPTION ''not this one''; END';"
+             "CREATE TRIGGER refuse BEFORE UPDATE ON job FOR EACH ROW "
+             "WHEN (NEW.state = 4 AND NEW.id %% 10 = 0) EXECUTE FUNCTION refuse()");
+    crowd(t, members, claim_and_complete);
+    for (int i = 0; i < THREADS; i++) {
+        failures += members[i].failures;
+        successes += members[i].successes;
+    }
+    check_int(failures, ==, sql_int("SELECT count(*) FROM job WHERE id %% 10 = 0"));
+    check_int(failures + successes, ==, 300);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, successes);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.completed'"), ==, successes);
+}
+
+static void *complete_and_claim(void *arg)
+{
+    struct member *member = arg;
+    struct tend_claim claim = claim_for("q");
+    struct tend_lease lease;
+    size_t held = 0;
+    for (;;) {
+        struct tend_jobs *jobs;
+        int each = 0;
+        int rc = tend_complete_and_claim(member->t, &lease, held, NULL, &each, &claim, &jobs, NULL);
+        member->successes += held > 0 && each == 0;
+        if (rc == TEND_EEMPTY)
+            return NULL;
+        check_rc(member->t, rc, 1);
+        lease = lease_of(&jobs->items[0]);
+        held = 1;
+        tend_jobs_free(jobs);
+    }
+}
+
+TEST_WITHIN(postgres_group, every_job_is_done_once_by_threads_that_complete_and_claim_together, 120)
+{
+    tend *t = open_with_connections(8);
+    struct member members[THREADS];
+    int successes = 0;
+    add_number(t, "q", 600);
+    crowd(t, members, complete_and_claim);
+    for (int i = 0; i < THREADS; i++)
+        successes += members[i].successes;
+    check_int(successes, ==, 600);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND attempts = 1"), ==, 600);
+}
+
+/* A thread behind a row that is locked must not hold up those who come later. */
+TEST(postgres_group, a_statement_that_waits_for_a_lock_does_not_hold_up_the_others)
+{
+    tend *t = open_with_connections(4);
+    PGconn *pg = PQconnectdb(getenv("TEND_TEST_PG_URL"));
+    struct member stuck[2];
+    add_number(t, "stuck", 2);
+    for (int i = 0; i < 2; i++)
+        stuck[i] = (struct member){.t = t, .ids = {claim_one(t, "stuck").id}};
+    PQclear(PQexec(pg, keep_text("BEGIN; SELECT * FROM %s.job FOR UPDATE", store_schema())));
+    for (int i = 0; i < 2; i++)
+        pthread_create(&stuck[i].thread, NULL, claim_and_complete, &stuck[i]);
+    add_number(t, "q", 2); /* what the two will claim and then complete */
+    wait_until(sql_int("SELECT count(*) FROM job WHERE queue = 'q' AND state = 4") == 2,
+               PATIENCE_MS);
+    PQclear(PQexec(pg, "COMMIT"));
+    for (int i = 0; i < 2; i++)
+        pthread_join(stuck[i].thread, NULL);
+    PQfinish(pg);
+}
+
+/* --- dead entries --- */
+
+struct held_open {
+    PGconn *pg;
+};
+
+static struct held_open hold_a_transaction_open(void)
+{
+    struct held_open held = {PQconnectdb(getenv("TEND_TEST_PG_URL"))};
+    PQclear(
+        PQexec(held.pg, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"));
+    return held;
+}
+
+static void drain(tend *t, size_t count)
+{
+    struct tend_lease leases[100];
+    for (size_t done = 0; done < count;) {
+        size_t got = claim_many(t, "q", 100, leases);
+        check_int(got, >, 0);
+        check_ok(t, tend_complete(t, leases, got, NULL, NULL));
+        done += got;
+    }
+}
+
+static int64_t entries_read(void)
+{
+    sql_rows("SELECT pg_stat_force_next_flush()");
+    return sql_int("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = '%s' AND "
+                   "indexrelname = 'job_pending'",
+                   store_schema());
+}
+
+/* Without a position every claim would read all entries before it again: about a million in all. */
+TEST_WITHIN(postgres_group,
+            a_transaction_held_open_elsewhere_does_not_make_claims_read_everything_again, 120)
+{
+    tend *t = open_with_connections(1);
+    struct held_open held = hold_a_transaction_open();
+    for (int i = 0; i < 10; i++)
+        add_number(t, "q", 1500);
+    drain(t, 15000);
+    store_close(t); /* its counts go to the server */
+    wait_until(entries_read() > 0, PATIENCE_MS);
+    check_int(entries_read(), <, 500000);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, 15000);
+    PQfinish(held.pg);
+}
+
+/* CL-4 holds again within a moment, and no job is forgotten in front of the position. */
+TEST_WITHIN(postgres_group, CL_4_a_more_urgent_job_is_overtaken_for_a_moment_at_most, 120)
+{
+    tend *t = open_with_connections(1);
+    struct held_open held = hold_a_transaction_open();
+    struct tend_job_spec urgent = spec_for("q");
+    urgent.priority = 0;
+    for (int i = 0; i < 3; i++)
+        add_number(t, "q", 1500);
+    drain(t, 3000);
+    int64_t id = add_spec(t, &urgent);
+    long long before_ms = test_clock_ms();
+    while (claim_one(t, "q").id != id)
+        ;
+    check_int(test_clock_ms() - before_ms, <, 1000);
+    /* The rest comes, whatever came in between. */
+    urgent.priority = 3;
+    add_spec(t, &urgent);
+    struct tend_lease leases[100];
+    while (claim_many(t, "q", 100, leases) > 0)
+        ;
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 0);
+    PQfinish(held.pg);
+}
+
+/* CL-4: in a store where nothing is in the way, the order is strict. */
+TEST(postgres_group, CL_4_without_dead_entries_the_next_claim_always_gets_the_most_urgent)
+{
+    tend *t = open_with_connections(1);
+    add_number(t, "q", 400);
+    for (int i = 0; i < 100; i++) {
+        struct tend_job_spec urgent = spec_for("q");
+        claim_one(t, "q");
+        urgent.priority = i % 5;
+        int64_t id = add_spec(t, &urgent);
+        check_int(claim_one(t, "q").id, ==, id);
+    }
+}

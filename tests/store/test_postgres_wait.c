@@ -1,0 +1,328 @@
+/*
+ * Waiting and liveness on PostgreSQL: no wake-up is lost, nobody rings for nobody, a session that
+ * is lost is taken up again or missed at once.
+ */
+#include "support/store.h"
+
+#include "base/clock.h"
+#include "store/db_engine.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nothing may depend on the tick behind the bell, which comes after five seconds. */
+enum { WELL_BELOW_THE_TICK_MS = 3000, ROUNDS = 1500 };
+
+static tend *open_named(const char *application)
+{
+    tend *t;
+    struct tend_options options = store_options(application);
+    options.clock_ms = NULL;
+    check_int(
+        tend_open(&t, keep_text("%s&application_name=%s", store_url(), application), &options), ==,
+        0);
+    return t;
+}
+
+static int64_t sessions(const char *application)
+{
+    return sql_int("SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s'",
+                   application);
+}
+
+static void terminate(const char *application)
+{
+    int64_t pid =
+        sql_int("SELECT pid FROM pg_stat_activity WHERE application_name = '%s'", application);
+    sql_rows("SELECT pg_terminate_backend(%lld)", (long long)pid);
+    wait_until(sql_int("SELECT count(*) FROM pg_stat_activity WHERE pid = %lld", (long long)pid) ==
+                   0,
+               PATIENCE_MS);
+}
+
+/* --- the bell --- */
+
+/* A process that claims and waits; says the id of each job it got. */
+static void claim_for_ever(struct helper *parent, void *arg)
+{
+    tend *t = store_open_real("waiter");
+    struct tend_claim claim = claim_for("q");
+    (void)arg;
+    claim.wait_ms = -1;
+    for (;;) {
+        struct tend_lease lease = claim_with(t, &claim);
+        check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+        helper_say(parent, lease.id);
+    }
+}
+
+/* The adder comes at every moment of the waiter's going to sleep; a lost wake-up would cost five
+ * seconds. */
+TEST_WITHIN(postgres_wait, no_wake_up_is_lost_however_the_moments_fall, 180)
+{
+    tend *t = store_open_real("adder");
+    struct helper waiter = helper_start(claim_for_ever, NULL);
+    add_one(t, "q");
+    helper_hear(&waiter);
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t begin_ns = clock_mono_ns();
+        while (clock_mono_ns() - begin_ns < (i * 7919) % 1500 * 1000)
+            ;
+        long long before_ms = test_clock_ms();
+        int64_t id = add_one(t, "q");
+        check_int(helper_hear(&waiter), ==, id);
+        check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
+    }
+    helper_kill(&waiter);
+}
+
+/* The same for news that come by another way than adding: the bell behind the commit. */
+TEST_WITHIN(postgres_wait, no_wake_up_by_a_resumed_job_is_lost, 180)
+{
+    tend *t = store_open_real("operator");
+    struct helper waiter = helper_start(claim_for_ever, NULL);
+    add_one(t, "q");
+    helper_hear(&waiter);
+    for (int i = 0; i < ROUNDS / 3; i++) {
+        struct tend_job_spec spec = spec_for("q");
+        spec.delay_ms = HOUR_MS;
+        int64_t id = add_spec(t, &spec);
+        check_ok(t, tend_act(t, TEND_HOLD, id, "me", "test"));
+        int64_t begin_ns = clock_mono_ns();
+        while (clock_mono_ns() - begin_ns < (i * 7919) % 1500 * 1000)
+            ;
+        long long before_ms = test_clock_ms();
+        sql_exec("UPDATE job SET due_at = 1 WHERE id = %lld", (long long)id);
+        check_ok(t, tend_act(t, TEND_RESUME, id, "me", NULL));
+        check_int(helper_hear(&waiter), ==, id);
+        check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
+    }
+    helper_kill(&waiter);
+}
+
+struct listener {
+    PGconn *pg;
+    int64_t rings;
+};
+
+static struct listener listen_for_rings(void)
+{
+    struct listener listener = {.pg = PQconnectdb(getenv("TEND_TEST_PG_URL"))};
+    PQclear(PQexec(listener.pg, keep_text("LISTEN \"tend_%s\"", store_schema())));
+    return listener;
+}
+
+static int64_t count_rings(struct listener *listener)
+{
+    PQclear(PQexec(listener->pg, "SELECT 1")); /* whatever was notified before has come now */
+    PQconsumeInput(listener->pg);
+    for (PGnotify *note; (note = PQnotifies(listener->pg)) != NULL; PQfreemem(note))
+        listener->rings += note->extra[0] == '\0';
+    return listener->rings;
+}
+
+TEST(postgres_wait, nobody_rings_when_nobody_waits)
+{
+    tend *t = store_open_real("adder");
+    struct listener listener = listen_for_rings();
+    for (int i = 0; i < 50; i++)
+        add_one(t, "q");
+    add_number(t, "q", 100);
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_int(count_rings(&listener), ==, 0);
+    PQfinish(listener.pg);
+}
+
+TEST(postgres_wait, a_waiter_that_was_killed_costs_nobody_a_ring)
+{
+    tend *t = store_open_real("adder");
+    struct helper waiter = helper_start(claim_for_ever, NULL);
+    add_one(t, "q");
+    helper_hear(&waiter);
+    wait_until(sql_int("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = "
+                       "'ShareLock'") > 0,
+               PATIENCE_MS);
+    helper_kill(&waiter);
+    wait_until(sql_int("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = "
+                       "'ShareLock'") == 0,
+               PATIENCE_MS);
+    struct listener listener = listen_for_rings();
+    for (int i = 0; i < 20; i++)
+        add_one(t, "q");
+    check_int(count_rings(&listener), ==, 0);
+    PQfinish(listener.pg);
+}
+
+static void *wait_for_ever(void *arg)
+{
+    tend *t = arg;
+    int rc;
+    while ((rc = tend_wait(t, -1)) == 1)
+        ;
+    return (void *)(intptr_t)rc;
+}
+
+/* A snapshot held while waiting would keep every dead row in the database. */
+TEST(postgres_wait, who_waits_holds_no_snapshot)
+{
+    tend *other = open_named("other");
+    tend *t = open_named(store_schema());
+    pthread_t thread;
+    void *rc;
+    struct tend_claim claim = claim_for("q");
+    add_one(other, "q");
+    claim_with(other, &claim); /* a worker to look after */
+    pthread_create(&thread, NULL, wait_for_ever, t);
+    wait_until(sessions(keep_text("%s keeper", store_schema())) == 1, PATIENCE_MS);
+    for (int i = 0; i < 200; i++)
+        check_int(
+            sql_int("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%s%%' "
+                    "AND state = 'active' AND query_start < now() - interval '1 second'",
+                    store_schema()),
+            ==, 0);
+    tend_interrupt(t);
+    pthread_join(thread, &rc);
+    check_int((intptr_t)rc, ==, TEND_EINTERRUPTED);
+    tend_close(t);
+    tend_close(other);
+}
+
+TEST(postgres_wait, a_waiter_whose_session_is_cut_still_hears_the_next_ring)
+{
+    tend *t = open_named(store_schema());
+    const char *keeper = keep_text("%s keeper", store_schema());
+    pthread_t thread;
+    struct helper waiter = helper_start(claim_for_ever, NULL);
+    void *rc;
+    add_one(t, "q");
+    helper_hear(&waiter);
+    pthread_create(&thread, NULL, wait_for_ever, t);
+    wait_until(sessions(keeper) == 1, PATIENCE_MS);
+    for (int i = 0; i < 5; i++) {
+        terminate(keeper);
+        wait_until(sessions(keeper) == 1, PATIENCE_MS);
+        long long before_ms = test_clock_ms();
+        add_one(t, "q");
+        helper_hear(&waiter);
+        check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
+    }
+    tend_interrupt(t);
+    pthread_join(thread, &rc);
+    check_int((intptr_t)rc, ==, TEND_EINTERRUPTED);
+    helper_kill(&waiter);
+    tend_close(t);
+}
+
+/* --- liveness --- */
+
+static struct db *db_named(const char *application)
+{
+    struct db *db;
+    struct err err;
+    struct db_options options = {.connections = 2, .busy_ms = 10000};
+    check_int(
+        db_open(&db, keep_text("%s&application_name=%s", store_url(), application), &options, &err),
+        ==, 0);
+    return db;
+}
+
+static bool is_alive(struct db *db, int64_t worker_id)
+{
+    struct err err;
+    bool alive = false;
+    check_int(db_alive_check(db, &worker_id, 1, &alive, &err), ==, 0);
+    return alive;
+}
+
+TEST(postgres_wait, a_liveness_lock_is_seen_by_others_and_comes_back_after_a_cut)
+{
+    struct err err;
+    const char *name = store_schema();
+    struct db *worker = db_named(name);
+    struct db *other = db_named("other");
+    check(!is_alive(other, 41));
+    check_int(db_alive_begin(worker, 41, &err), ==, 0);
+    check_int(db_alive_begin(worker, 42, &err), ==, 0);
+    check(is_alive(other, 41) && is_alive(other, 42) && !is_alive(other, 43));
+    terminate(keep_text("%s keeper", name));
+    /* Nobody waits or calls: the keeper does it by itself. */
+    wait_until(is_alive(other, 41) && is_alive(other, 42), 2000);
+    db_alive_end(worker, 41);
+    check(!is_alive(other, 41) && is_alive(other, 42));
+    db_close(worker);
+    wait_until(!is_alive(other, 42), PATIENCE_MS);
+    db_close(other);
+}
+
+static void hold_liveness(struct helper *parent, void *arg)
+{
+    struct err err;
+    struct db *db = db_named("holder");
+    check_int(db_alive_begin(db, *(int64_t *)arg, &err), ==, 0);
+    helper_say(parent, 1);
+    helper_hear(parent);
+}
+
+/* RC-13: the loss of a session is noticed at once, and told again when its grace is over. */
+TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_after_the_grace)
+{
+    struct err err;
+    int64_t ids[] = {5, 9};
+    struct db *db = db_named("watcher");
+    struct helper helpers[2];
+    check_int(db_alive_begin(db, 7, &err), ==, 0);
+    for (int i = 0; i < 2; i++) {
+        helpers[i] = helper_start(hold_liveness, &ids[i]);
+        helper_hear(&helpers[i]);
+    }
+    for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
+        while (db_wait(db, db_bell(db), 300, &err) != DB_TIMEOUT)
+            ;
+        helper_kill(&helpers[i]);
+        long long before_ms = test_clock_ms();
+        uint64_t seen = db_bell(db);
+        int news;
+        while ((news = db_wait(db, seen, 10000, &err)) == DB_RANG)
+            seen = db_bell(db);
+        check_int(news, ==, DB_DEATH);
+        check_int(test_clock_ms() - before_ms, <, 1000);
+        check(!is_alive(db, ids[i]));
+        while ((news = db_wait(db, seen, 10000, &err)) == DB_RANG)
+            seen = db_bell(db);
+        check_int(news, ==, DB_DEATH);
+        check_int(test_clock_ms() - before_ms, >=, db_alive_grace_ms(db));
+        check_int(test_clock_ms() - before_ms, <, db_alive_grace_ms(db) + 1500);
+    }
+    db_close(db);
+}
+
+/* --- behind a pooler --- */
+
+TEST(postgres_wait, behind_a_pooler_everything_but_sessions_works)
+{
+    tend *t;
+    struct tend_options options = store_options("w");
+    options.clock_ms = NULL;
+    store_close(store_open("maker"));
+    const char *url =
+        keep_text("%s&tend_pooler=1&application_name=%s", store_url(), store_schema());
+    check_int(tend_open(&t, url, &options), ==, 0);
+    int64_t id = add_one(t, "q");
+    add_number(t, "q", 20);
+    struct tend_lease lease = claim_one(t, "q");
+    check_int(lease.id, ==, id);
+    check_ok(t, tend_heartbeat(t, &lease, 1, 60000, NULL));
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    set_queue(t, "q", "concurrency", "1");
+    claim_one(t, "q");
+    claim_none(t, "q");
+    check_str(events_of(t, id), "job.added job.claimed job.completed");
+    check_int(tend_wait(t, 0), >=, 0);
+    /* No lock to miss: its worker is known by pid and leases alone. */
+    check_int(sql_int("SELECT count(*) FROM worker WHERE session = 0"), ==, 1);
+    check_int(sessions(keep_text("%s keeper", store_schema())), ==, 0);
+    tend_close(t);
+}
