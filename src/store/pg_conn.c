@@ -116,17 +116,20 @@ static bool wait_for(struct pg_conn *conn, short events, short *ret_events)
     return rc > 0;
 }
 
-bool pg_conn_usable(struct pg_conn *conn)
+static bool is_readable(const struct pg_conn *conn)
 {
     struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
+    return poll(&fd, 1, 0) > 0;
+}
+
+/* Apart from answers that are owed, an idle connection has nothing to say but good-bye. */
+bool pg_conn_usable(struct pg_conn *conn)
+{
     if (PQstatus(conn->pg) != CONNECTION_OK)
         return false;
-    if (poll(&fd, 1, 0) <= 0)
+    if (!is_readable(conn))
         return true;
-    /* Owed answers may have come; otherwise the server has said good-bye. */
-    if (PQconsumeInput(conn->pg) != 1)
-        return false;
-    return conn->owed == 0 || pg_conn_skip(conn) == PG_FINE;
+    return conn->owed > 0 && pg_conn_skip(conn) == PG_FINE && !is_readable(conn);
 }
 
 enum pg_fault pg_conn_flush(struct pg_conn *conn)

@@ -46,7 +46,8 @@ void actor_pause_us(int64_t us);
 void actor_work(struct actor *actor);
 void actor_add(struct actor *actor);
 void actor_follow(struct actor *actor);
-/* Adds job after job, one commit each, from when the file "go" is there until "halt" is. */
+/* Adds, claims and completes job after job, one by one, from when the file "go" is there until
+ * "halt" is. */
 void actor_hammer(struct actor *actor);
 
 #endif

@@ -7,20 +7,28 @@
 
 #include <string.h>
 
-enum { BATCH_MAX = 8, LEASE_MS = 500, LOCK_MS = 400 };
+enum {
+    BATCH_MAX = 8,
+    LEASE_LEAST_MS = 150,
+    LEASE_SPAN_MS = 450,
+    LOCK_MS = 400,
+    HANGS_ONE_IN = 100
+};
 
 struct batch {
     struct tend_lease leases[BATCH_MAX];
     int lost[BATCH_MAX]; /* as the store's answers are: 0 or TEND_ELEASELOST */
     size_t count;
+    int64_t lease_ms;
 };
 
 struct worker {
     struct actor *actor;
     tend *t;
     struct batch batch;
-    const char *empty;      /* the queue that was found empty last, or NULL */
-    int effects, completed; /* ledgers */
+    int64_t lease_ms;                /* of the last claim */
+    const char *empty;               /* the queue that was found empty last, or NULL */
+    int effects, completed, refused; /* ledgers */
 };
 
 static bool chance(struct worker *worker, unsigned one_in)
@@ -40,7 +48,8 @@ static void keep_alive(struct worker *worker, size_t from)
     struct batch *batch = &worker->batch;
     int each[BATCH_MAX] = {0};
     size_t count = batch->count - from;
-    while (again(worker, tend_heartbeat(worker->t, &batch->leases[from], count, LEASE_MS, each),
+    while (again(worker,
+                 tend_heartbeat(worker->t, &batch->leases[from], count, batch->lease_ms, each),
                  "heartbeat"))
         continue;
     for (size_t i = 0; i < count; i++)
@@ -52,8 +61,8 @@ static void note_completed(struct worker *worker, const struct tend_lease *lease
                            size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (each[i] == 0)
-            actor_note(worker->completed, leases[i].id, leases[i].token);
+        actor_note(each[i] == 0 ? worker->completed : worker->refused, leases[i].id,
+                   leases[i].token);
 }
 
 static void complete(struct worker *worker, const struct tend_lease *leases, size_t count)
@@ -105,6 +114,8 @@ static void do_batch(struct worker *worker)
     size_t kept = 0;
     if (chance(worker, 30))
         hold_a_lock(worker);
+    if (chance(worker, HANGS_ONE_IN))
+        actor_pause_us((batch->lease_ms + 100) * 1000);
     for (size_t i = 0; i < batch->count; i++) {
         struct tend_lease lease = batch->leases[i];
         actor_pause_us((int64_t)rng_below(&worker->actor->rng, 3000));
@@ -130,7 +141,8 @@ static struct tend_claim next_claim(struct worker *worker)
         claim.queue = strcmp(worker->empty, PLAIN_QUEUE) == 0 ? SERIAL_QUEUE : PLAIN_QUEUE;
     worker->empty = claim.queue;
     claim.count = 1 + rng_below(&worker->actor->rng, BATCH_MAX);
-    claim.ttl_ms = LEASE_MS;
+    claim.ttl_ms = LEASE_LEAST_MS + (int64_t)rng_below(&worker->actor->rng, LEASE_SPAN_MS);
+    worker->lease_ms = claim.ttl_ms;
     claim.wait_ms = 20;
     return claim;
 }
@@ -171,7 +183,8 @@ void actor_work(struct actor *actor)
     struct worker worker = {.actor = actor,
                             .t = actor->t,
                             .effects = actor_ledger(actor, "effects"),
-                            .completed = actor_ledger(actor, "completed")};
+                            .completed = actor_ledger(actor, "completed"),
+                            .refused = actor_ledger(actor, "refused")};
     while (!actor_stops()) {
         struct tend_jobs *jobs;
         int rc = claim(&worker, &jobs);
@@ -179,7 +192,7 @@ void actor_work(struct actor *actor)
         if (actor_tries_again(actor, none ? 0 : rc, "claim") || none)
             continue;
         worker.empty = NULL;
-        worker.batch = (struct batch){.count = jobs->count};
+        worker.batch = (struct batch){.count = jobs->count, .lease_ms = worker.lease_ms};
         for (size_t i = 0; i < jobs->count; i++)
             worker.batch.leases[i] =
                 (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};

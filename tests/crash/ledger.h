@@ -5,6 +5,7 @@
  *     acked      ids of jobs, written after the call that added them has returned
  *     effects    job and token, written when a worker does the job, before it completes it
  *     completed  job and token, written after the store has said that the completion is saved
+ *     refused    job and token of completions that came too late
  *     followed   ids of events as one who reads along has seen them, in that order
  *
  * Invariant: an entry is there whole or not at all, although its writer can be killed at any
@@ -19,8 +20,8 @@
 
 struct ledger_entry {
     int64_t id, token;
-    int64_t pid; /* of the writer */
-    int64_t reserved;
+    int64_t pid;     /* of the writer */
+    int64_t took_us; /* the call that is written down; 0: not measured */
 };
 
 /* A descriptor for appending, or -1. */

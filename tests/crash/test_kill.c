@@ -49,9 +49,12 @@ TEST_WITHIN(kill, every_job_is_done_once_by_the_record_though_processes_are_kill
     int64_t jobs = verdict_all_done_once(t);
     verdict_serial_queue_was_serial();
     verdict_follower_saw_everything();
-    printf("# %lld jobs, %u kills, %u stops, %u told to leave, %lld recovered\n", (long long)jobs,
-           crowd.kills, crowd.stops, crowd.leaves, (long long)count_events("job.recovered"));
+    size_t refused = verdict_late_completions();
+    printf("# %lld jobs, %u kills, %u stops, %u told to leave, %lld recovered, %zu refused\n",
+           (long long)jobs, crowd.kills, crowd.stops, crowd.leaves,
+           (long long)count_events("job.recovered"), refused);
     check_int(crowd.kills, >, crash_ms(100) / 1000);
     check_int(count_events("job.recovered"), >, 0);
+    check_int(refused, >, 0);
     check_int(jobs, >, crash_ms(100) / 100);
 }

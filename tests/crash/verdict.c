@@ -101,6 +101,18 @@ void verdict_completions_are_there(void)
                  ledger_pairs("effects"), "work behind completions of the record");
 }
 
+size_t verdict_late_completions(void)
+{
+    struct pairs late = ledger_pairs("refused");
+    struct pairs all = query_pairs("SELECT job_id, token FROM event WHERE what = 'job.completed'");
+    size_t count = late.count;
+    for (size_t i = 0; i < count; i++)
+        check(bsearch(&late.items[i], all.items, all.count, sizeof *all.items, compare) == NULL);
+    free(late.items);
+    free(all.items);
+    return count;
+}
+
 /* A change and its event are one; nothing of either is there without the other. */
 void verdict_record_is_whole(void)
 {

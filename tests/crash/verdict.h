@@ -21,6 +21,8 @@ int64_t verdict_all_done_once(tend *t);
 void verdict_acked_are_there(void);
 void verdict_none_was_added_twice(void);
 void verdict_completions_are_there(void);
+/* RC-11: none of the completions that came too late is in the record. How many there were. */
+size_t verdict_late_completions(void);
 void verdict_record_is_whole(void);
 void verdict_serial_queue_was_serial(void);
 void verdict_follower_saw_everything(void);

@@ -279,7 +279,7 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
         helper_hear(&helpers[i]);
     }
     for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
-        while (db_wait(db, db_bell(db), 300, &err) != DB_TIMEOUT)
+        while (db_wait(db, db_bell(db), 800, &err) != DB_TIMEOUT)
             ;
         helper_kill(&helpers[i]);
         long long before_ms = test_clock_ms();
