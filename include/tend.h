@@ -76,13 +76,14 @@ TEND_API const char *tend_version(void);
 typedef struct tend tend;
 
 struct tend_options {
-    const char *name;       /* owner name where a call gives none; default "host:pid" */
-    int must_exist;         /* 1: do not make a store that is not there */
-    int durability_normal;  /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits */
-    int connections;        /* PostgreSQL: connections at most, default 8 */
-    int64_t busy_ms;        /* how long to wait for the write lock of a stopped process, default 30 s */
-    int64_t recovery_ms;    /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
-                               TEND_RECOVERY_INTERVAL_MS says, default 60 s */
+    const char *name;      /* owner name where a call gives none; default "host:pid" */
+    int must_exist;        /* 1: do not make a store that is not there */
+    int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
+                            */
+    int connections;       /* PostgreSQL: connections at most, default 8 */
+    int64_t busy_ms; /* how long to wait for the write lock of a stopped process, default 30 s */
+    int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
+                            TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
     void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
@@ -93,9 +94,9 @@ TEND_API void tend_options_init(struct tend_options *options);
 
 /*
  * Open a store: "sqlite:PATH" or "postgresql://..." (all forms libpq knows). Makes the store and
- * brings its schema up to date where needed. *ret is set also on failure (unless TEND_ENOMEM), so that
- * tend_errmsg() can be asked; close it in either case. options may be NULL.
- * Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
+ * brings its schema up to date where needed. *ret is set also on failure (unless TEND_ENOMEM), so
+ * that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
+ * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
  * EFULL, EIO, ECORRUPT.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
@@ -122,25 +123,26 @@ enum tend_state {
 };
 #define TEND_STATE_COUNT 7
 
-TEND_API const char *tend_state_name(int state);      /* "pending"...; "?" if unknown */
-TEND_API int tend_state_parse(const char *name);      /* a state or TEND_EINVAL */
+TEND_API const char *tend_state_name(int state); /* "pending"...; "?" if unknown */
+TEND_API int tend_state_parse(const char *name); /* a state or TEND_EINVAL */
 
 #define TEND_PRIORITY_DEFAULT 5
 
 struct tend_job_spec {
-    const char *queue;           /* default "default" */
-    const char *kind;            /* default "" */
-    const char *payload;         /* JSON text, kept byte for byte; default "{}" */
-    size_t payload_bytes;        /* 0: strlen */
-    int priority;                /* 0 (most urgent) to 9 */
-    int64_t due_at_ms;           /* TEND_UNSET: now */
-    int64_t delay_ms;            /* TEND_UNSET: none; otherwise due = now + delay */
-    const char *unique_key;      /* one live job per queue and key; NULL: none */
-    const char *subject;         /* what the key stands for: same key and subject refresh, another conflicts */
+    const char *queue;      /* default "default" */
+    const char *kind;       /* default "" */
+    const char *payload;    /* JSON text, kept byte for byte; default "{}" */
+    size_t payload_bytes;   /* 0: strlen */
+    int priority;           /* 0 (most urgent) to 9 */
+    int64_t due_at_ms;      /* TEND_UNSET: now */
+    int64_t delay_ms;       /* TEND_UNSET: none; otherwise due = now + delay */
+    const char *unique_key; /* one live job per queue and key; NULL: none */
+    const char
+        *subject; /* what the key stands for: same key and subject refresh, another conflicts */
     const char *concurrency_key; /* counts against the queue's key-concurrency */
     const char *tags;            /* JSON array of strings, or NULL */
     const char *workspace;
-    const char *by;              /* who adds; NULL: the handle's name */
+    const char *by; /* who adds; NULL: the handle's name */
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
 };
 
@@ -166,10 +168,10 @@ struct tend_job {
     int state, priority;
     int64_t token;
     int64_t due_at_ms, created_at_ms, changed_at_ms;
-    int64_t until_ms;    /* running: end of the lease; otherwise TEND_UNSET (also the next four) */
+    int64_t until_ms; /* running: end of the lease; otherwise TEND_UNSET (also the next four) */
     int64_t started_at_ms, seen_at_ms, finished_at_ms;
-    int64_t worker_id;   /* registered worker behind the lease */
-    const char *owner;   /* NULL when not running (also below: NULL when there is none) */
+    int64_t worker_id; /* registered worker behind the lease */
+    const char *owner; /* NULL when not running (also below: NULL when there is none) */
     const char *unique_key, *subject, *concurrency_key, *tags, *workspace, *schedule;
     const char *error_class, *error_text, *result;
     const char *changed_by, *changed_what, *changed_why;
@@ -187,15 +189,16 @@ TEND_API void tend_jobs_free(struct tend_jobs *jobs);
 TEND_API int tend_get(tend *t, int64_t id, struct tend_jobs **ret);
 
 struct tend_filter {
-    const char *queue, *kind, *tag;  /* NULL: any */
-    unsigned states;                 /* bit per state (1u << TEND_PENDING); 0: any */
-    int64_t older_than_ms;           /* unchanged for at least so long; TEND_UNSET: any */
-    int64_t after_id;                /* only ids above; for paging. 0: from the first */
-    size_t limit;                    /* 0: 1,000 */
+    const char *queue, *kind, *tag; /* NULL: any */
+    unsigned states;                /* bit per state (1u << TEND_PENDING); 0: any */
+    int64_t older_than_ms;          /* unchanged for at least so long; TEND_UNSET: any */
+    int64_t after_id;               /* only ids above; for paging. 0: from the first */
+    size_t limit;                   /* 0: 1,000 */
 };
 TEND_API void tend_filter_init(struct tend_filter *filter);
 
-/* Jobs in order of id, a page at a time: pass the last id as after_id until a page comes back empty. */
+/* Jobs in order of id, a page at a time: pass the last id as after_id until a page comes back
+ * empty. */
 TEND_API int tend_list(tend *t, const struct tend_filter *filter, struct tend_jobs **ret);
 
 /* --- Leases ------------------------------------------------------------------------------- */
@@ -205,27 +208,29 @@ struct tend_lease {
     int64_t token;
 };
 
-/* By default a claim registers this process as a worker, so that its death ends the lease at once. */
-#define TEND_CLAIM_UNSTARTED 1u /* leased only: neither attempt nor crash is charged before tend_start */
-#define TEND_CLAIM_BY_TIME 2u   /* held by its time alone: for commands that end, remote callers */
+/* By default a claim registers this process as a worker, so that its death ends the lease at once.
+ */
+#define TEND_CLAIM_UNSTARTED                                                                       \
+    1u /* leased only: neither attempt nor crash is charged before tend_start */
+#define TEND_CLAIM_BY_TIME 2u /* held by its time alone: for commands that end, remote callers */
 
 struct tend_claim {
-    const char *queue;  /* default "default" */
-    const char *owner;  /* NULL: the handle's name */
-    size_t count;       /* how many at most; 0: 1 */
-    int64_t ttl_ms;     /* TEND_UNSET: as the job or queue says, default 60 s */
-    int64_t wait_ms;    /* 0: answer at once; -1: wait for ever */
-    int64_t while_pid;  /* > 0: the lease ends with that process */
+    const char *queue; /* default "default" */
+    const char *owner; /* NULL: the handle's name */
+    size_t count;      /* how many at most; 0: 1 */
+    int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says, default 60 s */
+    int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
+    int64_t while_pid; /* > 0: the lease ends with that process */
     unsigned flags;
 };
 TEND_API void tend_claim_init(struct tend_claim *claim);
 
 /* Why there was nothing to claim. */
 struct tend_none {
-    int code;           /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
-    char what[32];      /* ELIMITED: "concurrency", "key-concurrency" or "rate" */
-    char by[256];       /* EBUSY: holder of the lock; EPAUSED: the reason given */
-    int64_t until_ms;   /* when to ask again; TEND_UNSET: unknown */
+    int code;         /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
+    char what[32];    /* ELIMITED: "concurrency", "key-concurrency" or "rate" */
+    char by[256];     /* EBUSY: holder of the lock; EPAUSED: the reason given */
+    int64_t until_ms; /* when to ask again; TEND_UNSET: unknown */
 };
 
 /*
@@ -242,8 +247,8 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 
 /*
  * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
- * TEND_ELEASELOST. They return 0 when all went through, else TEND_ELEASELOST; those that are held are
- * served all the same. A call repeated after a lost answer is answered as the first was.
+ * TEND_ELEASELOST. They return 0 when all went through, else TEND_ELEASELOST; those that are held
+ * are served all the same. A call repeated after a lost answer is answered as the first was.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
@@ -257,8 +262,8 @@ TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count
 
 /*
  * Complete and claim in one transaction, which doubles the rate of a one-by-one worker. Returns as
- * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each: 0, TEND_ELEASELOST, or another
- * code when it is not known, and the completion is to be repeated.
+ * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each: 0, TEND_ELEASELOST,
+ * or another code when it is not known, and the completion is to be repeated.
  */
 TEND_API int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t count,
                                      const char *const *results, int *ret_each,
@@ -268,8 +273,8 @@ TEND_API int tend_complete_and_claim(tend *t, const struct tend_lease *leases, s
 struct tend_failure {
     const char *error_class; /* default "transient_runtime" */
     const char *text;
-    int64_t retry_in_ms;     /* TEND_UNSET: by the backoff */
-    int final;               /* 1: no retry whatever budget is left */
+    int64_t retry_in_ms; /* TEND_UNSET: by the backoff */
+    int final;           /* 1: no retry whatever budget is left */
     const char *by;
 };
 TEND_API void tend_failure_init(struct tend_failure *failure);
@@ -286,22 +291,25 @@ TEND_API int tend_phase(tend *t, struct tend_lease lease, const char *phase);
 enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
 
 /* TEND_ENOTFOUND, or TEND_ESTATE when the job's state does not allow it. A lease is taken away. */
-TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why);
+TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by,
+                      const char *why);
 
-/* The same for all that match and whose state allows it; *ret_count: how many changed (may be NULL). */
+/* The same for all that match and whose state allows it; *ret_count: how many changed (may be
+ * NULL). */
 TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
                              const char *by, const char *why, int64_t *ret_count);
 
 struct tend_explanation {
     int state;
-    int waiting;         /* 1: not running and not finished */
-    char reason[32];     /* empty-handed word for machines: "ready", "due_later", "leased", "paused", "lock",
-                            "concurrency", "key_concurrency", "rate", "held", "finished", "behind" */
-    char text[512];      /* why it is not running, or what it is doing, in a sentence */
-    char hint[256];      /* what can be done; "" if nothing need be */
-    char by[256];        /* who holds what it waits for */
-    int64_t until_ms;    /* until when, or TEND_UNSET */
-    int64_t ahead;       /* pending jobs before it in its queue */
+    int waiting;      /* 1: not running and not finished */
+    char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
+                         "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
+                         "behind" */
+    char text[512];   /* why it is not running, or what it is doing, in a sentence */
+    char hint[256];   /* what can be done; "" if nothing need be */
+    char by[256];     /* who holds what it waits for */
+    int64_t until_ms; /* until when, or TEND_UNSET */
+    int64_t ahead;    /* pending jobs before it in its queue */
 };
 TEND_API int tend_explain(tend *t, int64_t id, struct tend_explanation *ret);
 
@@ -312,25 +320,26 @@ TEND_API int tend_explain(tend *t, int64_t id, struct tend_explanation *ret);
 struct tend_lock {
     char name[256];
     char owner[256];
-    int64_t token;       /* fencing: only grows */
+    int64_t token; /* fencing: only grows */
     int64_t acquired_at_ms, expires_at_ms;
-    int64_t worker_id;   /* or TEND_UNSET */
-    int64_t job_id;      /* the job it was taken with, or TEND_UNSET */
+    int64_t worker_id; /* or TEND_UNSET */
+    int64_t job_id;    /* the job it was taken with, or TEND_UNSET */
     int expired;
 };
 
 struct tend_lock_request {
     const char *name;
-    const char *owner;   /* NULL: the handle's name */
-    int64_t ttl_ms;      /* default TEND_LOCK_TTL_MS */
-    int64_t while_pid;   /* > 0: ends with that process */
-    int64_t wait_ms;     /* 0: answer at once; -1: wait for ever */
-    unsigned flags;      /* TEND_CLAIM_BY_TIME */
+    const char *owner; /* NULL: the handle's name */
+    int64_t ttl_ms;    /* default TEND_LOCK_TTL_MS */
+    int64_t while_pid; /* > 0: ends with that process */
+    int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
+    unsigned flags;    /* TEND_CLAIM_BY_TIME */
 };
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
 /* 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when. */
-TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret);
+TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
+                               struct tend_lock *ret);
 /* 1: released; 0: not held by owner, nothing changed. */
 TEND_API int tend_lock_release(tend *t, const char *name, const char *owner);
 /* 1: *ret filled, also when expired; 0: nobody holds it. */
@@ -366,18 +375,19 @@ TEND_API int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recov
 
 struct tend_queue {
     char name[256];
-    int exists;                   /* 1: has settings of its own */
+    int exists; /* 1: has settings of its own */
     int paused, serial;
     char paused_why[256];
-    int64_t concurrency, key_concurrency;  /* TEND_UNSET: no limit */
-    int64_t rate_count, rate_period_ms;    /* TEND_UNSET: no limit */
+    int64_t concurrency, key_concurrency; /* TEND_UNSET: no limit */
+    int64_t rate_count, rate_period_ms;   /* TEND_UNSET: no limit */
     int64_t lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms; /* in force */
-    int64_t keep_done_ms, keep_failed_ms;  /* TEND_UNSET: for ever */
+    int64_t keep_done_ms, keep_failed_ms; /* TEND_UNSET: for ever */
     int64_t version;
 };
 
 struct tend_setting {
-    const char *name;  /* one of tend_setting_table(): "paused", "why", "serial", "concurrency", "rate", ... */
+    const char *name;  /* one of tend_setting_table(): "paused", "why", "serial", "concurrency",
+                          "rate", ... */
     const char *value; /* as on the command line; "default" takes a setting back */
 };
 
@@ -414,7 +424,7 @@ struct tend_worker {
     int64_t pid;
     int64_t since_ms, lost_at_ms; /* lost_at_ms: its sign of life was missed since, or TEND_UNSET */
     int64_t leases, locks;
-    int alive;                    /* as far as can be told from here: 1, 0, or -1 unknown */
+    int alive; /* as far as can be told from here: 1, 0, or -1 unknown */
 };
 struct tend_workers {
     size_t count;
@@ -427,10 +437,10 @@ TEND_API void tend_workers_free(struct tend_workers *workers);
 
 struct tend_schedule {
     const char *name;
-    const char *cron;      /* five fields in UTC, @daily..., or "@every 90s" */
+    const char *cron; /* five fields in UTC, @daily..., or "@every 90s" */
     const char *queue, *kind, *payload;
     int priority;
-    const char *catch_up;  /* runs missed while nobody was there: "none", "one" (default) or "all" */
+    const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
     int paused;
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
 };
@@ -449,19 +459,20 @@ TEND_API void tend_schedules_free(struct tend_schedules *schedules);
 
 struct tend_event {
     int64_t id, at_ms;
-    int64_t job_id;             /* or TEND_UNSET (also token) */
+    int64_t job_id; /* or TEND_UNSET (also token) */
     int64_t token;
-    int from_state, to_state;   /* or -1 */
-    const char *queue;          /* may be NULL, as may owner, why and data */
-    const char *who, *what;     /* "job.claimed", "worker.died", "queue.set"... */
-    const char *owner;          /* who held the lease before the change */
+    int from_state, to_state; /* or -1 */
+    const char *queue;        /* may be NULL, as may owner, why and data */
+    const char *who, *what;   /* "job.claimed", "worker.died", "queue.set"... */
+    const char *owner;        /* who held the lease before the change */
     const char *why, *data;
 };
 struct tend_events {
     size_t count;
     const struct tend_event *items;
 };
-/* Events with an id above after_id in order, a page at a time; complete: none is ever inserted before. */
+/* Events with an id above after_id in order, a page at a time; complete: none is ever inserted
+ * before. */
 TEND_API int tend_events_since(tend *t, int64_t after_id, size_t limit, struct tend_events **ret);
 /* The whole history of one job, oldest first. */
 TEND_API int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret);
@@ -472,9 +483,10 @@ TEND_API int tend_last_event(tend *t, int64_t *ret_id);
 /* --- Waiting ------------------------------------------------------------------------------ */
 
 /*
- * Sleep until there may be work that was not there before, a worker of this machine died (its work is then
- * recovered), or timeout_ms (-1: for ever) has passed. 1: news since the previous call on this handle (the
- * first call answers 1 at once: look first); 0: time is over; TEND_EINTERRUPTED after tend_interrupt().
+ * Sleep until there may be work that was not there before, a worker of this machine died (its work
+ * is then recovered), or timeout_ms (-1: for ever) has passed. 1: news since the previous call on
+ * this handle (the first call answers 1 at once: look first); 0: time is over; TEND_EINTERRUPTED
+ * after tend_interrupt().
  */
 TEND_API int tend_wait(tend *t, int64_t timeout_ms);
 
@@ -484,7 +496,8 @@ TEND_API void tend_interrupt(tend *t);
 /* --- Care --------------------------------------------------------------------------------- */
 
 enum tend_verdict { TEND_FINE, TEND_NOTE, TEND_WRONG };
-/* Look the store over; report is called once per finding. Returns the number of TEND_WRONG findings. */
+/* Look the store over; report is called once per finding. Returns the number of TEND_WRONG
+ * findings. */
 TEND_API int tend_doctor(tend *t,
                          void (*report)(void *arg, enum tend_verdict verdict, const char *what,
                                         const char *text),

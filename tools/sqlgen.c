@@ -1,11 +1,12 @@
 /*
- * Turns sql/<noun>.sql and the migrations into C: an enum of query names and the table of their texts.
+ * Turns sql/<noun>.sql and the migrations into C: an enum of query names and the table of their
+ * texts.
  *
  *     sqlgen header OUT queries.sql...
  *     sqlgen source OUT queries.sql... -- migration.sql...
  *
- * What the files may contain is told on top of src/store/sql/job.sql. Runs at build time only; any mistake
- * in a file ends the build with its name and line.
+ * What the files may contain is told on top of src/store/sql/job.sql. Runs at build time only; any
+ * mistake in a file ends the build with its name and line.
  */
 #include <ctype.h>
 #include <stdbool.h>
@@ -41,12 +42,14 @@ static size_t define_count;
 static const char *file_name;
 static int line_number;
 
-static void die(const char *what) {
+static void die(const char *what)
+{
     fprintf(stderr, "%s:%d: %s\n", file_name, line_number, what);
     exit(1);
 }
 
-static void text_add(struct text *text, const char *piece, size_t len) {
+static void text_add(struct text *text, const char *piece, size_t len)
+{
     if (text->len + len + 1 > TEXT_MAX)
         die("text is too long");
     memcpy(text->data + text->len, piece, len);
@@ -54,7 +57,8 @@ static void text_add(struct text *text, const char *piece, size_t len) {
     text->data[text->len] = '\0';
 }
 
-static void take_name(char *out, const char *from) {
+static void take_name(char *out, const char *from)
+{
     size_t len = strcspn(from, " \t\r\n");
     if (len == 0 || len >= NAME_MAX_BYTES)
         die("a name is missing or too long");
@@ -62,7 +66,8 @@ static void take_name(char *out, const char *from) {
     out[len] = '\0';
 }
 
-static struct query *begin_query(const char *name) {
+static struct query *begin_query(const char *name)
+{
     struct query *query = calloc(1, sizeof *query);
     if (query == NULL || query_count == QUERIES_MAX)
         die("too many queries");
@@ -74,7 +79,8 @@ static struct query *begin_query(const char *name) {
     return query;
 }
 
-static struct define *begin_define(const char *name) {
+static struct define *begin_define(const char *name)
+{
     struct define *define = calloc(1, sizeof *define);
     if (define == NULL || define_count == DEFINES_MAX)
         die("too many defines");
@@ -83,19 +89,22 @@ static struct define *begin_define(const char *name) {
     return define;
 }
 
-static void count_params(struct query *query, const char *line) {
+static void count_params(struct query *query, const char *line)
+{
     for (const char *at = line; (at = strchr(at, '$')) != NULL; at++)
         if (atoi(at + 1) > query->params)
             query->params = atoi(at + 1);
 }
 
 /* If line begins with prefix, the rest of it. */
-static const char *after(const char *line, const char *prefix) {
+static const char *after(const char *line, const char *prefix)
+{
     size_t len = strlen(prefix);
     return strncmp(line, prefix, len) == 0 ? line + len : NULL;
 }
 
-static void read_queries(const char *path) {
+static void read_queries(const char *path)
+{
     FILE *file = fopen(path, "r");
     file_name = path;
     line_number = 0;
@@ -144,7 +153,8 @@ static void read_queries(const char *path) {
 }
 
 /* Writes one byte of a C string literal. */
-static void put_byte(FILE *out, char byte) {
+static void put_byte(FILE *out, char byte)
+{
     if (byte == '\n')
         fputs("\\n\"\n    \"", out);
     else if (byte == '"' || byte == '\\')
@@ -153,12 +163,14 @@ static void put_byte(FILE *out, char byte) {
         fputc(byte, out);
 }
 
-static void put_text(FILE *out, const char *text) {
+static void put_text(FILE *out, const char *text)
+{
     for (; *text != '\0'; text++)
         put_byte(out, *text);
 }
 
-static const struct define *find_define(const char *name, size_t len) {
+static const struct define *find_define(const char *name, size_t len)
+{
     for (size_t i = 0; i < define_count; i++)
         if (strlen(defines[i]->name) == len && strncmp(defines[i]->name, name, len) == 0)
             return defines[i];
@@ -167,7 +179,8 @@ static const struct define *find_define(const char *name, size_t len) {
 }
 
 /* now($3) and now_each($3); returns how much was read, 0 when there is none here. */
-static size_t put_now(FILE *out, const char *at, enum dialect dialect) {
+static size_t put_now(FILE *out, const char *at, enum dialect dialect)
+{
     int number = 0;
     int len = 0;
     bool each = sscanf(at, "now_each($%d)%n", &number, &len) == 1 && len > 0;
@@ -182,7 +195,8 @@ static size_t put_now(FILE *out, const char *at, enum dialect dialect) {
     return (size_t)len;
 }
 
-static void put_sql(FILE *out, const struct query *query, const char *sql, enum dialect dialect) {
+static void put_sql(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
+{
     fputs("\n    \"", out);
     for (const char *at = sql; *at != '\0';) {
         size_t len;
@@ -215,7 +229,8 @@ static void put_sql(FILE *out, const struct query *query, const char *sql, enum 
 }
 
 /* A part that only SQLite has. */
-static void put_sql_or_null(FILE *out, const struct query *query, const struct text *part) {
+static void put_sql_or_null(FILE *out, const struct query *query, const struct text *part)
+{
     if (part->len > 0)
         put_sql(out, query, part->data, SQLITE);
     else
@@ -223,7 +238,8 @@ static void put_sql_or_null(FILE *out, const struct query *query, const struct t
     fputs(",", out);
 }
 
-static void write_header(FILE *out) {
+static void write_header(FILE *out)
+{
     fputs("/* Made by tools/sqlgen from src/store/sql. */\n#ifndef STORE_DB_QUERY_H\n"
           "#define STORE_DB_QUERY_H\n\nenum db_query {\n",
           out);
@@ -236,7 +252,8 @@ static void write_header(FILE *out) {
     fputs("    DB_QUERIES\n};\n\n#endif\n", out);
 }
 
-static void write_queries(FILE *out) {
+static void write_queries(FILE *out)
+{
     fputs("/* Made by tools/sqlgen from src/store/sql. */\n#include \"store/db_engine.h\"\n\n"
           "const struct db_query_text db_query_texts[DB_QUERIES] = {\n",
           out);
@@ -255,7 +272,8 @@ static void write_queries(FILE *out) {
 }
 
 /* The migrations whose names end in suffix, as strings in the order given. */
-static void write_migrations(FILE *out, const char *dialect, char **paths, int count) {
+static void write_migrations(FILE *out, const char *dialect, char **paths, int count)
+{
     char suffix[32];
     snprintf(suffix, sizeof suffix, ".%s.sql", dialect);
     fprintf(out, "\nconst char *const db_migrations_%s[] = {\n", dialect);
@@ -276,7 +294,8 @@ static void write_migrations(FILE *out, const char *dialect, char **paths, int c
     fputs("    NULL,\n};\n", out);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     if (argc < 4 || (strcmp(argv[1], "header") != 0 && strcmp(argv[1], "source") != 0)) {
         fputs("usage: sqlgen header|source OUT queries.sql... [-- migration.sql...]\n", stderr);
         return 2;

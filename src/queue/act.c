@@ -4,7 +4,8 @@
 
 enum { PAGE = 1000 };
 
-/* The verb for an action. A held job goes on where it was: later, when its due time has not come. */
+/* The verb for an action. A held job goes on where it was: later, when its due time has not come.
+ */
 static enum job_move verb_of(enum tend_action action, int64_t due_at_ms, int64_t now_ms)
 {
     switch (action) {
@@ -56,29 +57,32 @@ static int act_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
-                       "there is no job %lld; 'tend jobs' lists those that are", (long long)call->id);
+                       "there is no job %lld; 'tend jobs' lists those that are",
+                       (long long)call->id);
     now_ms = db_number(&found, 0, found.columns - 1);
     if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
     struct move move = move_for(tx, call, &jobs.items[0], now_ms);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
-    return call->moved != 0 ? 0
-                            : err_set(db_err(tx), TEND_ECONFLICT,
-                                      "job %lld changed at the same moment; try again",
-                                      (long long)call->id);
+    return call->moved != 0
+               ? 0
+               : err_set(db_err(tx), TEND_ECONFLICT,
+                         "job %lld changed at the same moment; try again", (long long)call->id);
 }
 
-static const char *const action_names[] = {
-    [TEND_HOLD] = "held", [TEND_RESUME] = "resumed", [TEND_CANCEL] = "cancelled",
-    [TEND_REDRIVE] = "redriven"};
+static const char *const action_names[] = {[TEND_HOLD] = "held",
+                                           [TEND_RESUME] = "resumed",
+                                           [TEND_CANCEL] = "cancelled",
+                                           [TEND_REDRIVE] = "redriven"};
 
 static int check_act(tend *t, enum tend_action action, const char *by)
 {
     if ((int)action < 0 || (size_t)action >= sizeof action_names / sizeof *action_names)
-        return handle_fail(t, TEND_EINVAL,
-                           "%d is no action; give TEND_HOLD, TEND_RESUME, TEND_CANCEL or TEND_REDRIVE",
-                           (int)action);
+        return handle_fail(
+            t, TEND_EINVAL,
+            "%d is no action; give TEND_HOLD, TEND_RESUME, TEND_CANCEL or TEND_REDRIVE",
+            (int)action);
     return by == NULL ? 0 : handle_check_name(t, "person or program", by);
 }
 
@@ -93,8 +97,8 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
         rc = handle_write(t, act_body, &call);
     if (rc == TEND_ECONFLICT)
         return handle_fail(t, TEND_ECONFLICT,
-                           "job %lld cannot be %s: another live job has its unique key", (long long)id,
-                           action_names[action]);
+                           "job %lld cannot be %s: another live job has its unique key",
+                           (long long)id, action_names[action]);
     return rc < 0 ? rc : 0;
 }
 
@@ -137,7 +141,8 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
-/* One job of the page has a key that another live job has by now: that one stays, the others do not. */
+/* One job of the page has a key that another live job has by now: that one stays, the others do
+ * not. */
 static int act_one_by_one(tend *t, struct act_call *call)
 {
     call->moved = 0;

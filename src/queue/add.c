@@ -1,11 +1,11 @@
 /*
- * Adding jobs. Input is checked before the store is asked, so that bad input changes nothing. Jobs without a
- * unique key go in with one statement for all; one with a key is looked up first (CL-7).
+ * Adding jobs. Input is checked before the store is asked, so that bad input changes nothing. Jobs
+ * without a unique key go in with one statement for all; one with a key is looked up first (CL-7).
  */
+#include "queue/add.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "core/state.h"
-#include "queue/add.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static const char *queue_of(const struct tend_job_spec *spec)
 static const char *payload_of(const struct tend_job_spec *spec, size_t *ret_bytes)
 {
     const char *payload = spec->payload != NULL ? spec->payload : "{}";
-    *ret_bytes = spec->payload == NULL || spec->payload_bytes == 0 ? strlen(payload)
-                                                                   : spec->payload_bytes;
+    *ret_bytes =
+        spec->payload == NULL || spec->payload_bytes == 0 ? strlen(payload) : spec->payload_bytes;
     return payload;
 }
 
@@ -138,16 +138,11 @@ static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, cons
                         const char *schedule, struct db_value *params)
 {
     const struct db_value filled[ADD_PARAMS - BASIC_PARAMS] = {
-        db_text(spec->unique_key),
-        db_text(spec->subject),
-        db_text(spec->concurrency_key),
-        db_text(spec->tags),
-        db_text(spec->workspace),
-        db_text(schedule),
-        db_int_or_null(spec->max_attempts),
-        db_int_or_null(spec->max_crashes),
-        db_int_or_null(spec->backoff_ms),
-        db_int_or_null(spec->backoff_max_ms),
+        db_text(spec->unique_key),          db_text(spec->subject),
+        db_text(spec->concurrency_key),     db_text(spec->tags),
+        db_text(spec->workspace),           db_text(schedule),
+        db_int_or_null(spec->max_attempts), db_int_or_null(spec->max_crashes),
+        db_int_or_null(spec->backoff_ms),   db_int_or_null(spec->backoff_max_ms),
         db_int_or_null(spec->lease_ms),
     };
     fill_basic(tx, spec, by, params);
@@ -227,7 +222,8 @@ static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned h
     struct db_value *params = arena_alloc(arena, batch->count * BASIC_PARAMS * sizeof *params);
     int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
     if (params == NULL || ids == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs", batch->count);
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
+                       batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
         fill_basic(tx, spec, spec->by != NULL ? spec->by : batch->by, &params[i * BASIC_PARAMS]);
@@ -250,7 +246,8 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
     size_t added = 0; /* of the plain ones */
     int rc;
     if (params == NULL || ids == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs", batch->count);
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
+                       batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
         const char *by = spec->by != NULL ? spec->by : batch->by;
@@ -290,7 +287,8 @@ int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, stru
     if (count == 0)
         return 0;
     int rc = TEND_ECONFLICT;
-    /* Two who add the same key at once: the second is refused by the index and then finds the first. */
+    /* Two who add the same key at once: the second is refused by the index and then finds the
+     * first. */
     for (int tries = 0; tries < 3 && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, add_body, &batch);
     return rc;
@@ -300,9 +298,10 @@ int tend_add(tend *t, const struct tend_job_spec *spec, struct tend_added *ret)
 {
     int rc = tend_add_many(t, spec, 1, ret);
     if (rc == 0 && ret->outcome == TEND_ECONFLICT)
-        return handle_fail(t, TEND_ECONFLICT,
-                           "key '%s' of queue '%s' is taken by job %lld for another subject; wait until it "
-                           "has finished or cancel it",
-                           spec->unique_key, queue_of(spec), (long long)ret->id);
+        return handle_fail(
+            t, TEND_ECONFLICT,
+            "key '%s' of queue '%s' is taken by job %lld for another subject; wait until it "
+            "has finished or cancel it",
+            spec->unique_key, queue_of(spec), (long long)ret->id);
     return rc;
 }

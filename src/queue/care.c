@@ -28,8 +28,10 @@ int tend_doctor(tend *t,
         return rc;
     char text[160];
     bool clean = stale.entries_reclaimed == 0 && stale.locks_cleaned == 0;
-    snprintf(text, sizeof text, clean ? "nothing is stale" : "%lld jobs and %lld locks are stale; the "
-                                                             "next claim or 'tend heal' recovers them",
+    snprintf(text, sizeof text,
+             clean ? "nothing is stale"
+                   : "%lld jobs and %lld locks are stale; the "
+                     "next claim or 'tend heal' recovers them",
              (long long)stale.entries_reclaimed, (long long)stale.locks_cleaned);
     pass_on(&all, clean ? TEND_FINE : TEND_NOTE, "recovery", text);
     return all.wrong;

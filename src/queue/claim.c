@@ -1,7 +1,8 @@
 /*
- * Claiming. The fast way is one statement: it needs to know the queue's settings, and takes the handle's word
- * for them, which the statement itself checks by their version. Whenever it comes back with nothing, and for
- * queues with limits, the slow way looks at everything: alarms, schedules, settings, limits, reasons.
+ * Claiming. The fast way is one statement: it needs to know the queue's settings, and takes the
+ * handle's word for them, which the statement itself checks by their version. Whenever it comes
+ * back with nothing, and for queues with limits, the slow way looks at everything: alarms,
+ * schedules, settings, limits, reasons.
  */
 #include "base/clock.h"
 #include "queue/lease.h"
@@ -28,7 +29,7 @@ struct claim_call {
     struct queue_settings settings;
     struct completion *completion; /* done in the same transaction; NULL once it has been */
     bool look_for_alarms;
-    bool recovering;               /* the body is in its recovery part: errors there do not count */
+    bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
     struct recovery recovery;
     struct jobs_box *box;
@@ -72,8 +73,8 @@ static int fast_body(struct db_tx *tx, void *arg)
 }
 
 /*
- * On PostgreSQL rows are locked in one order by all, or two would wait for each other: the queue, then jobs, then
- * named locks. Hence the settings of a limited queue come before the rest.
+ * On PostgreSQL rows are locked in one order by all, or two would wait for each other: the queue,
+ * then jobs, then named locks. Hence the settings of a limited queue come before the rest.
  */
 static int slow_body(struct db_tx *tx, void *arg)
 {
@@ -173,7 +174,8 @@ static int check_claim(tend *t, const struct tend_claim *claim)
         (claim->owner != NULL && (rc = handle_check_name(t, "worker", claim->owner)) < 0))
         return rc;
     if (claim->ttl_ms != TEND_UNSET && (claim->ttl_ms <= 0 || claim->ttl_ms > year_ms))
-        return handle_fail(t, TEND_EINVAL, "a lease of %lld ms is not possible; give 1 ms to 366 days",
+        return handle_fail(t, TEND_EINVAL,
+                           "a lease of %lld ms is not possible; give 1 ms to 366 days",
                            (long long)claim->ttl_ms);
     if (claim->while_pid < 0)
         return handle_fail(t, TEND_EINVAL, "%lld is no process to tie a lease to",
@@ -185,7 +187,8 @@ static int check_claim(tend *t, const struct tend_claim *claim)
         return handle_fail(t, TEND_EINVAL, "the flags of a claim (%#x) hold one that is none",
                            claim->flags);
     if (claim->count > 100000)
-        return handle_fail(t, TEND_EINVAL, "%zu jobs are too many for one claim; ask for up to 100000",
+        return handle_fail(t, TEND_EINVAL,
+                           "%zu jobs are too many for one claim; ask for up to 100000",
                            claim->count);
     return 0;
 }

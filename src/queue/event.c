@@ -50,8 +50,7 @@ static int events_body(struct db_tx *tx, void *arg)
 {
     struct events_call *call = arg;
     struct db_result found;
-    const struct db_value params[] = {db_int(call->number),
-                                      db_int(page_limit(call->limit))};
+    const struct db_value params[] = {db_int(call->number), db_int(page_limit(call->limit))};
     int rc = db_run(tx, call->query, DB_LAST, params, &found);
     if (rc < 0)
         return rc;

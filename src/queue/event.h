@@ -1,4 +1,5 @@
-/* Events that are not a job's move: locks, workers, queues, schedules. (Moves leave theirs by trigger.) */
+/* Events that are not a job's move: locks, workers, queues, schedules. (Moves leave theirs by
+ * trigger.) */
 #ifndef QUEUE_EVENT_H
 #define QUEUE_EVENT_H
 

@@ -1,4 +1,5 @@
-/* BY-1: why a job is not running, or what it is doing; read from the store as it is, nothing is changed. */
+/* BY-1: why a job is not running, or what it is doing; read from the store as it is, nothing is
+ * changed. */
 #include "base/text.h"
 #include "base/timetext.h"
 #include "core/limit.h"
@@ -15,8 +16,7 @@ struct explain_call {
     int64_t now_ms;
 };
 
-static void because(struct explain_call *call, const char *reason, const char *by,
-                    int64_t until_ms)
+static void because(struct explain_call *call, const char *reason, const char *by, int64_t until_ms)
 {
     snprintf(call->out.reason, sizeof call->out.reason, "%s", reason);
     snprintf(call->out.by, sizeof call->out.by, "%s", by != NULL ? by : "");
@@ -191,7 +191,8 @@ static int explain_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
-                       "there is no job %lld; 'tend jobs' lists those that are", (long long)call->id);
+                       "there is no job %lld; 'tend jobs' lists those that are",
+                       (long long)call->id);
     if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
     call->job = &jobs.items[0];

@@ -82,8 +82,8 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
     struct tend_jobs *jobs = NULL;
     if (call.delay_ms != TEND_UNSET && (rc = tend_get(t, lease.id, &jobs)) < 0)
         return rc; /* "failed for good" would be wrong; the call can be repeated */
-    bool again = jobs != NULL && (jobs->items[0].state == TEND_SCHEDULED ||
-                                  jobs->items[0].state == TEND_PENDING);
+    bool again = jobs != NULL &&
+                 (jobs->items[0].state == TEND_SCHEDULED || jobs->items[0].state == TEND_PENDING);
     *ret_due_ms = again ? jobs->items[0].due_at_ms : TEND_UNSET;
     tend_jobs_free(jobs);
     return 0;

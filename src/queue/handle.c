@@ -101,8 +101,8 @@ int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms)
     const int64_t high_ms = 36600LL * 24 * 3600 * 1000;
     if (ms >= low_ms && ms <= high_ms)
         return 0;
-    return handle_fail(t, TEND_EINVAL, "%s %lld ms is not possible; give %lld ms to 36600 days", what,
-                       (long long)ms, (long long)low_ms);
+    return handle_fail(t, TEND_EINVAL, "%s %lld ms is not possible; give %lld ms to 36600 days",
+                       what, (long long)ms, (long long)low_ms);
 }
 
 const char *handle_clean_text(struct arena *arena, const char *text)
@@ -167,8 +167,8 @@ static int recovery_interval(int64_t asked_ms, int64_t *ret_ms, struct err *err)
     long long number = strtoll(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || number < 0 || number > RECOVERY_MAX_MS)
         return err_set(err, TEND_EINVAL,
-                       "TEND_RECOVERY_INTERVAL_MS is '%s'; it must be from 0 (no timer) to %d", text,
-                       RECOVERY_MAX_MS);
+                       "TEND_RECOVERY_INTERVAL_MS is '%s'; it must be from 0 (no timer) to %d",
+                       text, RECOVERY_MAX_MS);
     *ret_ms = number;
     return 0;
 }

@@ -21,24 +21,24 @@ struct queue_settings {
 struct tend {
     struct db *db; /* NULL when opening failed */
     struct tend_options options;
-    char name[NAME_BYTES];     /* owner where a call gives none */
-    pthread_key_t error_key;   /* struct err per thread */
-    struct err open_error;     /* also the last resort when memory is out */
+    char name[NAME_BYTES];   /* owner where a call gives none */
+    pthread_key_t error_key; /* struct err per thread */
+    struct err open_error;   /* also the last resort when memory is out */
 
-    pthread_mutex_t mutex;     /* guards what follows */
-    int64_t worker_id;         /* 0: not registered */
+    pthread_mutex_t mutex; /* guards what follows */
+    int64_t worker_id;     /* 0: not registered */
     struct rng rng;
     struct queue_settings cached[SETTINGS_CACHED]; /* by name; checked by version in each claim */
-    size_t cached_next;        /* which is replaced next */
-    int64_t alarms_next_ms;    /* monotonic: when a claim looks for alarms again */
-    int64_t workers_next_ms;   /* ... for dead workers */
-    int64_t recovery_next_ms;  /* ... when the recovery timer of a waiting thread fires */
-    int64_t purge_next_ms;     /* ... for retention */
-    uint64_t bell_seen;        /* tend_wait */
-    int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
-    bool waited;               /* tend_wait has been called */
-    bool claimed;              /* this handle has claimed */
-    bool limited;              /* ... under a limit or lock: others may wait for the end of its leases */
+    size_t cached_next;                            /* which is replaced next */
+    int64_t alarms_next_ms;   /* monotonic: when a claim looks for alarms again */
+    int64_t workers_next_ms;  /* ... for dead workers */
+    int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */
+    int64_t purge_next_ms;    /* ... for retention */
+    uint64_t bell_seen;       /* tend_wait */
+    int64_t alarm_told_ms;    /* ... the last time by the clock it told of */
+    bool waited;              /* tend_wait has been called */
+    bool claimed;             /* this handle has claimed */
+    bool limited; /* ... under a limit or lock: others may wait for the end of its leases */
 };
 
 /* The calling thread's error on this handle; never NULL. */
@@ -58,14 +58,15 @@ const char *handle_owner(const tend *t, const char *who);
 int handle_check_name(tend *t, const char *what, const char *name);
 
 /*
- * 0, or TEND_EINVAL with a sentence that begins with what ("a lease of"): a stretch of time must be from low_ms to
- * 100 years, so that no sum with the time of day leaves its range.
+ * 0, or TEND_EINVAL with a sentence that begins with what ("a lease of"): a stretch of time must be
+ * from low_ms to 100 years, so that no sum with the time of day leaves its range.
  */
 int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms);
 
 /*
- * Text of people and programs (an error, a reason) as the store takes it: bytes that are no UTF-8 become U+FFFD,
- * so that no output of a dying tool keeps its failure from being told. NULL stays NULL.
+ * Text of people and programs (an error, a reason) as the store takes it: bytes that are no UTF-8
+ * become U+FFFD, so that no output of a dying tool keeps its failure from being told. NULL stays
+ * NULL.
  */
 const char *handle_clean_text(struct arena *arena, const char *text);
 

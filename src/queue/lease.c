@@ -57,15 +57,15 @@ static int lost_sentence(tend *t, const struct verdict_call *call)
     long long id = (long long)call->lost.id;
     long long token = (long long)call->lost.token;
     if (call->state < 0)
-        return handle_fail(t, TEND_ELEASELOST,
-                           "lease %lld:%lld is not held: there is no job %lld", id, token, id);
+        return handle_fail(t, TEND_ELEASELOST, "lease %lld:%lld is not held: there is no job %lld",
+                           id, token, id);
     if (call->owner[0] != '\0')
         return handle_fail(t, TEND_ELEASELOST,
-                           "lease %lld:%lld is lost: the job is now held by %s; stop working on it", id,
-                           token, call->owner);
+                           "lease %lld:%lld is lost: the job is now held by %s; stop working on it",
+                           id, token, call->owner);
     return handle_fail(t, TEND_ELEASELOST,
-                       "lease %lld:%lld is lost: the job is %s by now; stop working on it", id, token,
-                       state_name((enum job_state)call->state));
+                       "lease %lld:%lld is lost: the job is %s by now; stop working on it", id,
+                       token, state_name((enum job_state)call->state));
 }
 
 int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const int64_t *changed,
@@ -110,8 +110,9 @@ struct lease_call {
     const struct tend_lease *leases;
     size_t count;
     enum db_query query;
-    int64_t ttl_ms;  /* heartbeat */
-    bool with_locks; /* heartbeat: jobs may have been taken along with a lock, by whichever handle */
+    int64_t ttl_ms; /* heartbeat */
+    bool
+        with_locks; /* heartbeat: jobs may have been taken along with a lock, by whichever handle */
     int64_t *changed;
 };
 
@@ -188,7 +189,8 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
 int lease_check_results(tend *t, const char *const *results, size_t count)
 {
     for (size_t i = 0; results != NULL && i < count; i++) {
-        int rc = results[i] == NULL ? 0 : add_check_json(t, "result", results[i], strlen(results[i]));
+        int rc =
+            results[i] == NULL ? 0 : add_check_json(t, "result", results[i], strlen(results[i]));
         if (rc < 0)
             return rc;
     }
@@ -235,7 +237,8 @@ static int complete_body(struct db_tx *tx, void *arg)
     return lease_complete(tx, arg, DB_LAST);
 }
 
-/* Completes what a plain completion did not match: lost, or taken under a lock through another handle. */
+/* Completes what a plain completion did not match: lost, or taken under a lock through another
+ * handle. */
 static int complete_rest(tend *t, struct completion *all)
 {
     for (size_t i = 0; i < all->count; i++) {

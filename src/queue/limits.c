@@ -130,8 +130,8 @@ static int load_keys(struct db_tx *tx, struct by_key *by, int64_t wanted)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
     by->first_end_ms = TEND_UNSET;
     for (size_t i = 0; i < rows.rows; i++) {
-        by->keys[by->key_count++] = (struct key_count){.key = db_string(&rows, i, 0),
-                                                       .running = db_number(&rows, i, 1)};
+        by->keys[by->key_count++] =
+            (struct key_count){.key = db_string(&rows, i, 0), .running = db_number(&rows, i, 1)};
         if (by->first_end_ms == TEND_UNSET || db_number(&rows, i, 2) < by->first_end_ms)
             by->first_end_ms = db_number(&rows, i, 2);
     }
@@ -256,7 +256,8 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
              : limits_claim_plain(tx, want, settings, 1, 0, ret);
     if (rc < 0)
         return rc;
-    if (ret->rows == 0) /* taken from under us on the way, or limited: undo the lock with everything else */
+    if (ret->rows ==
+        0) /* taken from under us on the way, or limited: undo the lock with everything else */
         return err_set(db_err(tx), none->code, "nothing to claim in queue %s", want->queue);
     const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
     rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);

@@ -1,7 +1,7 @@
 /*
- * Claims from queues where more than priority and due time decides: paused, serial, or with limits on
- * concurrency, on concurrency per key, or on rate. Runs under the queue's row lock, so that limits hold over
- * all workers of all machines.
+ * Claims from queues where more than priority and due time decides: paused, serial, or with limits
+ * on concurrency, on concurrency per key, or on rate. Runs under the queue's row lock, so that
+ * limits hold over all workers of all machines.
  */
 #ifndef QUEUE_LIMITS_H
 #define QUEUE_LIMITS_H
@@ -13,9 +13,9 @@ struct claim_want {
     const char *queue, *owner;
     int64_t worker_id; /* TEND_UNSET: held by time alone */
     int64_t count;
-    int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says */
+    int64_t ttl_ms; /* TEND_UNSET: as the job or queue says */
     bool started;
-    bool with_lock;    /* under the processing lock, serial queue or not */
+    bool with_lock; /* under the processing lock, serial queue or not */
 };
 
 /* One plain claim; what was leased is in ret, in {job} columns. */

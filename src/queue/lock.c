@@ -54,9 +54,12 @@ static int acquire_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     struct db_result taken;
-    const struct db_value params[] = {db_text(call->name),    db_text(call->owner),
-                                      db_int(call->ttl_ms),   db_int_or_null(call->worker_id),
-                                      db_null(),              db_now(tx)};
+    const struct db_value params[] = {db_text(call->name),
+                                      db_text(call->owner),
+                                      db_int(call->ttl_ms),
+                                      db_int_or_null(call->worker_id),
+                                      db_null(),
+                                      db_now(tx)};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
     if (rc < 0 || (rc = get_body(tx, arg)) < 0)
         return rc;
@@ -86,7 +89,8 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
         timeout_ms = clock->deadline_ms - clock_mono_ms();
     rc = db_wait(t->db, seen, timeout_ms < 0 ? 0 : timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
-        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s", call->name);
+        return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
+                           call->name);
     struct tend_recovery ignored;
     return rc == DB_DEATH ? tend_detect_and_recover_stale(t, &ignored) : rc;
 }

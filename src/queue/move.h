@@ -13,14 +13,14 @@ enum { ATTEMPTS_START_OVER = -1 };
 struct move {
     int64_t id;
     enum job_state from;
-    int64_t token;            /* the job's present one: a compare-and-set, whoever moves it */
+    int64_t token; /* the job's present one: a compare-and-set, whoever moves it */
     enum job_move verb;
-    int64_t delay_ms;         /* due so long from now; TEND_UNSET: the due time stays */
-    int attempts;             /* added, or ATTEMPTS_START_OVER */
-    int64_t crashes;          /* the new number, or TEND_UNSET */
-    const char *error_class;  /* NULL: unchanged, as the text */
+    int64_t delay_ms;        /* due so long from now; TEND_UNSET: the due time stays */
+    int attempts;            /* added, or ATTEMPTS_START_OVER */
+    int64_t crashes;         /* the new number, or TEND_UNSET */
+    const char *error_class; /* NULL: unchanged, as the text */
     const char *error_text;
-    const char *by;           /* NULL: the job's owner */
+    const char *by; /* NULL: the job's owner */
     const char *why;
 };
 
@@ -28,8 +28,8 @@ struct move {
 struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb);
 
 /*
- * Moves each job that is still as its move says; ret_each: 1 moved, 0 not (count entries). TEND_ESTATE when
- * the table does not allow one of them: nothing is moved then. Rings the bell.
+ * Moves each job that is still as its move says; ret_each: 1 moved, 0 not (count entries).
+ * TEND_ESTATE when the table does not allow one of them: nothing is moved then. Rings the bell.
  */
 int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
               int64_t *ret_each);

@@ -1,8 +1,8 @@
 #include "queue/recover.h"
 
+#include "queue/event.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
-#include "queue/event.h"
 #include "queue/worker.h"
 
 #include <string.h>
@@ -29,7 +29,8 @@ void recover_log(tend *t, const struct recovery *recovery)
         handle_log(t, "%s", entry->text);
 }
 
-/* The move for a job whose owner is gone: back to pending, or quarantined when it has crashed too often. */
+/* The move for a job whose owner is gone: back to pending, or quarantined when it has crashed too
+ * often. */
 static struct move crash_move(struct db_tx *tx, const struct policy_row *row, const char *by,
                               const char *why)
 {
@@ -98,8 +99,9 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
 }
 
 /*
- * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then the owner
- * may heartbeat, and would go on without its lock. Column 3 is the job that still runs under it.
+ * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then
+ * the owner may heartbeat, and would go on without its lock. Column 3 is the job that still runs
+ * under it.
  */
 static bool is_still_needed(const struct db_result *locks, size_t row, const struct db_result *jobs)
 {
@@ -150,7 +152,8 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
         return rc;
     if (jobs.rows == 0 && locks.rows == 0)
         return 0;
-    /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold. */
+    /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
+     */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
         (rc = clean_locks(tx, recovery, &locks, &jobs, "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
@@ -168,7 +171,8 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
     int rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed);
     if (rc < 0 || removed == 0)
         return rc;
-    /* Jobs are locked before named locks, as everywhere; but those locks go first, see recover_alarms. */
+    /* Jobs are locked before named locks, as everywhere; but those locks go first, see
+     * recover_alarms. */
     if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
         return rc;
     do {

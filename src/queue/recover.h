@@ -1,7 +1,7 @@
 /*
- * Recovery: the one place where a lease ends against its owner's will by itself. The clock (expired leases,
- * jobs that are due, expired locks), the kernel (dead workers) and operators (a threshold by hand) all come
- * through here. Knows nothing of kinds or phases.
+ * Recovery: the one place where a lease ends against its owner's will by itself. The clock (expired
+ * leases, jobs that are due, expired locks), the kernel (dead workers) and operators (a threshold
+ * by hand) all come through here. Knows nothing of kinds or phases.
  */
 #ifndef QUEUE_RECOVER_H
 #define QUEUE_RECOVER_H
@@ -27,7 +27,8 @@ void recover_log(tend *t, const struct recovery *recovery);
 /* Finds dead workers and recovers what they held. Their number, or a negative code. */
 int recover_dead_workers(tend *t, struct recovery *total);
 
-/* The timers of a thread that waits: dead workers, alarms, schedules, retention. Errors are logged only. */
+/* The timers of a thread that waits: dead workers, alarms, schedules, retention. Errors are logged
+ * only. */
 void recover_on_timer(tend *t);
 
 #endif

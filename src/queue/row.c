@@ -157,7 +157,8 @@ static int get_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
-                       "there is no job %lld; 'tend jobs' lists those that are", (long long)call->id);
+                       "there is no job %lld; 'tend jobs' lists those that are",
+                       (long long)call->id);
     return jobs_box_fill(call->box, &found);
 }
 

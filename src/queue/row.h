@@ -4,7 +4,8 @@
 
 #include "queue/handle.h"
 
-/* What a pointer-to-pointer result of the API really points to: the list, then the arena it lives in. */
+/* What a pointer-to-pointer result of the API really points to: the list, then the arena it lives
+ * in. */
 struct jobs_box {
     struct tend_jobs jobs; /* first: a struct tend_jobs pointer is a pointer to its box */
     struct arena arena;

@@ -78,8 +78,8 @@ static int fire(struct db_tx *tx, const struct db_result *rows, size_t row)
     int64_t fired = 0;
     struct firing firing = {.last_ms = db_number(rows, row, 7), .next_ms = TEND_UNSET};
     if (cron_parse(db_string(rows, row, 1), &cron, NULL) == 0)
-        firing = plan(&cron, db_string(rows, row, 6), db_number(rows, row, 7),
-                      db_number(rows, row, 9));
+        firing =
+            plan(&cron, db_string(rows, row, 6), db_number(rows, row, 7), db_number(rows, row, 9));
     const struct db_value params[] = {*db_at(rows, row, 0), *db_at(rows, row, 8),
                                       db_int(firing.last_ms), db_int_or_null(firing.next_ms)};
     int rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
@@ -191,7 +191,8 @@ int tend_schedule_remove(tend *t, const char *name, const char *by)
         rc = handle_write(t, remove_body, &call);
     if (rc >= 0 && call.removed == 0)
         return handle_fail(t, TEND_ENOTFOUND,
-                           "there is no schedule '%s'; 'tend schedule ls' lists those that are", name);
+                           "there is no schedule '%s'; 'tend schedule ls' lists those that are",
+                           name);
     return rc;
 }
 

@@ -223,9 +223,8 @@ static const char *range_text(const struct setting_row *row, char *out, size_t s
                  (long long)row->high, row->none == NO_NONE ? "" : ", or none");
         break;
     case FORM_DURATION:
-        snprintf(out, size, "a duration from %s to %s%s",
-                 duration_text(row->low, low), duration_text(row->high, high),
-                 row->none == NO_NONE ? "" : ", or none");
+        snprintf(out, size, "a duration from %s to %s%s", duration_text(row->low, low),
+                 duration_text(row->high, high), row->none == NO_NONE ? "" : ", or none");
         break;
     }
     return out;
@@ -287,9 +286,8 @@ static int apply_all(struct tend_queue *queue, const struct tend_setting *settin
         if (row == TABLE_ROWS)
             return err_set(err, TEND_EINVAL, "a queue has no setting '%s'", settings[i].name);
         if (!apply(queue, &table[row], settings[i].value))
-            return err_set(err, TEND_EINVAL, "%s cannot be '%s'; it must be %s",
-                               settings[i].name, settings[i].value,
-                               range_text(&table[row], range, sizeof range));
+            return err_set(err, TEND_EINVAL, "%s cannot be '%s'; it must be %s", settings[i].name,
+                           settings[i].value, range_text(&table[row], range, sizeof range));
     }
     return 0;
 }
@@ -370,7 +368,8 @@ static int set_body(struct db_tx *tx, void *arg)
     /* The reason goes with the pause. */
     if (!after.queue.paused)
         after.queue.paused_why[0] = '\0';
-    if (rc < 0 || (rc = carry_rate(tx, &before, &after)) < 0 || (rc = store_settings(tx, &after)) < 0)
+    if (rc < 0 || (rc = carry_rate(tx, &before, &after)) < 0 ||
+        (rc = store_settings(tx, &after)) < 0)
         return rc;
     char what[512] = "";
     for (size_t i = 0; i < call->count; i++)
@@ -385,10 +384,8 @@ static int set_body(struct db_tx *tx, void *arg)
 int tend_queue_set(tend *t, const char *name, const struct tend_setting *settings, size_t count,
                    const char *by)
 {
-    struct set_call call = {.name = name,
-                            .settings = settings,
-                            .count = count,
-                            .by = handle_owner(t, by)};
+    struct set_call call = {
+        .name = name, .settings = settings, .count = count, .by = handle_owner(t, by)};
     int rc = handle_check_name(t, "queue", name);
     if (rc == 0 && by != NULL)
         rc = handle_check_name(t, "person or program", by);

@@ -14,7 +14,8 @@ int settings_load(struct db_tx *tx, const char *name, bool lock, struct queue_se
 /* Nothing but priority and due time decides who is next. */
 bool settings_are_plain(const struct queue_settings *settings);
 
-/* The handle's memory of settings; a claim checks the version, so that a stale copy does no harm. */
+/* The handle's memory of settings; a claim checks the version, so that a stale copy does no harm.
+ */
 bool settings_cached(tend *t, const char *name, struct queue_settings *ret);
 void settings_remember(tend *t, const struct queue_settings *settings);
 

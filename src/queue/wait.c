@@ -153,7 +153,8 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
         if (news < 0)
             return news;
         if (news == DB_INTERRUPTED)
-            return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s", queue);
+            return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
+                               queue);
         if (news == DB_DEATH)
             recover_the_dead(t);
         if (wait_clock_over(clock))
@@ -174,8 +175,8 @@ static int hint_body(struct db_tx *tx, void *arg)
 }
 
 /*
- * When the clock will make work: the next time that lies after what this handle was told of before, so that
- * one nobody acts on is told once. Shortens *timeout_ms.
+ * When the clock will make work: the next time that lies after what this handle was told of before,
+ * so that one nobody acts on is told once. Shortens *timeout_ms.
  */
 static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *timeout_ms)
 {

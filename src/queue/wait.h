@@ -1,4 +1,5 @@
-/* Waiting: how long a thread may sleep, what wakes it, and what it sees to when it wakes by itself. */
+/* Waiting: how long a thread may sleep, what wakes it, and what it sees to when it wakes by itself.
+ */
 #ifndef QUEUE_WAIT_H
 #define QUEUE_WAIT_H
 
@@ -19,8 +20,9 @@ struct wait_hint {
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 
 /*
- * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a worker died,
- * none->until_ms has come, or the clock is over. 0 or a negative code (TEND_EINTERRUPTED).
+ * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a
+ * worker died, none->until_ms has come, or the clock is over. 0 or a negative code
+ * (TEND_EINTERRUPTED).
  */
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
                    const struct wait_hint *hint, const struct tend_none *none);

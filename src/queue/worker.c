@@ -59,11 +59,11 @@ static int register_body(struct db_tx *tx, void *arg)
     if (rc < 0)
         return rc;
     db_ring(tx); /* those who wait watch it from now on */
-    struct event_note event = {
-        .who = call->name,
-        .what = "worker.joined",
-        .data = arena_printf(db_arena(tx), "{\"worker\":%lld,\"pid\":%lld}", (long long)call->id,
-                             (long long)call->process.pid)};
+    struct event_note event = {.who = call->name,
+                               .what = "worker.joined",
+                               .data =
+                                   arena_printf(db_arena(tx), "{\"worker\":%lld,\"pid\":%lld}",
+                                                (long long)call->id, (long long)call->process.pid)};
     return event_add(tx, &event, DB_LAST);
 }
 
@@ -153,8 +153,8 @@ static int registry_load(tend *t, struct registry *registry)
 }
 
 /*
- * What the kernel or the server knows of a worker. Its process, where it can be looked at, is proof either
- * way. Otherwise its liveness lock counts, with a grace where a lost session can come back.
+ * What the kernel or the server knows of a worker. Its process, where it can be looked at, is proof
+ * either way. Otherwise its liveness lock counts, with a grace where a lost session can come back.
  */
 static enum fate fate_of(tend *t, const struct entry *entry, int64_t now_ms)
 {
@@ -190,9 +190,9 @@ struct bury_call {
 static int bury_body(struct db_tx *tx, void *arg)
 {
     struct bury_call *call = arg;
-    const char *why = arena_printf(db_arena(tx), "worker %s (pid %lld on %s) has died",
-                                   call->entry->name, (long long)call->entry->process.pid,
-                                   call->entry->host);
+    const char *why =
+        arena_printf(db_arena(tx), "worker %s (pid %lld on %s) has died", call->entry->name,
+                     (long long)call->entry->process.pid, call->entry->host);
     call->recovery = (struct recovery){.by = call->t->name};
     return recover_worker(tx, &call->recovery, call->entry->id, why);
 }
@@ -349,10 +349,10 @@ static int leave_body(struct db_tx *tx, void *arg)
     } while (rows.rows == HELD_CHUNK);
     if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, held, 1, NULL)) < 0)
         return rc;
-    struct event_note event = {.who = t->name,
-                               .what = "worker.left",
-                               .data = arena_printf(db_arena(tx), "{\"worker\":%lld}",
-                                                    (long long)t->worker_id)};
+    struct event_note event = {
+        .who = t->name,
+        .what = "worker.left",
+        .data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)t->worker_id)};
     return event_add(tx, &event, DB_LAST);
 }
 
@@ -425,7 +425,9 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
             .pid = entry->process.pid,
             .since_ms = entry->since_ms,
             .lost_at_ms = entry->lost_at_ms,
-            .alive = fate == FATE_DEAD ? 0 : fate == FATE_LOST ? -1 : 1,
+            .alive = fate == FATE_DEAD   ? 0
+                     : fate == FATE_LOST ? -1
+                                         : 1,
         };
         holdings_of(&holdings, entry->id, &items[i].leases, &items[i].locks);
     }

@@ -1,7 +1,7 @@
 /*
- * The registry of workers: processes whose end can be seen, so that what they hold is recovered at once and
- * not when its time is over. A worker holds a liveness lock in the store; one that was named by
- * pid only (while_pid) is known by that process alone.
+ * The registry of workers: processes whose end can be seen, so that what they hold is recovered at
+ * once and not when its time is over. A worker holds a liveness lock in the store; one that was
+ * named by pid only (while_pid) is known by that process alone.
  */
 #ifndef QUEUE_WORKER_H
 #define QUEUE_WORKER_H
@@ -14,7 +14,8 @@ int worker_self(tend *t, int64_t *ret_id);
 /* The id of a worker that lives as long as process pid. TEND_EINVAL when there is none. */
 int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id);
 
-/* On closing: what this handle's worker still holds is released free of charge, and its entry removed. */
+/* On closing: what this handle's worker still holds is released free of charge, and its entry
+ * removed. */
 void worker_leave(tend *t);
 
 /* The processes of this machine behind registered workers become the ones db_wait watches. */

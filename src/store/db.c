@@ -1,4 +1,5 @@
-/* Picks the engine by the URL and passes calls on to it; values and results, which are the same for all. */
+/* Picks the engine by the URL and passes calls on to it; values and results, which are the same for
+ * all. */
 #include "store/db_engine.h"
 
 #include <string.h>
@@ -58,9 +59,10 @@ int db_open(struct db **ret, const char *url, const struct db_options *options, 
     if (begins_with(url, "postgresql://") || begins_with(url, "postgres://"))
         return db_postgres_open(ret, url, options, err);
     /* The rest may hold a password. */
-    return err_set(err, TEND_EINVAL,
-                   "no store can be opened by '%.*s…'; give sqlite:PATH or postgresql://HOST/DATABASE",
-                   (int)strcspn(url, ":/@?"), url);
+    return err_set(
+        err, TEND_EINVAL,
+        "no store can be opened by '%.*s…'; give sqlite:PATH or postgresql://HOST/DATABASE",
+        (int)strcspn(url, ":/@?"), url);
 }
 
 void db_close(struct db *db)

@@ -1,16 +1,18 @@
 /*
- * The narrow interface to the store. Everything above speaks to this and never sees SQLite or libpq.
+ * The narrow interface to the store. Everything above speaks to this and never sees SQLite or
+ * libpq.
  *
- * Named queries live in sql/<noun>.sql; sqlgen turns them into enum db_query and the table behind it
- * (db_query.h, generated). Numbers are int64, everything else is text; NULL is a value of its own.
+ * Named queries live in sql/<noun>.sql; sqlgen turns them into enum db_query and the table behind
+ * it (db_query.h, generated). Numbers are int64, everything else is text; NULL is a value of its
+ * own.
  *
- * A write is a body run inside one transaction. On SQLite the bodies of all waiting threads are run one
- * after the other, each in a savepoint, and committed together (group commit); on PostgreSQL each has
- * a connection of its own. A body may be run again after transient contention, so it resets what it
- * fills. Results live in the arena given to the transaction.
+ * A write is a body run inside one transaction. On SQLite the bodies of all waiting threads are run
+ * one after the other, each in a savepoint, and committed together (group commit); on PostgreSQL
+ * each has a connection of its own. A body may be run again after transient contention, so it
+ * resets what it fills. Results live in the arena given to the transaction.
  *
- * Invariants: a body that returns a negative code leaves no trace; db_write returns >= 0 only after the
- * commit is durable; the bell rings only after the commit is visible to others.
+ * Invariants: a body that returns a negative code leaves no trace; db_write returns >= 0 only after
+ * the commit is durable; the bell rings only after the commit is visible to others.
  */
 #ifndef STORE_DB_H
 #define STORE_DB_H
@@ -49,7 +51,7 @@ struct db_result {
 };
 
 const struct db_value *db_at(const struct db_result *result, size_t row, size_t column);
-int64_t db_number(const struct db_result *result, size_t row, size_t column);   /* NULL: TEND_UNSET */
+int64_t db_number(const struct db_result *result, size_t row, size_t column); /* NULL: TEND_UNSET */
 const char *db_string(const struct db_result *result, size_t row, size_t column); /* NULL: NULL */
 
 /* --- the store --- */
@@ -66,7 +68,8 @@ struct db_options {
     void *clock_arg;
 };
 
-/* Opens by URL and brings the schema up to date. On failure *ret stays NULL and err has the sentence. */
+/* Opens by URL and brings the schema up to date. On failure *ret stays NULL and err has the
+ * sentence. */
 int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err);
 void db_close(struct db *db);
 
@@ -80,35 +83,38 @@ struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
 
 /*
- * For a program's main, before anything else: SQLite stops counting its allocations, each of which takes a
- * process-wide mutex. Changes the process, so the library never does it by itself.
+ * For a program's main, before anything else: SQLite stops counting its allocations, each of which
+ * takes a process-wide mutex. Changes the process, so the library never does it by itself.
  */
 void db_tune_process(void);
 
 /* --- inside a body --- */
 
 /*
- * How a query is run; may be combined. Both are hints that save PostgreSQL round trips and change nothing
- * on SQLite.
+ * How a query is run; may be combined. Both are hints that save PostgreSQL round trips and change
+ * nothing on SQLite.
  */
 enum {
-    DB_LATER = 1, /* the result is not needed before the next query that is not DB_LATER, or the end */
-    DB_LAST = 2,  /* nothing follows and the body will return >= 0: commit along with it */
+    DB_LATER =
+        1, /* the result is not needed before the next query that is not DB_LATER, or the end */
+    DB_LAST = 2, /* nothing follows and the body will return >= 0: commit along with it */
 };
 
-/* Runs a named query; result may be NULL. 0 or a negative code; TEND_ECONFLICT: a unique key is taken. */
+/* Runs a named query; result may be NULL. 0 or a negative code; TEND_ECONFLICT: a unique key is
+ * taken. */
 int db_run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
            struct db_result *result);
 
 /*
  * Runs a named query for each of count rows of params (row by row, as many as the query has). For
- * each row, ret_each tells what happened: 0 when nothing changed, otherwise the id of the inserted row,
- * or 1. On PostgreSQL it is one statement over arrays.
+ * each row, ret_each tells what happened: 0 when nothing changed, otherwise the id of the inserted
+ * row, or 1. On PostgreSQL it is one statement over arrays.
  */
 int db_each(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
             size_t count, int64_t *ret_each);
 
-/* The parameter behind now($n): the time on SQLite or in a test, NULL where the server's clock counts. */
+/* The parameter behind now($n): the time on SQLite or in a test, NULL where the server's clock
+ * counts. */
 struct db_value db_now(struct db_tx *tx);
 
 /* Store time as a number; may cost a round trip. */
@@ -120,8 +126,8 @@ void db_ring(struct db_tx *tx);
 /* --- waiting --- */
 
 /*
- * A number that changes when the bell has rung since it was last read here. Taken before looking for work,
- * given to db_wait, so that no ring in between is missed.
+ * A number that changes when the bell has rung since it was last read here. Taken before looking
+ * for work, given to db_wait, so that no ring in between is missed.
  */
 uint64_t db_bell(struct db *db);
 
@@ -132,7 +138,8 @@ enum db_news {
     DB_INTERRUPTED, /* db_interrupt */
 };
 
-/* Sleeps until there is news or timeout_ms (-1: for ever) has passed. An enum db_news or a negative code. */
+/* Sleeps until there is news or timeout_ms (-1: for ever) has passed. An enum db_news or a negative
+ * code. */
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
 /* Processes of this machine whose end db_wait reports; replaces those given before. */
@@ -140,7 +147,8 @@ int db_watch(struct db *db, const struct proc_id *processes, size_t count, struc
 
 /* --- liveness --- */
 
-/* From now until db_alive_end, or the end of this process or session, others see worker_id alive. */
+/* From now until db_alive_end, or the end of this process or session, others see worker_id alive.
+ */
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 
@@ -154,14 +162,16 @@ int64_t db_alive_grace_ms(const struct db *db);
 /* Whether all workers run on one machine, so that another boot id means an earlier boot. */
 bool db_one_machine(const struct db *db);
 
-/* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many ms. */
+/* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many
+ * ms. */
 int64_t db_alarm_interval_ms(const struct db *db);
 
 /* --- care --- */
 
 int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err);
 /* Engine-specific findings, as tend_doctor; verdict is an enum tend_verdict. */
-int db_doctor(struct db *db, void (*report)(void *arg, int verdict, const char *what, const char *text),
-              void *arg, struct err *err);
+int db_doctor(struct db *db,
+              void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,
+              struct err *err);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * What an engine (db_sqlite*.c, db_postgres*.c) provides: db.h as a table of functions. db.c picks the
- * engine by URL and passes calls on; the meaning and ownership of each slot is that of its twin in db.h.
+ * What an engine (db_sqlite*.c, db_postgres*.c) provides: db.h as a table of functions. db.c picks
+ * the engine by URL and passes calls on; the meaning and ownership of each slot is that of its twin
+ * in db.h.
  */
 #ifndef STORE_DB_ENGINE_H
 #define STORE_DB_ENGINE_H
@@ -55,14 +56,16 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
 struct db_query_text {
     const char *name;
     const char *sqlite;
-    const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last parameter; or NULL */
+    const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last
+                                parameter; or NULL */
     const char *sqlite_many; /* run once for many rows, which are in the table given; or NULL */
     const char *postgres;
     int params;
 };
 extern const struct db_query_text db_query_texts[DB_QUERIES];
 
-/* The migrations of one dialect, in order; texts end with NULL. The store's version is how many ran. */
+/* The migrations of one dialect, in order; texts end with NULL. The store's version is how many
+ * ran. */
 extern const char *const db_migrations_sqlite[];
 extern const char *const db_migrations_postgres[];
 int db_library_schema(void);

@@ -24,8 +24,8 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
         return err_set(err, TEND_ENOMEM, "%s: out of memory", what);
     case SQLITE_FULL:
         return err_set(err, TEND_EFULL,
-                       "%s: no space left for %s; nothing was changed, make room and try again", what,
-                       path);
+                       "%s: no space left for %s; nothing was changed, make room and try again",
+                       what, path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
         return err_set(err, TEND_EREADONLY,
@@ -41,13 +41,14 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
                        path, text);
     case SQLITE_CANTOPEN:
         return err_set(err, TEND_EUNREACHABLE,
-                       "%s: %s cannot be opened (%s); check that its folder exists and is yours", what,
-                       path, text);
+                       "%s: %s cannot be opened (%s); check that its folder exists and is yours",
+                       what, path, text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return err_set(err, TEND_EBUSY,
-                       "%s: another program keeps %s locked without tend's guard; end it and try again",
-                       what, path);
+        return err_set(
+            err, TEND_EBUSY,
+            "%s: another program keeps %s locked without tend's guard; end it and try again", what,
+            path);
     case SQLITE_IOERR:
         return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what, path,
                        text, rc);
@@ -64,10 +65,9 @@ void db_tune_process(void)
 int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err)
 {
     *conn = (struct sqlite_conn){.path = path};
-    int rc = sqlite3_open_v2(path, &conn->sqlite,
-                             flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
-                                 SQLITE_OPEN_EXRESCODE,
-                             NULL);
+    int rc = sqlite3_open_v2(
+        path, &conn->sqlite,
+        flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     /* Frames of trigger programs fit into these slots; otherwise every write would malloc them. */
     if (rc == SQLITE_OK)
         rc = sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_LOOKASIDE, NULL, LOOKASIDE_BYTES,
@@ -146,8 +146,8 @@ static bool same_value(const struct db_value *a, const struct db_value *b)
 }
 
 /*
- * next_event() is the parameter behind all others. A statement that turns out to change nothing leaves a
- * gap in the ids, which is allowed.
+ * next_event() is the parameter behind all others. A statement that turns out to change nothing
+ * leaves a gap in the ids, which is allowed.
  */
 static void bind_event(struct sqlite_conn *conn, sqlite3_stmt *statement, int params)
 {
@@ -194,8 +194,8 @@ static struct db_value *chunks_next_row(struct row_chunks *chunks, struct arena 
     struct row_chunk *last = chunks->last;
     if (last == NULL || last->rows == last->room) {
         size_t room = last == NULL ? 1 : 64; /* most queries find one row */
-        struct row_chunk *chunk = arena_alloc(
-            arena, sizeof *chunk + room * chunks->columns * sizeof(struct db_value));
+        struct row_chunk *chunk =
+            arena_alloc(arena, sizeof *chunk + room * chunks->columns * sizeof(struct db_value));
         if (chunk == NULL)
             return NULL;
         *chunk = (struct row_chunk){.room = room};
@@ -249,8 +249,8 @@ static int step_all(sqlite3_stmt *statement, struct arena *arena, struct db_resu
 }
 
 /*
- * One statement for all rows: what differs between them it takes from the table given, $n are the parameters
- * of the call or of its first row. How many rows it changed, or a negative code.
+ * One statement for all rows: what differs between them it takes from the table given, $n are the
+ * parameters of the call or of its first row. How many rows it changed, or a negative code.
  */
 static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
                     const struct db_value *params, struct sqlite_given given)
@@ -291,8 +291,7 @@ static int each_as_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_quer
                         const struct db_value *params, size_t count, int64_t *ret_each)
 {
     const struct db_query_text *text = &db_query_texts[query];
-    struct sqlite_given given = {
-        .values = params, .width = (size_t)text->params, .count = count};
+    struct sqlite_given given = {.values = params, .width = (size_t)text->params, .count = count};
     int changed = run_many(conn, tx, query, params, given);
     if (changed < 0)
         return changed;

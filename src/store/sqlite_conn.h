@@ -1,6 +1,6 @@
 /*
- * One SQLite connection with its prepared statements, and how named queries run on it. Not thread-safe;
- * whoever uses it sees to that. Knows nothing of transactions between processes.
+ * One SQLite connection with its prepared statements, and how named queries run on it. Not
+ * thread-safe; whoever uses it sees to that. Knows nothing of transactions between processes.
  */
 #ifndef STORE_SQLITE_CONN_H
 #define STORE_SQLITE_CONN_H
@@ -12,7 +12,7 @@
 
 struct sqlite_conn {
     sqlite3 *sqlite;
-    const char *path; /* for sentences; the caller's, and outlives this */
+    const char *path;                     /* for sentences; the caller's, and outlives this */
     sqlite3_stmt *statements[DB_QUERIES]; /* prepared on first use */
     sqlite3_stmt *each[DB_QUERIES];
     sqlite3_stmt *many[DB_QUERIES];

@@ -29,15 +29,15 @@ struct sqlite_db {
     struct turnstile turnstile;
     struct waiter waiter;
 
-    pthread_mutex_t mutex;               /* guards the next five */
-    struct sqlite_write *first, *last;   /* bodies waiting to be run */
-    bool leading;                        /* a thread is running a group */
-    struct sqlite_conn *readers;         /* idle */
-    int64_t *own_workers;                /* whose liveness locks this handle holds */
+    pthread_mutex_t mutex;             /* guards the next five */
+    struct sqlite_write *first, *last; /* bodies waiting to be run */
+    bool leading;                      /* a thread is running a group */
+    struct sqlite_conn *readers;       /* idle */
+    int64_t *own_workers;              /* whose liveness locks this handle holds */
     size_t own_worker_count;
 
     struct rng rng;
-    int64_t last_now_ms;                 /* atomic: store time never runs backwards */
+    int64_t last_now_ms; /* atomic: store time never runs backwards */
 
     /* Only the leading thread touches what follows. */
     struct sqlite_conn writer;
@@ -50,7 +50,8 @@ struct sqlite_tx {
 };
 
 int64_t sqlite_db_clock(const struct sqlite_db *db);
-int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg,
+                    struct err *err);
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
 
 /* sqlite_doctor.c */

@@ -15,10 +15,11 @@ static void look_at_version(const struct examination *exam)
 {
     char text[256];
     int version = sqlite3_libversion_number();
-    snprintf(text, sizeof text, "SQLite %s%s", sqlite3_libversion(),
-             version >= 3051003
-                 ? ""
-                 : "; can lose a commit when a checkpoint races it, which tend's write lock rules out");
+    snprintf(
+        text, sizeof text, "SQLite %s%s", sqlite3_libversion(),
+        version >= 3051003
+            ? ""
+            : "; can lose a commit when a checkpoint races it, which tend's write lock rules out");
     exam->report(exam->arg, version >= 3040000 ? TEND_FINE : TEND_WRONG, "library", text);
     exam->report(exam->arg, TEND_FINE, "write lock",
                  "in force: writers and checkpoints of all tend processes stand in line");
@@ -29,14 +30,17 @@ static int look_at_settings(const struct examination *exam, struct sqlite_conn *
 {
     sqlite3_stmt *statement = NULL;
     char mode[32] = "?";
-    if (sqlite3_prepare_v2(conn->sqlite, "PRAGMA journal_mode", -1, &statement, NULL) == SQLITE_OK &&
+    if (sqlite3_prepare_v2(conn->sqlite, "PRAGMA journal_mode", -1, &statement, NULL) ==
+            SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW)
         snprintf(mode, sizeof mode, "%s", (const char *)sqlite3_column_text(statement, 0));
     sqlite3_finalize(statement);
     bool wal = sqlite3_stricmp(mode, "wal") == 0;
     exam->report(exam->arg, wal ? TEND_FINE : TEND_WRONG, "journal",
-                 wal ? "WAL" : "not WAL; another program has changed it: PRAGMA journal_mode = WAL");
-    exam->report(exam->arg, exam->db->options.durability_normal ? TEND_NOTE : TEND_FINE, "durability",
+                 wal ? "WAL"
+                     : "not WAL; another program has changed it: PRAGMA journal_mode = WAL");
+    exam->report(exam->arg, exam->db->options.durability_normal ? TEND_NOTE : TEND_FINE,
+                 "durability",
                  exam->db->options.durability_normal
                      ? "normal: a loss of power may take the last commits with it"
                      : "full: what is acknowledged survives a loss of power");
@@ -50,7 +54,8 @@ static int look_at_settings(const struct examination *exam, struct sqlite_conn *
     return 0;
 }
 
-static int look_at_content(const struct examination *exam, struct sqlite_conn *conn, struct err *err)
+static int look_at_content(const struct examination *exam, struct sqlite_conn *conn,
+                           struct err *err)
 {
     sqlite3_stmt *statement = NULL;
     int wrong = 0;

@@ -70,7 +70,8 @@ undo:
     return rc;
 }
 
-/* Whether the store is up to date. Seen in one snapshot: another process may be making it right now. */
+/* Whether the store is up to date. Seen in one snapshot: another process may be making it right
+ * now. */
 static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
 {
     int64_t id;

@@ -1,9 +1,10 @@
 /*
- * Waiting for news, shared by the engines: any number of threads sleep on one handle, one of them in poll(2)
- * for all. The engine adds a descriptor of its own (the bell) and says what it means when it is readable.
+ * Waiting for news, shared by the engines: any number of threads sleep on one handle, one of them
+ * in poll(2) for all. The engine adds a descriptor of its own (the bell) and says what it means
+ * when it is readable.
  *
- * Invariant: descriptors are read only by the polling thread, or under the mutex while nobody polls; what
- * they said is kept in counters, so that no thread can take news away from another.
+ * Invariant: descriptors are read only by the polling thread, or under the mutex while nobody
+ * polls; what they said is kept in counters, so that no thread can take news away from another.
  */
 #ifndef STORE_WAITER_H
 #define STORE_WAITER_H
@@ -19,14 +20,14 @@ enum { WAITER_ENGINE_FDS = 4 };
 struct waiter {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool polling;          /* a thread is in poll */
-    uint64_t bell;         /* how often it rang */
-    uint64_t deaths;       /* how often a watched process ended */
-    uint64_t deaths_told;  /* how many of them a waiting thread was told of; one thread is enough */
-    uint64_t interrupts;   /* how often db_interrupt was seen */
-    int interrupt_fd;      /* eventfd written by db_interrupt */
-    int nudge_fd;          /* eventfd: the set of descriptors has changed */
-    int *pidfds;           /* of watched processes; -1 once reported */
+    bool polling;         /* a thread is in poll */
+    uint64_t bell;        /* how often it rang */
+    uint64_t deaths;      /* how often a watched process ended */
+    uint64_t deaths_told; /* how many of them a waiting thread was told of; one thread is enough */
+    uint64_t interrupts;  /* how often db_interrupt was seen */
+    int interrupt_fd;     /* eventfd written by db_interrupt */
+    int nudge_fd;         /* eventfd: the set of descriptors has changed */
+    int *pidfds;          /* of watched processes; -1 once reported */
     int64_t *pids;
     size_t pidfd_count;
     struct pollfd engine_fds[WAITER_ENGINE_FDS]; /* the engine's own */

@@ -1,45 +1,45 @@
 /*
- * A layer below SQLite that fails on demand, and remembers what would survive a loss of power.
+ * A shim below SQLite: a VFS that passes every call on to the real one, counts those that change a
+ * file (write, sync, truncate, delete, growing the shared memory), and at a chosen one does what
+ * disks and power supplies do.
  *
- * It wraps SQLite's own file layer and is the default one while installed. Counted are the calls
- * that change files: write, sync, truncate, delete. Beside the real files it keeps an image of what
- * had been synced and the changes since; fault_vfs_survivors() makes files from that, with all,
- * none or some of these changes. Syncs are not passed on: nothing here depends on the real disk.
- *
- * What it does not cover: reads, and the shared memory beside the database (which does not survive
- * anyway).
+ * For a process of its own, which a loss of power ends at once with status FAULT_POWER_STATUS; the
+ * files are then as fault_disk.h has it. Nothing is really synced: the process ends, the machine
+ * does not.
  */
-#ifndef TEND_TEST_FAULT_VFS_H
-#define TEND_TEST_FAULT_VFS_H
-
-#include "base/rng.h"
+#ifndef TEND_CRASH_FAULT_VFS_H
+#define TEND_CRASH_FAULT_VFS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+enum { FAULT_POWER_STATUS = 42 };
 
 enum fault_kind {
-    FAULT_NOTHING,
-    FAULT_ERROR, /* one call fails with an input/output error; a failed sync may have dropped what
-                    it was for */
-    FAULT_DISK_FULL, /* this write and all that follow find no space, until fault_vfs_heal() */
-    FAULT_POWER_OFF, /* this call and all that follow fail */
-    FAULT_TORN,      /* a part of this write is done, then as above */
+    FAULT_NONE,    /* nothing happens, calls are counted */
+    FAULT_ERROR,   /* the call fails; those after it do not */
+    FAULT_FULL,    /* the same, for want of space */
+    FAULT_ERRORS,  /* the call fails, and all after it */
+    FAULT_FULL_ON, /* from here on there is no space; what needs none succeeds */
+    FAULT_READ,    /* a read fails, once; reads are what is counted */
+    FAULT_TEAR, /* the power goes in the middle of a write: a part of it is there, and all before it
+                 */
+    FAULT_LOSE, /* the power goes before the call, and what was not synced with it */
+    FAULT_LOSE_SOME, /* the power goes before the call; what was not synced is there or not as the
+                        dice fall */
 };
 
-enum survival { SURVIVES_NOTHING, SURVIVES_EVERYTHING, SURVIVES_SOMETHING };
+struct fault_plan {
+    enum fault_kind kind;
+    unsigned at;   /* the number of the call, from 1 */
+    uint64_t seed; /* of the dice */
+};
 
-/* Makes it the default file layer; forgets everything from before. */
-void fault_vfs_install(void);
-/* SQLite's own is the default again. Files that are still open go on as they were. */
-void fault_vfs_remove(void);
-
-/* The call with this number, counted from 1 since the installation, shall fail. */
-void fault_vfs_plan(enum fault_kind kind, long at, const struct rng *rng);
-void fault_vfs_heal(void);
-
-long fault_vfs_calls(void);
+/* Makes it the default of this process. The plan is copied. */
+void fault_vfs_install(const struct fault_plan *plan);
+/* How many calls were counted so far. */
+unsigned fault_vfs_calls(void);
+/* Whether the call of the plan has come. */
 bool fault_vfs_struck(void);
-
-/* Into folder, under their names: the files as they are after the loss of power. */
-void fault_vfs_survivors(const char *folder, enum survival survival);
 
 #endif

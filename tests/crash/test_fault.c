@@ -1,5 +1,5 @@
 /*
- * A disk that fails below SQLite, at every single call in turn: what was acknowledged is there
+ * BY-2: a disk that fails below SQLite, at every single call in turn: what was acknowledged is there
  * afterwards; what was not is there whole, with its event, or not at all; the store is sound and
  * goes on.
  */

@@ -253,6 +253,8 @@ TEST(hammer, whoever_does_not_want_to_wait_is_told_who_holds_the_lock_and_can_go
 {
     struct helper holder = start_stopped_holder();
     struct tend_options options = store_options("hurried");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
     options.clock_ms = NULL;
     options.busy_ms = 100;
     tend *t = store_open_with(&options);
@@ -261,10 +263,10 @@ TEST(hammer, whoever_does_not_want_to_wait_is_told_who_holds_the_lock_and_can_go
     check_refused(t, &holder, options.busy_ms);
     check_refused(t, &holder, options.busy_ms);
     kill(holder.pid, SIGCONT);
-    check_int(helper_hear(&holder), >, 0);
-    add_one(t, "q"); /* the same handle, ticking on */
+    wait_until(tend_add(t, &spec, &added) == 0, PATIENCE_MS); /* the same handle, ticking on */
     tick_every_20_ms(false);
-    add_one(t, "q");
+    check_int(helper_hear(&holder), >, 0);
+    wait_until(tend_add(t, &spec, &added) == 0, PATIENCE_MS);
     helper_join(&holder);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 3);
 }

@@ -1,5 +1,5 @@
 /*
- * PostgreSQL servers that are stopped, started again, failed over, frozen, and cut their
+ * BY-2: PostgreSQL servers that are stopped, started again, failed over, frozen, and cut their
  * connections, under load: what was acknowledged is there, and by the record every job is done
  * exactly once.
  */

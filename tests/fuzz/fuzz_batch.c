@@ -1,4 +1,5 @@
-/* cli/batch_line: a line that is accepted gives a job whose payload is JSON cut out of that very line. */
+/* cli/batch_line: a line that is accepted gives a job whose payload is JSON cut out of that very
+ * line. */
 #include "base/arena.h"
 #include "base/json.h"
 #include "cli/batch_line.h"

@@ -148,24 +148,38 @@ TEST_WITHIN(postgres_group, every_job_is_done_once_by_threads_that_complete_and_
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND attempts = 1"), ==, 600);
 }
 
-/* A thread behind a row that is locked must not hold up those who come later. */
+static void *complete_one(void *arg)
+{
+    struct member *member = arg;
+    struct tend_lease lease = {.id = member->ids[0], .token = member->ids[1]};
+    member->successes = tend_complete(member->t, &lease, 1, NULL, NULL) == 0;
+    return NULL;
+}
+
+/* Threads behind rows that are locked must not hold up those who come later. */
 TEST(postgres_group, a_statement_that_waits_for_a_lock_does_not_hold_up_the_others)
 {
-    tend *t = open_with_connections(4);
+    tend *t = open_with_connections(8);
     PGconn *pg = PQconnectdb(getenv("TEND_TEST_PG_URL"));
-    struct member stuck[2];
-    add_number(t, "stuck", 2);
-    for (int i = 0; i < 2; i++)
-        stuck[i] = (struct member){.t = t, .ids = {claim_one(t, "stuck").id}};
+    struct member stuck[4];
+    add_number(t, "stuck", 4);
+    for (int i = 0; i < 4; i++) {
+        struct tend_lease lease = claim_one(t, "stuck");
+        stuck[i] = (struct member){.t = t, .ids = {lease.id, lease.token}};
+    }
     PQclear(PQexec(pg, keep_text("BEGIN; SELECT * FROM %s.job FOR UPDATE", store_schema())));
-    for (int i = 0; i < 2; i++)
-        pthread_create(&stuck[i].thread, NULL, claim_and_complete, &stuck[i]);
-    add_number(t, "q", 2); /* what the two will claim and then complete */
-    wait_until(sql_int("SELECT count(*) FROM job WHERE queue = 'q' AND state = 4") == 2,
-               PATIENCE_MS);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&stuck[i].thread, NULL, complete_one, &stuck[i]);
+    wait_until(sql_int("SELECT count(*) FROM pg_locks WHERE NOT granted") >= 2, PATIENCE_MS);
+    for (int i = 0; i < 10; i++)
+        add_one(t, "q");
+    check_int(sql_int("SELECT count(*) FROM job WHERE queue = 'q'"), ==, 10);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, 0);
     PQclear(PQexec(pg, "COMMIT"));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 4; i++) {
         pthread_join(stuck[i].thread, NULL);
+        check_int(stuck[i].successes, ==, 1);
+    }
     PQfinish(pg);
 }
 

@@ -271,13 +271,13 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
 {
     struct err err;
     int64_t ids[] = {5, 9};
-    struct db *db = db_named("watcher");
     struct helper helpers[2];
-    check_int(db_alive_begin(db, 7, &err), ==, 0);
     for (int i = 0; i < 2; i++) {
         helpers[i] = helper_start(hold_liveness, &ids[i]);
         helper_hear(&helpers[i]);
     }
+    struct db *db = db_named("watcher");
+    check_int(db_alive_begin(db, 7, &err), ==, 0);
     for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
         while (db_wait(db, db_bell(db), 800, &err) != DB_TIMEOUT)
             ;
