@@ -1,7 +1,7 @@
 /*
- * BY-2: a disk that fails below SQLite, at every single call in turn: what was acknowledged is there
- * afterwards; what was not is there whole, with its event, or not at all; the store is sound and
- * goes on.
+ * BY-2: a disk that fails below SQLite, at every single call in turn: what was acknowledged is
+ * there afterwards; what was not is there whole, with its event, or not at all; the store is sound
+ * and goes on.
  */
 #include "fault_story.h"
 #include "verdict.h"

@@ -1,7 +1,7 @@
 /*
- * BY-2: real processes, killed and stopped at random moments (RC-11, RC-13, CL-3, LS-5): by the record
- * every job is done exactly once and nothing is lost. TEND_CRASH_SECONDS says for how long; a
- * minute without. For longer runs lift the time limit with TEND_TEST_TIMEOUT_S=0.
+ * BY-2: real processes, killed and stopped at random moments (RC-11, RC-13, CL-3, LS-5): by the
+ * record every job is done exactly once and nothing is lost. TEND_CRASH_SECONDS says for how long;
+ * a minute without. For longer runs lift the time limit with TEND_TEST_TIMEOUT_S=0.
  */
 #include "actor.h"
 #include "crowd.h"
