@@ -16,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { PATIENCE_MS = 30000 };
 
 /* --- from outside --- */
@@ -227,7 +225,7 @@ int bench_child_main(int argc, char **argv)
     if (argc != 3)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != (pid_t)atoi(argv[2]))
+    if (getppid() != (pid_t)strtol(argv[2], NULL, 10))
         return 1;
     int rc = tend_open(&t, argv[1], NULL);
     for (size_t i = 0; rc >= 0 && i < sizeof roles / sizeof *roles; i++)

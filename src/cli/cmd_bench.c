@@ -296,18 +296,14 @@ static int run_case(struct progress *progress, struct bench *bench, const struct
     return cli->json ? EXIT_DONE : cli_flush(cli);
 }
 
-static int run_all(struct cli *cli, struct bench *bench)
+static int run_all(struct progress *progress, struct bench *bench)
 {
-    const char *term = getenv("TERM");
-    struct progress progress = {.cli = cli, .total = count_wanted()};
-    progress.live = cli->width > 0 && !cli->json && term && strcmp(term, "dumb") != 0;
-    bench->progress = draw_progress;
-    bench->progress_arg = &progress;
+    struct cli *cli = progress->cli;
     double began = bench_seconds();
     int status = EXIT_DONE;
     for (const struct bench_case *what = bench_cases; what->name && status == EXIT_DONE; what++)
         if (is_wanted(what))
-            status = run_case(&progress, bench, what);
+            status = run_case(progress, bench, what);
     if (status != EXIT_DONE)
         return status;
     double seconds = bench_seconds() - began;
@@ -349,13 +345,21 @@ static int run(struct cli *cli, int argc, char **argv)
     signal(SIGHUP, on_stop);
     if ((status = make_folder(cli, folder, sizeof folder)) != EXIT_DONE)
         return status;
+    const char *term = getenv("TERM");
+    struct progress progress = {
+        .cli = cli,
+        .total = count_wanted(),
+        .live = cli->width > 0 && !cli->json && term && strcmp(term, "dumb") != 0,
+    };
     struct bench bench = {
+        .progress = draw_progress,
+        .progress_arg = &progress,
         .quick = args.quick,
         .only_side = args.side,
         .folder = folder,
         .postgres = args.postgres,
     };
-    status = run_all(cli, &bench);
+    status = run_all(&progress, &bench);
     bench_results_done(&bench.results);
     empty_folder(folder);
     rmdir(folder);

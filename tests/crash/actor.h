@@ -46,8 +46,10 @@ void actor_pause_us(int64_t us);
 void actor_work(struct actor *actor);
 void actor_add(struct actor *actor);
 void actor_follow(struct actor *actor);
-/* Adds, claims and completes job after job, one by one, from when the file "go" is there until
- * "halt" is. */
+/*
+ * Adds, claims and completes job after job, one by one, from when the file "go" is there until
+ * "halt" is.
+ */
 void actor_hammer(struct actor *actor);
 
 #endif

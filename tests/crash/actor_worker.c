@@ -1,7 +1,8 @@
 /*
  * See actor.h: the worker. It claims a few jobs, heartbeats them, does each of them by a line in a
  * ledger and completes it, and now and then fails one, gives one back or takes a lock. Its leases
- * are short, so that a stop of less than a second ends them.
+ * are short, so that a stop of less than a second ends them; and sometimes it hangs until they are
+ * over, and then goes on as if nothing had happened.
  */
 #include "actor.h"
 
@@ -36,8 +37,7 @@ static bool chance(struct worker *worker, unsigned one_in)
     return rng_below(&worker->actor->rng, one_in) == 0;
 }
 
-/* Repeats a call on leases while the store is out of reach; a lost lease is an answer as any other.
- */
+/* Whether to repeat a call on leases: the store was out of reach. A lost lease is an answer. */
 static bool again(struct worker *worker, int rc, const char *what)
 {
     return actor_tries_again(worker->actor, rc == TEND_ELEASELOST ? 0 : rc, what);
@@ -170,8 +170,10 @@ static int claim(struct worker *worker, struct tend_jobs **ret)
                                        : tend_claim_jobs(worker->t, &want, ret, NULL);
 }
 
-/* Nothing to claim. Busy means the lock of the serial queue: "locked" is never an answer of the
- * store. */
+/*
+ * Nothing to claim. Busy means the lock of the serial queue: "locked" is never an answer of the
+ * store.
+ */
 static bool is_none(const struct worker *worker, int rc)
 {
     bool serial = strcmp(worker->empty, SERIAL_QUEUE) == 0;

@@ -29,8 +29,7 @@ static void stop_all(void)
             cluster_stop(servers[i], SIGQUIT);
 }
 
-/* Registered before store.h keeps anything: what is done last at the exit still finds its server.
- */
+/* Before store.h keeps anything: what is done last at the exit still finds its server. */
 static void stop_at_exit(struct cluster *cluster)
 {
     size_t slot = 0;

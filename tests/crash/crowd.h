@@ -27,7 +27,7 @@ struct crowd {
     unsigned kills, stops, leaves;
 };
 
-/* What happens to a crowd, in milliseconds. A worse fate has the higher share. */
+/* What happens to a crowd. */
 struct crowd_fate {
     int64_t every_ms;     /* something happens about so often; 0: nothing */
     unsigned stop_share;  /* percent of the time it is a stop ... */
@@ -39,8 +39,7 @@ struct crowd_fate {
 void crowd_init(struct crowd *crowd, const char *url);
 void crowd_add(struct crowd *crowd, const char *role, size_t count);
 
-/* One look: ends stops whose time is over, replaces those who are gone, maybe strikes. About a
- * millisecond. */
+/* One look: ends stops whose time is over, replaces those who are gone, maybe strikes. */
 void crowd_step(struct crowd *crowd, const struct crowd_fate *fate);
 /* Steps for so long. */
 void crowd_live(struct crowd *crowd, const struct crowd_fate *fate, int64_t ms);

@@ -25,8 +25,10 @@ void disk_delete(const char *path, bool durable);
 /* What was deleted stays so. */
 void disk_sync_folder(void);
 
-/* Writes the files as they are after the loss of power. dice: what becomes of the rest; NULL: all
- * of it is lost. */
+/*
+ * Writes the files as they are after the loss of power. dice: what becomes of the rest; NULL: all
+ * of it is lost.
+ */
 void disk_lose_power(struct rng *dice);
 
 #endif

@@ -185,8 +185,10 @@ static void do_the_rest(struct story *story)
     }
 }
 
-/* Every connection of this process checkpoints early, so that a short story has many checkpoints in
- * it. */
+/*
+ * Every connection of this process checkpoints early, so that a short story has many checkpoints in
+ * it.
+ */
 static int checkpoint_early(sqlite3 *sqlite, const char **message, const void *api)
 {
     (void)message;

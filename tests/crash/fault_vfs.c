@@ -231,8 +231,10 @@ static int shim_shm_unmap(sqlite3_file *file, int also_delete)
     return real_of(file)->pMethods->xShmUnmap(real_of(file), also_delete);
 }
 
-/* Version 2: with shared memory, which WAL needs, without mapping the file itself, which tend never
- * asks for. */
+/*
+ * Version 2: with shared memory, which WAL needs, without mapping the file itself, which tend never
+ * asks for.
+ */
 static const sqlite3_io_methods methods = {
     .iVersion = 2,
     .xClose = shim_close,

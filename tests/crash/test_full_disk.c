@@ -19,8 +19,10 @@
 
 enum { DISK_BYTES = 3 << 20, BALLAST_BYTES = 1 << 20, PAYLOAD_BYTES = 20000, ENOUGH = 2000 };
 
-/* The folder of the store. Mounted in a namespace of the test's own, it goes with the test's
- * process. */
+/*
+ * The folder of the store. Mounted in a namespace of the test's own, it goes with the test's
+ * process.
+ */
 static bool mount_small_disk(void)
 {
     const char *folder = test_folder();

@@ -226,8 +226,10 @@ static void tick(int signal_number)
     (void)signal_number;
 }
 
-/* A program's own signals, which interrupt and do not restart, must neither shorten the wait nor
- * prolong it. */
+/*
+ * A program's own signals, which interrupt and do not restart, must neither shorten the wait nor
+ * prolong it.
+ */
 static void tick_every_20_ms(bool on)
 {
     const struct sigaction action = {.sa_handler = tick};

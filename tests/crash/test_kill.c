@@ -11,8 +11,10 @@
 
 enum { WORKERS = 8, ADDERS = 3 };
 
-/* A stopped process may hold SQLite's write lock, and then stops all: never for as long as a
- * second. */
+/*
+ * A stopped process may hold SQLite's write lock, and then stops all: never for as long as a
+ * second.
+ */
 static struct crowd_fate fate(void)
 {
     return store_is_postgres() ? (struct crowd_fate){.every_ms = 40,
