@@ -9,12 +9,17 @@
  */
 #include "store/pg_db.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tend.h>
+
+/* A connection that was in use so shortly ago is not asked whether it still is one. */
+enum { JUST_USED_MS = 3 };
 
 /*
  * The planner is told what tend's queries are: every one goes by an index. With that, one plan per
@@ -127,7 +132,7 @@ bool pg_conn_usable(struct pg_conn *conn)
 {
     if (PQstatus(conn->pg) != CONNECTION_OK)
         return false;
-    if (!is_readable(conn))
+    if (clock_mono_ms() - conn->used_at_ms < JUST_USED_MS || !is_readable(conn))
         return true;
     return conn->owed > 0 && pg_conn_skip(conn) == PG_FINE && !is_readable(conn);
 }

@@ -37,6 +37,7 @@ struct pg_url {
     char schema[PG_SCHEMA_BYTES];
     char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
     bool pooler;                /* behind a transaction pooler: nothing may live in the session */
+    bool several_hosts;         /* one of them may be another primary */
     PQconninfoOption *parsed;   /* owns the strings */
 };
 
@@ -71,6 +72,7 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 struct pg_conn {
     PGconn *pg;
     struct pg_conn *next; /* in the pool's list of idle ones */
+    int64_t used_at_ms;   /* monotonic: when it was given back */
     unsigned owed;        /* synchronisation points whose answers nobody has waited for */
     /* per query: 0 not prepared, 1 on its way, 2 prepared */
     unsigned char prepared[DB_QUERIES];
@@ -231,7 +233,8 @@ struct pg_group {
     pthread_mutex_t mutex;
     struct pg_rider *first; /* transactions waiting to fly along, in the order they came */
     struct pg_rider *last;
-    int flying; /* flights under way */
+    int flying;         /* flights under way */
+    int64_t average_ns; /* how long they take */
 };
 
 void pg_group_init(struct pg_group *group);

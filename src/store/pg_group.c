@@ -26,6 +26,8 @@ enum {
     ROWS_MAX = 64, /* of one transaction: larger ones are worth a flight of their own */
     RIDERS_MAX = 32,
     PATIENCE_MS = 20,
+    SLOW_NS = 800000,
+    WEIGHT = 8, /* of the past in the average */
 };
 
 enum rider_state { RIDER_WAITS, RIDER_LEADS, RIDER_ABOARD, RIDER_DONE, RIDER_ALONE };
@@ -189,10 +191,11 @@ static struct pg_rider *take_riders(struct pg_group *group)
     return riders;
 }
 
-/* The next who waits leads, or there is a free flight. Under the mutex. */
-static void pass_on(struct pg_group *group)
+/* A flight has landed: the next who waits leads, or it is free. Under the mutex. */
+static void pass_on(struct pg_group *group, int64_t began_ns)
 {
     struct pg_rider *next = group->first;
+    group->average_ns += (clock_mono_ns() - began_ns - group->average_ns) / WEIGHT;
     if (next == NULL) {
         group->flying--;
         return;
@@ -209,6 +212,7 @@ static int lead(struct pg_group *group, struct pg_tx *tx)
     struct pg_db *db = (struct pg_db *)tx->base.db;
     int rc = 0;
     bool together = false;
+    int64_t began_ns = clock_mono_ns();
     pthread_mutex_lock(&group->mutex);
     struct pg_rider *riders = take_riders(group);
     pthread_mutex_unlock(&group->mutex);
@@ -227,14 +231,14 @@ static int lead(struct pg_group *group, struct pg_tx *tx)
         pthread_cond_signal(&rider->told);
     }
     if (together)
-        pass_on(group);
+        pass_on(group, began_ns);
     pthread_mutex_unlock(&group->mutex);
     if (together)
         return rc;
     err_clear(tx->base.err);
     rc = pg_tx_fly(tx, true);
     pthread_mutex_lock(&group->mutex);
-    pass_on(group);
+    pass_on(group, began_ns);
     pthread_mutex_unlock(&group->mutex);
     return rc;
 }
@@ -277,7 +281,7 @@ int pg_group_fly(struct pg_tx *tx)
     struct pg_group *group = &((struct pg_db *)tx->base.db)->group;
     struct pg_rider mine = {.tx = tx};
     pthread_mutex_lock(&group->mutex);
-    if (group->flying < FLIGHTS) {
+    if (group->flying < FLIGHTS || group->average_ns > SLOW_NS) {
         group->flying++;
         pthread_mutex_unlock(&group->mutex);
         return lead(group, tx);

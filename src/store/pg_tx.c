@@ -207,7 +207,8 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
                 return rc;
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
             return outcome_unknown(db, err);
-        } else if (clock_mono_ms() >= deadline_ms) {
+        } else if (clock_mono_ms() >= deadline_ms ||
+                   (tx.fault == PG_READONLY && !db->url.several_hosts)) {
             return rc;
         } else if (losses++ > 0 || tx.fault == PG_READONLY) {
             delay_ms = 50 + (int64_t)(200 * pg_db_random(db));

@@ -135,7 +135,8 @@ static int collect(struct pg_url *url, struct err *err)
         url->values[n++] = defaults[i].value;
     }
     /* With several hosts the one that can be written is meant. */
-    if (several_hosts(url) && option(url, "target_session_attrs") == NULL) {
+    url->several_hosts = several_hosts(url);
+    if (url->several_hosts && option(url, "target_session_attrs") == NULL) {
         url->keywords[n] = "target_session_attrs";
         url->values[n++] = "read-write";
     }

@@ -8,16 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In place of the C library's, for the whole program; see fault_vfs.h. */
-int fdatasync(int fd)
+/* In place of the C library's and named as there, for the whole program; see fault_vfs.h. */
+int fdatasync(int __fildes)
 {
-    (void)fd;
+    (void)__fildes;
     return 0;
 }
 
-int fsync(int fd)
+int fsync(int __fd)
 {
-    (void)fd;
+    (void)__fd;
     return 0;
 }
 

@@ -127,7 +127,7 @@ TEST(full_disk, nothing_acknowledged_is_lost_and_the_same_handle_works_again_onc
     check_all_there(acked, count);
     store_close(t);
     store_sql_close();
-    t = store_open_real("v");
+    store_open_real("v");
     check_all_there(acked, count);
 }
 

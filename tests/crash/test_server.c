@@ -45,9 +45,13 @@ static void end_load(struct crowd *crowd)
     int64_t jobs = verdict_all_done_once(t);
     verdict_serial_queue_was_serial();
     verdict_follower_saw_everything();
-    printf("# %lld jobs, %u kills, %lld recovered, %lld workers died\n", (long long)jobs,
-           crowd->kills, (long long)count_events("job.recovered"),
-           (long long)count_events("worker.died"));
+    /* Each costs everybody in it a second; two who lock rows in different order would make many. */
+    int64_t deadlocks =
+        sql_int("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+    printf("# %lld jobs, %u kills, %lld recovered, %lld workers died, %lld deadlocks\n",
+           (long long)jobs, crowd->kills, (long long)count_events("job.recovered"),
+           (long long)count_events("worker.died"), (long long)deadlocks);
+    check_int(deadlocks, <, 3);
     check_int(jobs, >, 20);
     store_close(t);
 }
