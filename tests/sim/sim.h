@@ -286,6 +286,7 @@ struct world {
 
     /* The real store. */
     const char *url;
+    void (*clean_up)(void); /* before the process ends early; or NULL */
     struct db *observer;
     struct db *idle[MAX_ACTORS];
     size_t idle_count;

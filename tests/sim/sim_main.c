@@ -47,6 +47,8 @@ static void on_crash(int number)
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
     ignored = write(STDERR_FILENO, digits + at, sizeof digits - at);
     (void)ignored;
+    if (world.clean_up != NULL)
+        world.clean_up();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -126,6 +128,7 @@ int main(int argc, char **argv)
     signal(SIGABRT, on_crash);
     const char *url = strcmp(store, "sqlite") == 0 ? make_file() : make_schema(store);
     world_init(&world, url, verbose);
+    world.clean_up = world.postgres ? NULL : remove_files;
     for (uint64_t i = 0; i < count; i++)
         world_run(&world, from + i * step, sabotage);
     world_done(&world);

@@ -62,7 +62,9 @@ void sim_fail(struct world *world, const char *format, ...)
             world->postgres ? "postgresql://…" : "sqlite", (unsigned long long)world->seed,
             world->sabotage != SABOTAGE_NONE ? " --sabotage " : "",
             world->sabotage != SABOTAGE_NONE ? sabotage_names[world->sabotage] : "");
-    _exit(1);
+    if (world->clean_up != NULL)
+        world->clean_up();
+    _exit(1); /* not exit(): what is still allocated is not the news here */
 }
 
 static int64_t read_clock(void *arg)
@@ -244,6 +246,7 @@ static void clear(struct world *world, uint64_t seed, enum sabotage sabotage)
                           .verbose = world->verbose,
                           .postgres = world->postgres,
                           .url = world->url,
+                          .clean_up = world->clean_up,
                           .observer = world->observer,
                           .idle_count = world->idle_count,
                           .highest_ms = world->highest_ms,
