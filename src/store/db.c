@@ -152,6 +152,16 @@ void db_alive_end(struct db *db, int64_t worker_id)
     db->engine->alive_end(db, worker_id);
 }
 
+bool db_alive_buried(struct db *db, int64_t worker_id)
+{
+    return db->engine->alive_buried != NULL && db->engine->alive_buried(db, worker_id);
+}
+
+int db_alive_deny(struct db_tx *tx, int64_t worker_id)
+{
+    return tx->db->engine->alive_deny == NULL ? 1 : tx->db->engine->alive_deny(tx, worker_id);
+}
+
 int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                    struct err *err)
 {

@@ -152,6 +152,16 @@ int db_watch(struct db *db, const struct proc_id *processes, size_t count, struc
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 
+/* Whether worker_id, of this handle, was taken for dead while its session was lost. Cheap. */
+bool db_alive_buried(struct db *db, int64_t worker_id);
+
+/*
+ * In a body that is about to take worker_id for dead because its liveness lock is gone. 1: it is,
+ * and will not come back before the body has committed; 0: it has come back, or somebody else is at
+ * it.
+ */
+int db_alive_deny(struct db_tx *tx, int64_t worker_id);
+
 /* Which of the workers hold their liveness lock. Cheap; not inside a body. */
 int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                    struct err *err);

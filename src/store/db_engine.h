@@ -23,6 +23,8 @@ struct db_engine {
     int (*watch)(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
     int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);
     void (*alive_end)(struct db *db, int64_t worker_id);
+    bool (*alive_buried)(struct db *db, int64_t worker_id); /* NULL: never */
+    int (*alive_deny)(struct db_tx *tx, int64_t worker_id); /* NULL: a lock that is gone stays so */
     int (*alive_check)(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                        struct err *err);
     int (*schema_version)(struct db *db, int *ret_store, struct err *err);

@@ -17,7 +17,8 @@
 #include <time.h>
 
 enum {
-    GRACE_MS = 2000,         /* a lost session may come back */
+    GRACE_MS = 2000, /* a lost session may come back */
+    DENY_TRIES = 20,
     ALARM_INTERVAL_MS = 100, /* a look for alarms costs a round trip */
     TICK_MS = 5000,          /* behind the bell; nothing should depend on it */
     DEAF_TICK_MS = 500,      /* when rings do not reach us */
@@ -111,6 +112,28 @@ static void alive_end(struct db *base, int64_t worker_id)
         pg_keeper_release(&db->keeper, worker_id);
 }
 
+static bool alive_buried(struct db *base, int64_t worker_id)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    return !db->url.pooler && !pg_keeper_knows(&db->keeper, worker_id);
+}
+
+/* A neighbour may just be looking whether it can have the lock: a few tries. */
+static int alive_deny(struct db_tx *tx, int64_t worker_id)
+{
+    struct pg_db *db = (struct pg_db *)tx->db;
+    const struct db_value lock[] = {db_int(pg_lock_class(&db->url, PG_LOCK_ALIVE)),
+                                    db_int((int32_t)worker_id)};
+    for (int i = 0; i < DENY_TRIES; i++) {
+        struct db_result free;
+        int rc = db_run(tx, Q_WORKER_DENY, 0, lock, &free);
+        if (rc < 0 || db_number(&free, 0, 0) == 1)
+            return rc < 0 ? rc : 1;
+        pg_db_sleep(1);
+    }
+    return 0;
+}
+
 static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
                        struct err *err)
 {
@@ -181,6 +204,8 @@ static const struct db_engine engine = {
     .watch = watch,
     .alive_begin = alive_begin,
     .alive_end = alive_end,
+    .alive_buried = alive_buried,
+    .alive_deny = alive_deny,
     .alive_check = alive_check,
     .schema_version = schema_version,
     .doctor = pg_db_doctor,
@@ -197,7 +222,8 @@ static void write_own_sql(struct pg_db *db)
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
     snprintf(
         db->local_sql, sizeof db->local_sql,
-        "SELECT set_config('search_path', '\"%s\"', true), set_config('enable_seqscan', 'off', true), "
+        "SELECT set_config('search_path', '\"%s\"', true), set_config('tend.engine', 'on', true), "
+        "set_config('enable_seqscan', 'off', true), "
         "set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
         "set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), "
         "set_config('lock_timeout', '%lldms', true)",

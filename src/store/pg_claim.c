@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tend.h>
 
 enum {
     FROM_START_MS = 100,
@@ -24,10 +25,31 @@ enum {
     ENTRIES_FREE = 500,
 };
 
-/* Columns of a claimed job; see "define: job". */
+/* Columns of a job as the caller expects them ("define: job") by which claimed ones are ordered. */
 enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5 };
 /* Parameters of job_claim. */
-enum { PARAM_QUEUE = 0, PARAM_COUNT = 1, CLAIM_PARAMS = 9 };
+enum { PARAM_QUEUE = 0, PARAM_COUNT = 1, PARAM_OWNER = 2, PARAM_WORKER = 3, CLAIM_PARAMS = 9 };
+
+/* Where each of those columns comes from: a column of the answer ("define: claimed"), or what is
+ * known here. */
+enum {
+    IS_QUEUE = -1,
+    IS_RUNNING = -2,
+    IS_OWNER = -3,
+    IS_WORKER = -4,
+    IS_CLAIMED = -5,
+    IS_NULL = -6
+};
+static const signed char sources[] = {
+    [0] = 0,   [1] = IS_QUEUE, [2] = 1,         [3] = IS_RUNNING, [4] = 2,           [5] = 3,
+    [6] = 4,   [7] = IS_OWNER, [8] = IS_WORKER, [9] = 5,          [10] = 6,          [11] = 9,
+    [12] = 7,  [13] = 8,       [14] = 9,        [15] = IS_OWNER,  [16] = IS_CLAIMED, [17] = IS_NULL,
+    [18] = 10, [19] = 11,      [20] = IS_NULL,  [21] = 12,        [22] = 13,         [23] = 14,
+    [24] = 15, [25] = 16,      [26] = 17,       [27] = 18,        [28] = 19,         [29] = 20,
+    [30] = 21, [31] = 22,      [32] = 23,       [33] = 24,        [34] = 25,         [35] = 26,
+    [36] = 27,
+};
+enum { COLUMNS = sizeof sources / sizeof *sources };
 
 void pg_claims_init(struct pg_claims *claims)
 {
@@ -80,25 +102,48 @@ struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, b
                               struct db_result *result)
 {
     struct pg_db *db = (struct pg_db *)tx->db;
-    struct db_value all[CLAIM_PARAMS + 3];
-    const struct db_value *queue = &params[PARAM_QUEUE];
-    memcpy(all, params, CLAIM_PARAMS * sizeof *all);
-    const char *name = arena_strndup(tx->arena, queue->text, queue->bytes);
-    if (name == NULL)
+    struct db_value *all = arena_alloc(tx->arena, (CLAIM_PARAMS + 3) * sizeof *all);
+    if (all == NULL)
         return NULL;
-    bool behind = begin_behind(&db->claims, name, &all[CLAIM_PARAMS]);
+    memcpy(all, params, CLAIM_PARAMS * sizeof *all);
+    /* These two go into the answer. */
+    for (int i = PARAM_QUEUE; i <= PARAM_OWNER; i += PARAM_OWNER - PARAM_QUEUE) {
+        all[i].text = arena_strndup(tx->arena, params[i].text, params[i].bytes);
+        if (all[i].text == NULL)
+            return NULL;
+    }
+    bool behind = begin_behind(&db->claims, all[PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
     struct pg_call *call =
         pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, all, keep, result);
-    if (call != NULL) {
-        call->queue = name;
-        call->wanted = params[PARAM_COUNT].number;
-    }
+    if (call != NULL)
+        call->claim = all;
     return call;
 }
 
 bool pg_claim_is(const struct pg_call *call)
 {
-    return call->queue != NULL;
+    return call->claim != NULL;
+}
+
+static struct db_value value_of(int column, const struct db_value *answer,
+                                const struct db_value *params)
+{
+    switch (sources[column]) {
+    case IS_QUEUE:
+        return params[PARAM_QUEUE];
+    case IS_RUNNING:
+        return db_int(TEND_RUNNING);
+    case IS_OWNER:
+        return params[PARAM_OWNER];
+    case IS_WORKER:
+        return params[PARAM_WORKER];
+    case IS_CLAIMED:
+        return db_text("job.claimed");
+    case IS_NULL:
+        return db_null();
+    default:
+        return answer[(int)sources[column]];
+    }
 }
 
 static int compare_number(const struct db_value *a, const struct db_value *b, int column)
@@ -108,30 +153,29 @@ static int compare_number(const struct db_value *a, const struct db_value *b, in
 
 static int claim_order(const void *left, const void *right)
 {
-    const struct db_value *a = *(const struct db_value *const *)left;
-    const struct db_value *b = *(const struct db_value *const *)right;
-    int order = compare_number(a, b, CLAIM_PRIORITY);
+    int order = compare_number(left, right, CLAIM_PRIORITY);
     if (order == 0)
-        order = compare_number(a, b, CLAIM_DUE_AT);
-    return order != 0 ? order : compare_number(a, b, CLAIM_ID);
+        order = compare_number(left, right, CLAIM_DUE_AT);
+    return order != 0 ? order : compare_number(left, right, CLAIM_ID);
 }
 
-/* The server updates rows in the order it finds them by id; they are handed out in theirs (CL-4).
+/*
+ * Whole jobs, in the order in which they are handed out (CL-4): the server updates rows in the
+ * order it finds them by id.
  */
-static bool sort(struct db_result *result, struct arena *arena, size_t columns)
+static bool complete(const struct pg_call *call, struct db_result *result)
 {
-    const struct db_value **rows = arena_alloc(arena, result->rows * sizeof *rows);
-    struct db_value *sorted = arena_alloc(arena, result->rows * columns * sizeof *sorted);
-    if (rows == NULL || sorted == NULL)
+    struct db_value *jobs = arena_alloc(call->tx->arena, result->rows * COLUMNS * sizeof *jobs + 1);
+    if (jobs == NULL)
         return false;
-    for (size_t i = 0; i < result->rows; i++)
-        rows[i] = db_at(result, i, 0);
+    for (size_t row = 0; row < result->rows; row++)
+        for (int column = 0; column < COLUMNS; column++)
+            jobs[row * COLUMNS + (size_t)column] =
+                value_of(column, db_at(result, row, 0), call->claim);
     if (result->rows > 1)
-        qsort(rows, result->rows, sizeof *rows, claim_order);
-    for (size_t i = 0; i < result->rows; i++)
-        memcpy(&sorted[i * columns], rows[i], columns * sizeof *sorted);
-    result->values = sorted;
-    result->columns = columns;
+        qsort(jobs, result->rows, COLUMNS * sizeof *jobs, claim_order);
+    result->values = jobs;
+    result->columns = COLUMNS;
     return true;
 }
 
@@ -155,12 +199,13 @@ static void learn(struct pg_claims *claims, const struct pg_call *call,
                   const struct db_result *rows, int64_t entries)
 {
     bool from_start = call->query == Q_JOB_CLAIM;
-    bool enough = (int64_t)rows->rows == call->wanted;
+    const char *queue = call->claim[PARAM_QUEUE].text;
+    bool enough = (int64_t)rows->rows == call->claim[PARAM_COUNT].number;
     bool in_the_way = entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
     pthread_mutex_lock(&claims->mutex);
-    struct pg_position *position = find(claims, call->queue);
+    struct pg_position *position = find(claims, queue);
     if (position == NULL && in_the_way && enough)
-        position = find_or_replace(claims, call->queue);
+        position = find_or_replace(claims, queue);
     if (position != NULL) {
         if (from_start) {
             position->from_start_ms = clock_mono_ms();
@@ -176,9 +221,8 @@ static void learn(struct pg_claims *claims, const struct pg_call *call,
 bool pg_claim_answer(const struct pg_call *call, struct db_result *rows)
 {
     struct pg_db *db = (struct pg_db *)call->tx->db;
-    size_t columns = rows->columns - 1;
-    int64_t entries = rows->rows > 0 ? db_number(rows, 0, columns) : 0;
-    if (!sort(rows, call->tx->arena, columns))
+    int64_t entries = rows->rows > 0 ? db_number(rows, 0, rows->columns - 1) : 0;
+    if (!complete(call, rows))
         return false;
     learn(&db->claims, call, rows, entries);
     return true;

@@ -9,17 +9,12 @@
  */
 #include "store/pg_db.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tend.h>
-
-/* A connection that was in use so shortly ago is not asked whether it still is one. */
-enum { JUST_USED_MS = 3 };
 
 /*
  * The planner is told what tend's queries are: every one goes by an index. With that, one plan per
@@ -29,18 +24,19 @@ enum { JUST_USED_MS = 3 };
 static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
 {
     char sql[1536];
-    snprintf(sql, sizeof sql,
-             "SET search_path = \"%s\"; SET plan_cache_mode = force_generic_plan; "
-             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; "
-             "SET enable_mergejoin = off; SET jit = off; SET client_min_messages = error; "
-             "SET default_transaction_isolation = 'read committed'; "
-             "SET idle_in_transaction_session_timeout = '%lldms'; SET lock_timeout = '%lldms'; "
-             "PREPARE tend_bell AS %s; %s",
-             db->url.schema, (long long)db->options.busy_ms, (long long)db->options.busy_ms,
-             db->bell_sql,
-             db->options.durability_normal ? ""
-                                           : "SELECT set_config('synchronous_commit', 'on', false) "
-                                             "WHERE current_setting('synchronous_commit') = 'off'");
+    snprintf(
+        sql, sizeof sql,
+        "SET search_path = \"%s\"; SET tend.engine = on; SET plan_cache_mode = force_generic_plan; "
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; "
+        "SET enable_mergejoin = off; SET jit = off; SET client_min_messages = error; "
+        "SET default_transaction_isolation = 'read committed'; "
+        "SET idle_in_transaction_session_timeout = '%lldms'; SET lock_timeout = '%lldms'; "
+        "PREPARE tend_bell AS %s; %s",
+        db->url.schema, (long long)db->options.busy_ms, (long long)db->options.busy_ms,
+        db->bell_sql,
+        db->options.durability_normal ? ""
+                                      : "SELECT set_config('synchronous_commit', 'on', false) "
+                                        "WHERE current_setting('synchronous_commit') = 'off'");
     PGresult *result = PQexec(pg, sql);
     ExecStatusType status = PQresultStatus(result);
     int rc = 0;
@@ -132,7 +128,7 @@ bool pg_conn_usable(struct pg_conn *conn)
 {
     if (PQstatus(conn->pg) != CONNECTION_OK)
         return false;
-    if (clock_mono_ms() - conn->used_at_ms < JUST_USED_MS || !is_readable(conn))
+    if (!is_readable(conn))
         return true;
     return conn->owed > 0 && pg_conn_skip(conn) == PG_FINE && !is_readable(conn);
 }

@@ -72,7 +72,6 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 struct pg_conn {
     PGconn *pg;
     struct pg_conn *next; /* in the pool's list of idle ones */
-    int64_t used_at_ms;   /* monotonic: when it was given back */
     unsigned owed;        /* synchronisation points whose answers nobody has waited for */
     /* per query: 0 not prepared, 1 on its way, 2 prepared */
     unsigned char prepared[DB_QUERIES];
@@ -137,10 +136,9 @@ struct pg_call {
     const char **values;
     int *lengths;
     int *formats;
-    struct db_result *result; /* where the rows go; may be NULL */
-    bool prepares;            /* it is preceded by its preparation */
-    const char *queue;        /* of a claim: which */
-    int64_t wanted;           /* ... and how many */
+    struct db_result *result;     /* where the rows go; may be NULL */
+    bool prepares;                /* it is preceded by its preparation */
+    const struct db_value *claim; /* the parameters of a claim; NULL: it is none */
     /* of db_each */
     bool each;
     bool arrays; /* all rows in one statement */
@@ -269,6 +267,8 @@ int pg_keeper_init(struct pg_keeper *keeper, struct pg_db *db, struct err *err);
 void pg_keeper_done(struct pg_keeper *keeper);
 int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err);
 void pg_keeper_release(struct pg_keeper *keeper, int64_t worker_id);
+/* False: it was taken for dead while the session was lost, or is not one of this handle. */
+bool pg_keeper_knows(struct pg_keeper *keeper, int64_t worker_id);
 /*
  * Around the sleep of a thread. When rings did not reach this handle before, that counts as a ring,
  * so that the caller looks once more; *ret_hears: whether they do now.

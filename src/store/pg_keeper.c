@@ -39,6 +39,17 @@ static bool wants_rings(struct pg_keeper *keeper)
     return wants;
 }
 
+/* Under the mutex. */
+static void forget(struct pg_keeper *keeper, int64_t worker_id)
+{
+    for (size_t i = 0; i < keeper->worker_count; i++) {
+        if (keeper->workers[i] == worker_id) {
+            keeper->workers[i] = keeper->workers[--keeper->worker_count];
+            break;
+        }
+    }
+}
+
 /* Brings the session in line with what is asked for, and answers those who asked. */
 static void serve(struct pg_keeper *keeper, struct pg_session *session)
 {
@@ -46,17 +57,23 @@ static void serve(struct pg_keeper *keeper, struct pg_session *session)
     uint64_t asked = keeper->asked;
     size_t count = keeper->worker_count;
     bool rings = wants_rings(keeper);
-    int64_t *workers = calloc(count + 1, sizeof *workers);
-    if (workers != NULL && count > 0)
-        memcpy(workers, keeper->workers, count * sizeof *workers);
+    int64_t *asked_for = calloc(2 * count + 1, sizeof *asked_for);
+    int64_t *left = asked_for + count;
+    if (asked_for != NULL && count > 0) {
+        memcpy(asked_for, keeper->workers, count * sizeof *asked_for);
+        memcpy(left, keeper->workers, count * sizeof *left);
+    }
     pthread_mutex_unlock(&keeper->mutex);
 
     pg_session_connect(session);
-    size_t missing = workers == NULL ? count : pg_session_hold(session, workers, count);
+    size_t missing = asked_for == NULL ? count : pg_session_hold(session, left, count);
     pg_session_register(session, rings);
-    free(workers);
 
     pthread_mutex_lock(&keeper->mutex);
+    for (size_t i = 0; asked_for != NULL && i < count; i++)
+        if (left[i] == 0)
+            forget(keeper, asked_for[i]);
+    free(asked_for);
     keeper->served = asked;
     keeper->registered = session->registered;
     keeper->complete = session->pg != NULL && missing == 0;
@@ -219,15 +236,20 @@ int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err)
 void pg_keeper_release(struct pg_keeper *keeper, int64_t worker_id)
 {
     pthread_mutex_lock(&keeper->mutex);
-    for (size_t i = 0; i < keeper->worker_count; i++) {
-        if (keeper->workers[i] == worker_id) {
-            keeper->workers[i] = keeper->workers[--keeper->worker_count];
-            break;
-        }
-    }
+    forget(keeper, worker_id);
     if (keeper->running)
         have_served(keeper, clock_mono_ms() + ENTER_MS);
     pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool pg_keeper_knows(struct pg_keeper *keeper, int64_t worker_id)
+{
+    bool known = false;
+    pthread_mutex_lock(&keeper->mutex);
+    for (size_t i = 0; i < keeper->worker_count; i++)
+        known |= keeper->workers[i] == worker_id;
+    pthread_mutex_unlock(&keeper->mutex);
+    return known;
 }
 
 int pg_keeper_enter(struct pg_keeper *keeper, bool *ret_hears, struct err *err)

@@ -101,7 +101,6 @@ void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
         give_place(pool);
         return;
     }
-    conn->used_at_ms = clock_mono_ms();
     pthread_mutex_lock(&pool->mutex);
     struct pg_ticket *ticket = call_first(pool);
     if (ticket != NULL) {

@@ -178,19 +178,34 @@ static bool take_lock(struct pg_session *session, int64_t id)
     return false;
 }
 
-static bool add_lock(struct pg_session *session, int64_t id)
+enum claim { CLAIM_HELD, CLAIM_NOT_NOW, CLAIM_BURIED };
+
+/*
+ * With the lock in hand nobody can take the worker for dead any more (db_alive_deny); so it is now
+ * that one can see whether somebody has. And it was back, whoever has missed it before.
+ */
+static enum claim add_lock(struct pg_session *session, int64_t id)
 {
+    char sql[160];
+    char answer[8] = "";
     int64_t *grown = realloc(session->held, (session->held_count + 1) * sizeof *grown);
     if (grown == NULL)
-        return false;
+        return CLAIM_NOT_NOW;
     session->held = grown;
     if (!take_lock(session, id))
-        return false;
-    session->held[session->held_count++] = id;
-    return true;
+        return CLAIM_NOT_NOW;
+    snprintf(sql, sizeof sql, "UPDATE \"%s\".worker SET lost_at = NULL WHERE id = %lld RETURNING 1",
+             session->db->url.schema, (long long)id);
+    bool asked = ask(session, sql, answer, sizeof answer);
+    if (asked && answer[0] == '1') {
+        session->held[session->held_count++] = id;
+        return CLAIM_HELD;
+    }
+    call_lock(session, "pg_advisory_unlock", id);
+    return asked ? CLAIM_BURIED : CLAIM_NOT_NOW;
 }
 
-size_t pg_session_hold(struct pg_session *session, const int64_t *workers, size_t count)
+size_t pg_session_hold(struct pg_session *session, int64_t *workers, size_t count)
 {
     char sql[128];
     bool changed = false;
@@ -209,9 +224,12 @@ size_t pg_session_hold(struct pg_session *session, const int64_t *workers, size_
     for (size_t i = 0; i < count; i++) {
         if (has(session->held, session->held_count, workers[i]))
             continue;
-        bool taken = clock_mono_ms() >= session->locks_at_ms && add_lock(session, workers[i]);
-        missing += !taken;
-        changed |= taken;
+        enum claim claim =
+            clock_mono_ms() >= session->locks_at_ms ? add_lock(session, workers[i]) : CLAIM_NOT_NOW;
+        missing += claim == CLAIM_NOT_NOW;
+        changed |= claim == CLAIM_HELD;
+        if (claim == CLAIM_BURIED)
+            workers[i] = 0;
     }
     if (missing > 0 && clock_mono_ms() >= session->locks_at_ms)
         session->locks_at_ms = clock_mono_ms() + LOCK_AGAIN_MS;

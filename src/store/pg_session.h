@@ -26,8 +26,11 @@ struct pg_session {
 void pg_session_init(struct pg_session *session, struct pg_db *db);
 void pg_session_done(struct pg_session *session);
 void pg_session_connect(struct pg_session *session);
-/* Holds exactly these liveness locks; returns how many are still missing. */
-size_t pg_session_hold(struct pg_session *session, const int64_t *workers, size_t count);
+/*
+ * Holds exactly these liveness locks; returns how many are still missing. A worker that was taken
+ * for dead while the session was lost is left out, and becomes 0 in workers.
+ */
+size_t pg_session_hold(struct pg_session *session, int64_t *workers, size_t count);
 /* Shows those who ring that somebody waits here, or no longer. */
 void pg_session_register(struct pg_session *session, bool waits);
 /* Looks after the neighbour when it is time. */

@@ -395,6 +395,8 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .watch = fake_watch,
         .alive_begin = fake_alive_begin,
         .alive_end = fake_alive_end,
+        .alive_buried = fake_alive_buried,
+        .alive_deny = fake_alive_deny,
         .alive_check = fake_alive_check,
         .schema_version = fake_schema_version,
         .doctor = fake_doctor,

@@ -56,6 +56,8 @@ void fake_interrupt(struct db *db);
 int fake_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
 int fake_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void fake_alive_end(struct db *db, int64_t worker_id);
+bool fake_alive_buried(struct db *db, int64_t worker_id);
+int fake_alive_deny(struct db_tx *tx, int64_t worker_id);
 int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                      struct err *err);
 

@@ -101,6 +101,19 @@ void fake_alive_end(struct db *db, int64_t worker_id)
     (void)worker_id;
 }
 
+bool fake_alive_buried(struct db *db, int64_t worker_id)
+{
+    struct fake_db *fake = (struct fake_db *)db;
+    return fake->world->worker_over[worker_id] && !fake->actor->session_lost;
+}
+
+int fake_alive_deny(struct db_tx *tx, int64_t worker_id)
+{
+    struct world *world = ((struct fake_db *)tx->db)->world;
+    const struct actor *actor = &world->actors[world->worker_actors[worker_id]];
+    return actor->dead || actor->session_lost;
+}
+
 int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                      struct err *err)
 {

@@ -47,8 +47,7 @@ bool model_may_bury(struct world *world, int64_t worker_id, int64_t now_ms)
     if (worker_id <= 0 || worker_id >= MAX_WORKERS || world->worker_actors[worker_id] < 0)
         return false;
     const struct actor *actor = &world->actors[world->worker_actors[worker_id]];
-    return actor->dead ||
-           (actor->lost_at_ms != TEND_UNSET && now_ms >= actor->lost_at_ms + world->grace_ms);
+    return actor->dead || (actor->session_lost && now_ms >= actor->lost_at_ms + world->grace_ms);
 }
 
 /* --- seeing --- */

@@ -320,10 +320,18 @@ static void other_event(struct world *world, struct actor *actor, const struct t
     if (is(event, "worker.joined")) {
         expect(world, worker > 0 && worker < MAX_WORKERS && world->worker_actors[worker] < 0,
                "worker %lld has registered before", (long long)worker);
+        for (int i = 0; i < MAX_WORKERS; i++)
+            expect(world, world->worker_actors[i] != actor->number || world->worker_over[i],
+                   "worker %lld registers although it is worker %d", (long long)worker, i);
         world->worker_actors[worker] = actor->number;
     } else if (is(event, "worker.died")) {
         expect(world, model_may_bury(world, worker, now_ms), "worker %lld was buried alive",
                (long long)worker);
+        world->worker_over[worker] = true;
+    } else if (is(event, "worker.left")) {
+        expect(world, worker > 0 && worker < MAX_WORKERS && !world->worker_over[worker],
+               "worker %lld has left before", (long long)worker);
+        world->worker_over[worker] = true;
     } else if (is(event, "lock.recovered")) {
         op->cleaned++;
     } else if (is(event, "lock.acquired") || is(event, "lock.released")) {

@@ -279,6 +279,7 @@ struct world {
     struct queue_model queues[QUEUE_COUNT];
     struct lock_model locks[LOCK_NAMES];
     int worker_actors[MAX_WORKERS]; /* by worker id: actor, or -1 */
+    bool worker_over[MAX_WORKERS];  /* it has left, or was taken for dead */
     int64_t last_event_id, last_event_ms;
     int64_t scheduled_runs, schedule_first_ms;
     struct tend_lease old_leases[OLD_LEASES];

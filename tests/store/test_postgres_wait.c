@@ -5,6 +5,7 @@
 #include "support/store.h"
 
 #include "base/clock.h"
+#include "queue/handle.h"
 #include "store/db_engine.h"
 
 #include <libpq-fe.h>
@@ -218,15 +219,20 @@ TEST(postgres_wait, a_waiter_whose_session_is_cut_still_hears_the_next_ring)
 
 /* --- liveness --- */
 
-static struct db *db_named(const char *application)
+static struct db *db_with(const char *application, int64_t busy_ms)
 {
     struct db *db;
     struct err err;
-    struct db_options options = {.connections = 2, .busy_ms = 10000};
+    struct db_options options = {.connections = 2, .busy_ms = busy_ms};
     check_int(
         db_open(&db, keep_text("%s&application_name=%s", store_url(), application), &options, &err),
         ==, 0);
     return db;
+}
+
+static struct db *db_named(const char *application)
+{
+    return db_with(application, 10000);
 }
 
 static bool is_alive(struct db *db, int64_t worker_id)
@@ -237,12 +243,23 @@ static bool is_alive(struct db *db, int64_t worker_id)
     return alive;
 }
 
+/* Only who is registered holds a liveness lock. */
+static void enter_worker(int64_t id)
+{
+    sql_exec(
+        "INSERT INTO worker (id, name, host, boot_id, pid, pid_ns, start_ticks, session, since, "
+        "registration) VALUES (%lld, 'w', 'h', 'b', 1, 1, 1, 1, 1, %lld)",
+        (long long)id, (long long)id);
+}
+
 TEST(postgres_wait, a_liveness_lock_is_seen_by_others_and_comes_back_after_a_cut)
 {
     struct err err;
     const char *name = store_schema();
     struct db *worker = db_named(name);
     struct db *other = db_named("other");
+    enter_worker(41);
+    enter_worker(42);
     check(!is_alive(other, 41));
     check_int(db_alive_begin(worker, 41, &err), ==, 0);
     check_int(db_alive_begin(worker, 42, &err), ==, 0);
@@ -254,6 +271,64 @@ TEST(postgres_wait, a_liveness_lock_is_seen_by_others_and_comes_back_after_a_cut
     check(!is_alive(other, 41) && is_alive(other, 42));
     db_close(worker);
     wait_until(!is_alive(other, 42), PATIENCE_MS);
+    db_close(other);
+}
+
+/* It finds out by itself, and its next death is again noticed at once. */
+TEST(postgres_wait, RC_13_a_worker_taken_for_dead_while_it_was_cut_off_registers_anew)
+{
+    tend *t = open_named(store_schema());
+    const char *keeper = keep_text("%s keeper", store_schema());
+    add_number(t, "q", 2);
+    int64_t first = job_of(t, claim_one(t, "q").id)->worker_id;
+    sql_exec("DELETE FROM worker WHERE id = %lld", (long long)first);
+    terminate(keeper);
+    wait_until(sessions(keeper) == 1 && db_alive_buried(t->db, first), PATIENCE_MS);
+    int64_t second = job_of(t, claim_one(t, "q").id)->worker_id;
+    check_int(second, >, first);
+    check_int(sql_int("SELECT id FROM worker"), ==, second);
+    check(is_alive(t->db, second));
+    tend_close(t);
+}
+
+struct denial {
+    int64_t worker_id;
+    int answer;
+    struct db *worker; /* tries to come back meanwhile; may be NULL */
+};
+
+static int deny_body(struct db_tx *tx, void *arg)
+{
+    struct denial *denial = arg;
+    struct err err;
+    denial->answer = db_alive_deny(tx, denial->worker_id);
+    if (denial->worker != NULL)
+        check_int(db_alive_begin(denial->worker, denial->worker_id, &err), ==, TEND_EBUSY);
+    return 0;
+}
+
+static int deny(struct db *db, int64_t worker_id, struct db *worker)
+{
+    struct arena arena;
+    struct err err;
+    struct denial denial = {.worker_id = worker_id, .worker = worker};
+    arena_init(&arena);
+    check_int(db_write(db, &arena, deny_body, &denial, &err), ==, 0);
+    arena_done(&arena);
+    return denial.answer;
+}
+
+/* RC-13: between the look at its lock and the record of its death. */
+TEST(postgres_wait, a_worker_that_is_back_is_not_taken_for_dead_nor_comes_one_back_meanwhile)
+{
+    struct err err;
+    struct db *worker = db_with(store_schema(), 300);
+    struct db *other = db_named("other");
+    enter_worker(41);
+    check_int(deny(other, 41, worker), ==, 1);
+    check_int(db_alive_begin(worker, 41, &err), ==, 0);
+    check_int(deny(other, 41, NULL), ==, 0);
+    db_close(worker);
     db_close(other);
 }
 
@@ -272,7 +347,10 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
     struct err err;
     int64_t ids[] = {5, 9};
     struct helper helpers[2];
+    store_close(store_open("maker"));
+    enter_worker(7);
     for (int i = 0; i < 2; i++) {
+        enter_worker(ids[i]);
         helpers[i] = helper_start(hold_liveness, &ids[i]);
         helper_hear(&helpers[i]);
     }

@@ -45,10 +45,24 @@ static void connect_once(void)
         test_fail(__FILE__, __LINE__, "%s", err.text);
 }
 
+/* The server takes tend's own sessions at their word for the facts of a state (001.postgres.sql);
+ * here it is looked at, after every test. */
+static void check_facts(void)
+{
+    PGresult *result = PQexec(raw.postgres, keep_text("SELECT count(*), min(id) FROM %s.job AS j "
+                                                      "WHERE NOT %s.job_facts_hold(j)",
+                                                      store_schema(), store_schema()));
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && strcmp(PQgetvalue(result, 0, 0), "0") != 0)
+        test_fail(__FILE__, __LINE__, "%s jobs are not as their state says, the first is %s",
+                  PQgetvalue(result, 0, 0), PQgetvalue(result, 0, 1));
+    PQclear(result);
+}
+
 void store_sql_close(void)
 {
     if (store_is_postgres()) { /* the schema goes with the test */
         connect_once();
+        check_facts();
         PQclear(
             PQexec(raw.postgres, keep_text("DROP SCHEMA IF EXISTS %s CASCADE", store_schema())));
         PQfinish(raw.postgres);

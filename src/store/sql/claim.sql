@@ -1,5 +1,11 @@
 -- Claims: who gets which job next.
 
+-- define: claimed
+id, kind, priority, due_at, token, alarm_at, started_at, attempts, crashes, changed_at, version, created_at,
+phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
+max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
+result, payload
+
 -- name: job_claim
 -- Leases up to $2 pending jobs of queue $1 to owner $3 with worker $4, for $6 ms, or as the job says,
 -- or $7 (the queue's). $8 = 1: they start at once. Nothing when the
@@ -34,7 +40,8 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
 FROM given
 WHERE job.id = given.p1 AND state = 1;
 -- dialect: postgres
--- The column behind those of the job says how many entries of job_pending were read so far: see job_claim_after.
+-- Of the job come the columns that the claimer cannot know; the engine puts in the others. The last column says
+-- how many entries of job_pending were read: see job_claim_after.
 UPDATE job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
     alarm_at = c.t + coalesce($6, lease_ms, $7),
@@ -51,7 +58,7 @@ WHERE id = ANY (ARRAY(
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
-RETURNING {job}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
+RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
 
 -- name: job_claim_after
 -- The same, beginning behind a position. While a transaction is held open elsewhere in the database, the entries
@@ -80,7 +87,7 @@ WHERE id = ANY (ARRAY(
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
-RETURNING {job}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
+RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
 
 -- name: job_claim_one
 -- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.

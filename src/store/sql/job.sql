@@ -127,8 +127,9 @@ VALUES
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, payload,
      created_at, changed_at, changed_by, changed_what)
-SELECT next_event(), currval('event_id'), $3, $4, 1, $5, c.t, $6, c.t, c.t, $2, 'job.added'
-FROM (SELECT now($1) AS t OFFSET 0) c
+VALUES
+    (next_event(), currval('event_id'), $3, $4, 1, $5, coalesce($1::bigint, store_clock()), $6,
+     coalesce($1::bigint, store_clock()), coalesce($1::bigint, store_clock()), $2, 'job.added')
 RETURNING id, nobody_waits();
 
 -- name: job_by_key
@@ -274,10 +275,9 @@ WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = c.t, result = $3,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
-    changed_what = 'job.completed', changed_why = NULL
-FROM (SELECT now($4) AS t OFFSET 0) c
+    attempts = attempts + 1, finished_at = coalesce($4::bigint, store_clock()), result = $3,
+    version = version + 1, event_id = next_event(), changed_at = coalesce($4::bigint, store_clock()),
+    changed_by = owner, changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
 -- name: job_unlock

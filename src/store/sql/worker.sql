@@ -2,12 +2,23 @@
 
 -- name: worker_add
 -- For db_each, which returns the id. Called by queue/worker.c.
-INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now($8));
+INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since, registration)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now($8), $9);
 -- dialect: postgres
-INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now($8))
+INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since, registration)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now($8), $9)
 RETURNING id;
+
+-- name: worker_find
+-- Index worker_registration. Called by queue/worker.c.
+SELECT id FROM worker WHERE registration = $1;
+
+-- name: worker_deny
+-- Whether a liveness lock is free; then nobody has it until the transaction has ended. Only PostgreSQL asks: see
+-- db_alive_deny.
+SELECT 1;
+-- dialect: postgres
+SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
 
 -- name: worker_list
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,

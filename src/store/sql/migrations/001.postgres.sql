@@ -7,7 +7,7 @@
 -- changed_by, changed_what and changed_why; the triggers copy that into the event.
 --
 -- All of that is in statement-level triggers and none of it in CHECK constraints of the table job: a check,
--- and the WHEN of a trigger, is parsed anew in each statement, which costs a single add 17 us of 30, while
+-- and the WHEN of a trigger, is parsed anew in each statement, which made half the cost of a single add, while
 -- the plans inside a trigger function are kept. One statement of a thousand rows is checked and
 -- recorded by one INSERT.
 --
@@ -23,16 +23,9 @@ CREATE FUNCTION store_clock() RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$ SELECT floor(date_part('epoch', clock_timestamp()) * 1000)::bigint $$;
 
--- The next id of an event. The transaction has its own id before that: see event.horizon.
 CREATE FUNCTION next_event() RETURNS bigint
 LANGUAGE sql VOLATILE
-AS $$ SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('{schema}.event_id') END $$;
-
--- The first transaction id that nobody has yet. In plpgsql, because that looks at the server as it is now
--- and not as it was when the statement began.
-CREATE FUNCTION event_horizon() RETURNS xid8
-LANGUAGE plpgsql VOLATILE
-AS $$ BEGIN RETURN pg_snapshot_xmax(pg_current_snapshot()); END $$;
+AS $$ SELECT nextval('{schema}.event_id') $$;
 
 -- Whether a job added by this transaction need wake nobody. True: the lock keeps anybody from beginning to
 -- wait until the transaction has ended and can be seen; see store/pg_session.c.
@@ -89,14 +82,9 @@ CREATE INDEX job_resting ON job (queue, state, finished_at) WHERE state >= 3;
 CREATE UNIQUE INDEX job_unique ON job (queue, unique_key)
     WHERE unique_key IS NOT NULL AND finished_at IS NULL;
 
--- horizon makes it safe to follow events by id although transactions do not commit in that order: no
--- event with a smaller id can come from a transaction whose id is not below it. Such a transaction
--- took its own id before that of its event (next_event), which was before this event took its
--- id, which was before the horizon was read. See event_since.
 CREATE TABLE event (
     id          bigint NOT NULL PRIMARY KEY,
     at          bigint NOT NULL,
-    horizon     xid8   NOT NULL DEFAULT {schema}.event_horizon(),
     prev        bigint,                             -- the job's event before this one
     job_id      bigint,
     token       bigint,
@@ -155,8 +143,10 @@ CREATE TABLE worker (
     start_ticks  bigint   NOT NULL,
     session      smallint NOT NULL,                 -- 1: holds a liveness lock; 0: known by its pid alone
     since        bigint   NOT NULL,
+    registration bigint   NOT NULL,                 -- drawn by the worker; the same however often it is tried
     lost_at      bigint                             -- its liveness lock was first seen gone
 );
+CREATE UNIQUE INDEX worker_registration ON worker (registration);
 
 CREATE TABLE schedule (
     name        text     COLLATE "C" PRIMARY KEY,
@@ -191,16 +181,41 @@ ALTER TABLE lock SET (
 ALTER TABLE queue SET (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Ends a statement that would move a job as it must not. It is called where the state to be recorded is
--- expected, so that what is allowed costs one CASE.
-CREATE FUNCTION job_refuse(id bigint, from_state smallint, to_state smallint) RETURNS smallint
+-- What core/state.c says of each state. Sessions of tend itself (tend.engine is on) are taken at their word here:
+-- their statements are known to keep it, and to look cost a third of the trigger. The moves below are
+-- looked at in any case.
+CREATE FUNCTION job_facts_hold(j job) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT j.state BETWEEN 0 AND 6
+       AND j.priority BETWEEN 0 AND 9
+       AND (j.state = 2) = (j.owner IS NOT NULL)
+       AND (j.state IN (0, 2)) = (j.alarm_at IS NOT NULL)
+       AND (j.state >= 4) = (j.finished_at IS NOT NULL)
+       AND (j.state = 2 OR (j.worker_id IS NULL AND j.started_at IS NULL AND j.lock_name IS NULL))
+$$;
+
+-- The rows of the table in core/state.c, eight bits each: bit n is set when state n can be reached.
+CREATE FUNCTION job_may_move(from_state smallint, to_state smallint) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT ((  ((1 + 2 + 8 + 64)::bigint)                   -- scheduled -> scheduled, pending, held, cancelled
+             | ((1 + 2 + 4 + 8 + 64)::bigint << 8)          -- pending -> scheduled, pending, running, held, cancelled
+             | ((1 + 2 + 8 + 16 + 32 + 64)::bigint << 16)   -- running -> all but running
+             | ((1 + 2 + 64)::bigint << 24)                 -- held -> scheduled, pending, cancelled
+                                                            -- done -> nothing
+             | (2::bigint << 40)                            -- failed -> pending
+             | (2::bigint << 48)                            -- cancelled -> pending
+            ) >> (from_state * 8 + to_state)) & 1 = 1
+$$;
+
+CREATE FUNCTION job_refuse(job_id bigint, from_state smallint, to_state smallint) RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    RAISE EXCEPTION 'job %: this change of state is not allowed', id
-        USING ERRCODE = 'check_violation',
-              DETAIL = format('from %s to %s', from_state, to_state),
-              HINT = 'A move follows core/state.c, keeps the facts of its state and takes a new event_id.';
+    RAISE EXCEPTION 'job %: this change of state is not allowed', job_id
+        USING ERRCODE = 'check_violation', DETAIL = format('from %s to %s', from_state, to_state),
+              HINT = 'A move follows core/state.c, keeps the facts of the state, and takes a new version and event_id.';
 END
 $$;
 
@@ -208,17 +223,13 @@ CREATE FUNCTION job_added() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO {schema}.event (id, horizon, at, job_id, queue, who, what, to_state, why)
-    SELECT n.event_id, (SELECT pg_snapshot_xmax(pg_current_snapshot())), n.changed_at, n.id, n.queue,
-           n.changed_by, n.changed_what,
-           CASE WHEN n.priority BETWEEN 0 AND 9 AND CASE n.state
-                         WHEN 0 THEN n.alarm_at IS NOT NULL
-                         WHEN 1 THEN n.alarm_at IS NULL
-                     END
-                     AND n.owner IS NULL AND n.worker_id IS NULL AND n.started_at IS NULL
-                     AND n.lock_name IS NULL AND n.finished_at IS NULL
-                THEN n.state
-                ELSE {schema}.job_refuse(n.id, NULL, n.state) END,
+    IF current_setting('tend.engine', true) IS DISTINCT FROM 'on' THEN
+        PERFORM {schema}.job_refuse(n.id, NULL, n.state)
+        FROM job_new n
+        WHERE NOT (n.state IN (0, 1) AND {schema}.job_facts_hold(n::{schema}.job));
+    END IF;
+    INSERT INTO {schema}.event (id, at, job_id, queue, who, what, to_state, why)
+    SELECT n.event_id, n.changed_at, n.id, n.queue, n.changed_by, n.changed_what, n.state,
            n.changed_why
     FROM job_new n;
     RETURN NULL;
@@ -228,68 +239,55 @@ CREATE TRIGGER job_added AFTER INSERT ON job
     REFERENCING NEW TABLE AS job_new
     FOR EACH STATEMENT EXECUTE FUNCTION job_added();
 
--- The processing lock of a serial queue lasts as long as the lease it was taken with.
-CREATE FUNCTION job_lock_follows(job bigint, old_lock text, new_lock text, until bigint) RETURNS boolean
+-- A row of a statement that is not plain: it is refused, or the processing lock follows its lease. Returns whether it
+-- is to be recorded.
+CREATE FUNCTION job_judge(job bigint, moved boolean, old_state smallint, new_state smallint,
+                          old_lock text, new_lock text, until bigint) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF new_lock IS NULL THEN
+    IF (CASE WHEN moved THEN {schema}.job_may_move(old_state, new_state) ELSE old_state = new_state END)
+       IS NOT TRUE THEN
+        PERFORM {schema}.job_refuse(job, old_state, new_state);
+    ELSIF new_lock IS NULL THEN
         UPDATE {schema}.lock
         SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
         WHERE name = old_lock AND job_id = job;
     ELSE
         UPDATE {schema}.lock SET expires_at = until WHERE name = new_lock AND job_id = job;
     END IF;
-    RETURN true;
+    RETURN moved;
 END
 $$;
 
--- The masks are the rows of the table in core/state.c: bit n is set when state n can be reached. A row is
--- recorded when its state changes, or when it is rescheduled in the same state, which takes a new
--- version and a new event_id; whatever else changes, the facts of its state must hold.
+-- A row has moved, and is recorded, when it has a new version and a new event_id: its state has changed, or it was
+-- rescheduled in the same one. One of the two alone is not a move (a change of phase, and its event).
 --
--- The join is FULL so that it can only be carried out by sorting or hashing, however few rows the
--- statement had that was planned first; and a changed id, which leaves rows without partner, is refused.
--- Locks are seen to in the WHERE, because every row passes there and one without a lock pays nothing.
+-- The expressions are as short as they can be, because they are made ready anew for each statement. The join is
+-- FULL so that it can only be carried out by sorting or hashing, however few rows the statement had that
+-- was planned first; and a changed id, which leaves rows without partner, is refused.
 CREATE FUNCTION job_moved() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    IF current_setting('tend.engine', true) IS DISTINCT FROM 'on' THEN
+        PERFORM {schema}.job_refuse(n.id, NULL, n.state)
+        FROM job_new n
+        WHERE NOT {schema}.job_facts_hold(n::{schema}.job);
+    END IF;
     INSERT INTO {schema}.event
-        (id, horizon, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
-    SELECT n.event_id, (SELECT pg_snapshot_xmax(pg_current_snapshot())), o.event_id, n.changed_at, n.id,
-           n.queue, n.changed_by, n.changed_what, o.state,
-           CASE WHEN n.event_id <> o.event_id
-                     AND (1 << n.state) & (CASE o.state
-                         WHEN 0 THEN 1 + 2 + 8 + 64           -- scheduled -> scheduled, pending, held, cancelled
-                         WHEN 1 THEN 1 + 2 + 4 + 8 + 64       -- pending -> scheduled, pending, running, held, cancelled
-                         WHEN 2 THEN 1 + 2 + 8 + 16 + 32 + 64 -- running -> all but running
-                         WHEN 3 THEN 1 + 2 + 64               -- held -> scheduled, pending, cancelled
-                         WHEN 4 THEN 0                        -- done
-                         ELSE 2 END) <> 0                     -- failed, cancelled -> pending
-                     AND n.state BETWEEN 0 AND 6
-                     AND (n.state = 2) = (n.owner IS NOT NULL)
-                     AND (n.state = 2 OR n.state = 0) = (n.alarm_at IS NOT NULL)
-                     AND (n.state >= 4) = (n.finished_at IS NOT NULL)
-                     AND (n.state = 2
-                          OR (n.worker_id IS NULL AND n.started_at IS NULL AND n.lock_name IS NULL))
-                     AND n.priority BETWEEN 0 AND 9
-                THEN n.state
-                ELSE {schema}.job_refuse(coalesce(n.id, o.id), o.state, n.state) END,
-           n.token, coalesce(o.owner, n.owner), n.changed_why
+        (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
+    SELECT n.event_id, o.event_id, n.changed_at, n.id, n.queue, n.changed_by, n.changed_what,
+           o.state, n.state, n.token, coalesce(o.owner, n.owner), n.changed_why
     FROM job_new n FULL JOIN job_old o ON o.id = n.id
     WHERE CASE
-        WHEN (n.lock_name IS NOT NULL OR o.lock_name IS NOT NULL)
-             AND NOT {schema}.job_lock_follows(n.id, o.lock_name, n.lock_name, n.alarm_at)
-        THEN false
-        ELSE n.state IS DISTINCT FROM o.state
-             OR (n.event_id <> o.event_id AND n.version <> o.version)
-             OR (n.state = 2) <> (n.owner IS NOT NULL)
-             OR (n.state = 2 OR n.state = 0) <> (n.alarm_at IS NOT NULL)
-             OR (n.state >= 4) <> (n.finished_at IS NOT NULL)
-             OR (n.state <> 2
-                 AND (n.worker_id IS NOT NULL OR n.started_at IS NOT NULL OR n.lock_name IS NOT NULL))
-             OR n.priority NOT BETWEEN 0 AND 9
+        WHEN coalesce(o.lock_name, n.lock_name) IS NULL
+             AND CASE WHEN n.event_id <> o.event_id AND n.version <> o.version
+                      THEN {schema}.job_may_move(o.state, n.state)
+                      ELSE n.state = o.state END
+        THEN n.event_id <> o.event_id AND n.version <> o.version
+        ELSE {schema}.job_judge(coalesce(n.id, o.id), n.event_id <> o.event_id AND n.version <> o.version,
+                                o.state, n.state, o.lock_name, n.lock_name, n.alarm_at)
         END;
     RETURN NULL;
 END
@@ -302,8 +300,7 @@ CREATE TRIGGER job_moved AFTER UPDATE ON job
 -- end in the order in which they took ids. An id is taken only inside a statement that writes to job or event, whose
 -- lock on that table lasts until the transaction has ended and can be seen. So: the newest id that was taken, then who
 -- is writing at this moment; once those have ended, whoever else is writing by then, all up to that id is there.
--- (The xmax of a snapshot would not do for a mark: transactions beyond it may be running.) A writer that does not
--- end keeps the rest back, which is better than to leave something out.
+-- A writer that does not end keeps the rest back, which is better than to leave something out.
 CREATE FUNCTION events_since(after_id bigint, want bigint) RETURNS SETOF {schema}.event
 LANGUAGE plpgsql VOLATILE ROWS 100
 AS $$

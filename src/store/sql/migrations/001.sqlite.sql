@@ -128,8 +128,10 @@ CREATE TABLE worker (
     start_ticks  INTEGER NOT NULL,
     session      INTEGER NOT NULL,                  -- 1: holds a liveness lock; 0: known by its pid alone
     since        INTEGER NOT NULL,
+    registration INTEGER NOT NULL,                  -- drawn by the worker; the same however often it is tried
     lost_at      INTEGER                            -- its liveness lock was first seen gone
 );
+CREATE UNIQUE INDEX worker_registration ON worker (registration);
 
 CREATE TABLE schedule (
     name        TEXT PRIMARY KEY,

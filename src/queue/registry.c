@@ -1,0 +1,99 @@
+#include "queue/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A worker that has only just registered may not have taken its liveness lock yet. */
+enum { NEWCOMER_MS = 2000 };
+
+static int load_body(struct db_tx *tx, void *arg)
+{
+    struct registry *registry = arg;
+    struct db_result rows;
+    struct proc_id self = {0};
+    const struct db_value params[] = {db_now(tx)};
+    int rc = db_run(tx, Q_WORKER_LIST, DB_LAST, params, &rows);
+    if (rc < 0)
+        return rc;
+    proc_self(&self);
+    registry->entries = arena_zalloc(db_arena(tx), (rows.rows + 1) * sizeof(struct registry_entry));
+    if (registry->entries == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading workers");
+    registry->count = rows.rows;
+    for (size_t i = 0; i < rows.rows; i++) {
+        struct registry_entry *entry = &registry->entries[i];
+        *entry = (struct registry_entry){
+            .id = db_number(&rows, i, 0),
+            .name = db_string(&rows, i, 1),
+            .host = db_string(&rows, i, 2),
+            .process = {.pid = db_number(&rows, i, 4),
+                        .pid_ns = (uint64_t)db_number(&rows, i, 5),
+                        .start_ticks = db_number(&rows, i, 6)},
+            .session = db_number(&rows, i, 7) != 0,
+            .since_ms = db_number(&rows, i, 8),
+            .lost_at_ms = db_number(&rows, i, 9),
+        };
+        snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s",
+                 db_string(&rows, i, 3));
+        entry->here = strcmp(entry->process.boot_id, self.boot_id) == 0;
+        registry->now_ms = db_number(&rows, i, 10);
+    }
+    return 0;
+}
+
+void registry_done(struct registry *registry)
+{
+    arena_done(&registry->arena);
+}
+
+int registry_load(tend *t, struct registry *registry)
+{
+    *registry = (struct registry){0};
+    arena_init(&registry->arena);
+    int rc = db_read(t->db, &registry->arena, load_body, registry, handle_err(t));
+    if (rc < 0)
+        return rc;
+    int64_t *ids = arena_alloc(&registry->arena, (registry->count + 1) * sizeof *ids);
+    bool *alive = arena_alloc(&registry->arena, (registry->count + 1) * sizeof *alive);
+    if (ids == NULL || alive == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while reading workers");
+    for (size_t i = 0; i < registry->count; i++)
+        ids[i] = registry->entries[i].id;
+    if (registry->count > 0 &&
+        (rc = db_alive_check(t->db, ids, registry->count, alive, handle_err(t))) < 0)
+        return rc;
+    for (size_t i = 0; i < registry->count; i++)
+        registry->entries[i].lock_held = alive[i];
+    return 0;
+}
+
+/*
+ * What the kernel or the server knows of a worker. Its process, where it can be looked at, is proof
+ * either way. Otherwise its liveness lock counts, with a grace where a lost session can come back.
+ */
+enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now_ms,
+                        bool *ret_by_lock)
+{
+    if (ret_by_lock != NULL)
+        *ret_by_lock = false;
+    if (entry->here) {
+        enum proc_fate fate = proc_fate(&entry->process);
+        if (fate == PROC_DEAD)
+            return FATE_DEAD;
+        if (fate == PROC_ALIVE)
+            return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
+    } else if (db_one_machine(t->db)) {
+        return FATE_DEAD; /* it ran before the machine was booted */
+    }
+    if (!entry->session)
+        return FATE_ALIVE; /* cannot be told from here */
+    if (entry->lock_held)
+        return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
+    if (ret_by_lock != NULL)
+        *ret_by_lock = true;
+    if (entry->lost_at_ms == TEND_UNSET)
+        return now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
+               : db_alive_grace_ms(t->db) == 0        ? FATE_DEAD
+                                                      : FATE_LOST;
+    return now_ms - entry->lost_at_ms >= db_alive_grace_ms(t->db) ? FATE_DEAD : FATE_ALIVE;
+}

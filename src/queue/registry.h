@@ -1,0 +1,40 @@
+/* The workers of the store, and what the kernel or the server knows of them. */
+#ifndef QUEUE_REGISTRY_H
+#define QUEUE_REGISTRY_H
+
+#include "base/proc.h"
+#include "queue/handle.h"
+
+enum fate {
+    FATE_ALIVE,
+    FATE_DEAD,
+    FATE_LOST, /* its liveness lock is gone, and nobody has noted it yet */
+    FATE_BACK, /* ... is there again */
+};
+
+struct registry_entry {
+    int64_t id;
+    const char *name, *host;
+    struct proc_id process;
+    bool session;
+    int64_t since_ms, lost_at_ms;
+    bool lock_held;
+    bool here; /* its process is one of this machine and boot that can be looked at */
+};
+
+struct registry {
+    struct arena arena;
+    struct registry_entry *entries;
+    size_t count;
+    int64_t now_ms;
+};
+
+/* The entries and who of them holds a liveness lock. To be ended with registry_done in any case. */
+int registry_load(tend *t, struct registry *registry);
+void registry_done(struct registry *registry);
+
+/* *ret_by_lock (may be NULL): a worker that was judged dead was so by its lock, not its process. */
+enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now_ms,
+                        bool *ret_by_lock);
+
+#endif

@@ -1,0 +1,81 @@
+/* Dead workers: found, recorded, and what they held given back. */
+#include "queue/recover.h"
+#include "queue/registry.h"
+
+struct bury_call {
+    tend *t;
+    const struct registry_entry *entry;
+    struct recovery recovery;
+    bool by_lock; /* judged by its liveness lock alone */
+    bool back;
+};
+
+static int bury_body(struct db_tx *tx, void *arg)
+{
+    struct bury_call *call = arg;
+    const char *why =
+        arena_printf(db_arena(tx), "worker %s (pid %lld on %s) has died", call->entry->name,
+                     (long long)call->entry->process.pid, call->entry->host);
+    call->recovery = (struct recovery){.by = call->t->name};
+    if (call->by_lock) { /* its session may have come back since */
+        int rc = db_alive_deny(tx, call->entry->id);
+        if (rc <= 0)
+            return rc;
+    }
+    return recover_worker(tx, &call->recovery, call->entry->id, why);
+}
+
+static int mark_body(struct db_tx *tx, void *arg)
+{
+    struct bury_call *call = arg;
+    int64_t now_ms;
+    int rc = db_time(tx, &now_ms);
+    if (rc < 0)
+        return rc;
+    const struct db_value params[] = {db_int(call->entry->id),
+                                      call->back ? db_null() : db_int(now_ms)};
+    return db_each(tx, Q_WORKER_LOST, DB_LAST, params, 1, NULL);
+}
+
+static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
+{
+    struct arena arena;
+    struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
+    arena_init(&arena);
+    int rc = db_write(t->db, &arena, bury_body, &call, handle_err(t));
+    if (rc >= 0)
+        recover_log(t, &call.recovery);
+    arena_done(&arena);
+    total->entries_reclaimed += call.recovery.entries_reclaimed;
+    total->locks_cleaned += call.recovery.locks_cleaned;
+    return rc;
+}
+
+int recover_dead_workers(tend *t, struct recovery *total)
+{
+    struct registry registry;
+    int dead = 0;
+    int rc = registry_load(t, &registry);
+    for (size_t i = 0; rc >= 0 && i < registry.count; i++) {
+        const struct registry_entry *entry = &registry.entries[i];
+        struct bury_call mark = {.t = t, .entry = entry};
+        bool by_lock;
+        switch (registry_fate(t, entry, registry.now_ms, &by_lock)) {
+        case FATE_DEAD:
+            rc = bury(t, entry, by_lock, total);
+            dead++;
+            break;
+        case FATE_LOST:
+            rc = handle_write(t, mark_body, &mark);
+            break;
+        case FATE_BACK:
+            mark.back = true;
+            rc = handle_write(t, mark_body, &mark);
+            break;
+        case FATE_ALIVE:
+            break;
+        }
+    }
+    registry_done(&registry);
+    return rc < 0 ? rc : dead;
+}
