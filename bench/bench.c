@@ -56,6 +56,8 @@ bool bench_met(const struct bench_result *result)
         return result->ratio < 0 || result->ratio >= result->target;
     case GOAL_AT_MOST:
         return result->ours <= result->target;
+    case GOAL_AT_LEAST:
+        return result->ours >= result->target;
     case GOAL_NONE:
         break;
     }

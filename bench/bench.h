@@ -20,6 +20,7 @@ enum bench_goal {
     GOAL_NONE,    /* for orientation */
     GOAL_RATIO,   /* the ratio is at least the target */
     GOAL_AT_MOST, /* ours is at most the target */
+    GOAL_AT_LEAST,
 };
 
 struct bench_result {
@@ -79,6 +80,9 @@ int bench_takeover(struct bench *bench, const struct bench_case *self);
 int bench_idle(struct bench *bench, const struct bench_case *self);
 int bench_leases(struct bench *bench, const struct bench_case *self);
 int bench_listing(struct bench *bench, const struct bench_case *self);
+int bench_noop(struct bench *bench, const struct bench_case *self);
+int bench_output(struct bench *bench, const struct bench_case *self);
+int bench_crowd(struct bench *bench, const struct bench_case *self);
 
 /* A process of a measurement (child.h): `tend __bench-child ROLE URL PARENT`. Its exit status. */
 int bench_child_main(int argc, char **argv);

@@ -48,6 +48,12 @@ const struct bench_case bench_cases[] = {
           .target = 64),
     OTHER("sqlite/listing", "memory of tend jobs over 1,000,000 rows", ENGINE_SQLITE, bench_listing,
           .target = 64),
+    OTHER("steps/no-op", "a step that does nothing, to start it and commit", ENGINE_SQLITE,
+          bench_noop, .target = 0.667),
+    OTHER("steps/crowd", "memory of a worker with 1,000 steps at once", ENGINE_SQLITE, bench_crowd,
+          .target = 200),
+    OTHER("steps/output", "1 GiB of output, by the worker's CPU time", ENGINE_SQLITE, bench_output,
+          .target = 500),
 
     POSTGRES("add", "add one by one", 0.8, OPERATION_ADD, 1, 1),
     POSTGRES("add-2", "the same on 2 connections", 0.8, OPERATION_ADD, 1, 2),

@@ -222,6 +222,8 @@ struct tend_claim {
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     int64_t while_pid; /* > 0: the lease ends with that process */
     unsigned flags;
+    const char *const *not_kinds; /* jobs of these kinds are passed over; at most 16 */
+    size_t not_kind_count;
 };
 TEND_API void tend_claim_init(struct tend_claim *claim);
 
@@ -251,6 +253,8 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
  * are served all the same. A call repeated after a lost answer is answered as the first was.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
+/* Only looks; changes nothing. */
+TEND_API int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                             int *ret_each);
 /* results: count JSON texts or NULL. */
@@ -285,6 +289,272 @@ TEND_API int tend_fail(tend *t, struct tend_lease lease, const struct tend_failu
 
 /* Say where a running job is, in the words of its kind ("rebasing"). */
 TEND_API int tend_phase(tend *t, struct tend_lease lease, const char *phase);
+
+/* --- Steps -------------------------------------------------------------------------------- */
+
+/*
+ * What the owner of a lease reports of the steps of its job, and what operators ask of it. Every
+ * call that takes a lease is fenced by its token: TEND_ELEASELOST when it is no longer held, and
+ * nothing is written. A change, its events and what it means for the job are one transaction.
+ */
+
+enum tend_attempt_state {
+    TEND_ATTEMPT_RUNNING = 0,
+    TEND_ATTEMPT_SUCCEEDED = 1,
+    TEND_ATTEMPT_FAILED = 2,
+    TEND_ATTEMPT_STOPPED = 3, /* cancelled, paused, taken over, or its worker stops */
+    TEND_ATTEMPT_LOST = 4     /* its worker died, or lost the lease */
+};
+TEND_API const char *tend_attempt_state_name(int state); /* "running"...; "?" if unknown */
+
+#define TEND_PATCH_BYTES_MAX (256u * 1024 * 1024)
+
+/* An attempt that begins. */
+struct tend_attempt_begin {
+    int64_t step_index; /* from 1 */
+    const char *step_id;
+    int64_t attempt;          /* from 1, within the step and the lease */
+    const char *strategy;     /* "first" (default), "soft_reset" or "hard_reset" */
+    const char *marker;       /* names its process tree; no other attempt has it */
+    int64_t pid, start_ticks; /* of its process; TEND_UNSET: not known yet */
+};
+TEND_API void tend_attempt_begin_init(struct tend_attempt_begin *begin);
+
+/* How the running attempt has ended. */
+struct tend_attempt_end {
+    int64_t number;            /* as tend_step_next gave it */
+    int state;                 /* succeeded, failed or stopped */
+    int64_t exit_code, signal; /* or TEND_UNSET */
+    const char *failure_class; /* NULL where there is none, as the others */
+    const char *rule;          /* that decided the class */
+    const char *evidence;      /* the line that matched */
+    const char *summary, *signature, *diff_hash;
+    int64_t output_bytes, output_dropped_bytes; /* or TEND_UNSET */
+    /* Of one that succeeded, for the checkpoint of its step: */
+    const char *changed_files; /* JSON array of strings, or NULL */
+    const char *outputs;       /* JSON object, or NULL */
+    const void *patch;         /* any bytes; NULL: there is no workspace */
+    size_t patch_bytes;
+};
+TEND_API void tend_attempt_end_init(struct tend_attempt_end *end);
+
+/* An event about a step that is neither begin nor end of an attempt. */
+struct tend_step_event {
+    const char *what; /* "task.self_heal.triggered", "task.self_heal.escalated",
+                         "task.self_heal.exhausted" or "task.resume.from_step" */
+    int64_t step_index;
+    const char *step_id;
+    int64_t attempt;                                              /* or TEND_UNSET */
+    const char *failure_class, *signature, *diff_hash, *strategy; /* or NULL */
+    const char *why;                                              /* for people, or NULL */
+};
+
+/* All parts may be left out, but not all of them. Written in the order given here. */
+struct tend_step_change {
+    int64_t drop_from_step; /* > 0: checkpoints of this step and later ones go */
+    const char *baseline_repo, *baseline_commit; /* where the workspace starts; the first told stays
+                                                  */
+    const struct tend_attempt_end *ended;
+    const struct tend_step_event *events;
+    size_t event_count;
+    const struct tend_attempt_begin *begun;
+};
+
+/*
+ * One attempt ends and the next begins, in one transaction. One that succeeded leaves a checkpoint.
+ * One that an earlier lease left running is marked lost. *ret_number (may be NULL): the number of
+ * the attempt begun, which counts over the job's whole life. A call repeated after a lost answer is
+ * answered as the first (a change of events alone is written again). TEND_ESTATE: the attempt to
+ * end is not running, or another one is.
+ */
+TEND_API int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_change *change,
+                            int64_t *ret_number);
+
+enum tend_step_how {
+    TEND_STEPS_COMPLETE, /* as tend_complete */
+    TEND_STEPS_FAIL,     /* as tend_fail */
+    TEND_STEPS_RELEASE,  /* as tend_release */
+    TEND_STEPS_HOLD      /* the job is held, free of charge, until it is resumed */
+};
+
+struct tend_step_close {
+    enum tend_step_how how;
+    const char *result;                 /* complete: JSON, or NULL */
+    const struct tend_failure *failure; /* fail */
+    int64_t delay_ms;                   /* release: due again so long from now */
+    const char *why;                    /* release and hold */
+    int64_t control_id;                 /* > 0: the control that is answered by this */
+    const char *outcome;                /* ... how */
+};
+
+/*
+ * The last attempt ends and the job with it, in one transaction; change may be NULL, and begins
+ * nothing. *ret_due_ms (may be NULL): of a failure, when it is tried again, or TEND_UNSET when it
+ * has failed for good.
+ */
+TEND_API int tend_step_finish(tend *t, struct tend_lease lease,
+                              const struct tend_step_change *change,
+                              const struct tend_step_close *close, int64_t *ret_due_ms);
+
+/* The process of a running attempt is known. Nothing is written when it runs no more. */
+TEND_API int tend_attempt_started(tend *t, struct tend_lease lease, int64_t number, int64_t pid,
+                                  int64_t start_ticks);
+/* Live progress, without an event: 0 to 100 or TEND_UNSET, text or NULL. */
+TEND_API int tend_progress(tend *t, struct tend_lease lease, int64_t number, int64_t percent,
+                           const char *text);
+
+struct tend_attempt {
+    int64_t job_id, number;
+    int64_t step_index, attempt;
+    const char *step_id, *strategy;
+    int64_t token, worker_id; /* of the lease it ran under; or TEND_UNSET, as all numbers below */
+    const char *host, *boot_id, *marker;
+    int64_t pid, start_ticks;
+    int state; /* an attempt whose lease has ended is told as lost, or stopped where the job was */
+    int64_t started_at_ms, ended_at_ms;
+    int64_t exit_code, signal;
+    const char *failure_class, *rule, *evidence, *summary, *signature, *diff_hash; /* or NULL */
+    int64_t progress_percent;
+    const char *progress_text; /* or NULL */
+    int64_t output_bytes, output_dropped_bytes;
+};
+struct tend_attempts {
+    size_t count;
+    const struct tend_attempt *items;
+};
+TEND_API void tend_attempts_free(struct tend_attempts *attempts);
+
+/* All attempts of a job, in order; none is no error. */
+TEND_API int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret);
+/* Those that run now, of all jobs; limit 0: 1,000. */
+TEND_API int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret);
+/*
+ * Attempts that ran on this machine and boot and whose lease is no longer held: something of their
+ * process trees may be left. Told again until tend_attempt_swept.
+ */
+TEND_API int tend_attempts_left_behind(tend *t, size_t limit, struct tend_attempts **ret);
+TEND_API int tend_attempt_swept(tend *t, int64_t job_id, int64_t number);
+
+/*
+ * What ended attempts came to, over all jobs in the store. Outcomes: "succeeded" (the first
+ * attempt), "recovered" (a later one), "retried", "failed" (not worth another attempt),
+ * "exhausted".
+ */
+struct tend_step_total {
+    const char *failure_class; /* of the failure it is about, or NULL */
+    const char *strategy;      /* that followed it, or "none"; of a success: its own */
+    const char *outcome;
+    int64_t count, duration_ms; /* attempts, and the time they took together */
+    int64_t idle_timeouts, wall_timeouts;
+    int64_t no_progress; /* that failed as the attempt before */
+};
+struct tend_step_totals {
+    size_t count;
+    const struct tend_step_total *items;
+};
+TEND_API int tend_step_totals(tend *t, struct tend_step_totals **ret);
+TEND_API void tend_step_totals_free(struct tend_step_totals *totals);
+
+struct tend_checkpoint {
+    int64_t step_index; /* 0: the baseline, which has repo and commit */
+    const char *step_id;
+    int64_t number; /* the attempt that made it; 0: copied from another job */
+    int64_t at_ms;
+    const char *diff_hash, *changed_files, *outputs; /* or NULL */
+    const char *repo, *commit;                       /* or NULL */
+    int64_t patch_bytes;                             /* TEND_UNSET: there is none */
+};
+struct tend_checkpoints {
+    size_t count;
+    const struct tend_checkpoint *items;
+};
+TEND_API void tend_checkpoints_free(struct tend_checkpoints *checkpoints);
+/* All checkpoints of a job by step; none is no error. */
+TEND_API int tend_checkpoints(tend *t, int64_t job_id, struct tend_checkpoints **ret);
+
+struct tend_patch {
+    const void *data; /* NULL: the step left none */
+    size_t bytes;
+};
+TEND_API void tend_patch_free(struct tend_patch *patch);
+/* TEND_ENOTFOUND when the step has no checkpoint. */
+TEND_API int tend_checkpoint_patch(tend *t, int64_t job_id, int64_t step_index,
+                                   struct tend_patch **ret);
+
+/* A piece of what an attempt wrote. */
+struct tend_output {
+    int64_t number; /* of the attempt; not read by tend_output_append, as it is given there */
+    int64_t seq;    /* grows within the attempt */
+    int64_t at_ms;  /* TEND_UNSET: now */
+    int stream;     /* 1 stdout, 2 stderr, 0 a note of the worker */
+    int64_t dropped_bytes; /* left out before this piece */
+    const char *text;      /* UTF-8; what is not becomes U+FFFD */
+    size_t text_bytes;
+};
+struct tend_outputs {
+    size_t count;
+    const struct tend_output *items;
+};
+/*
+ * Add pieces, all in one transaction. A piece that is there already stays as it is. Wakes nobody:
+ * who follows a job's output asks again once or twice a second.
+ */
+TEND_API int tend_output_append(tend *t, struct tend_lease lease, int64_t number,
+                                const struct tend_output *pieces, size_t count);
+/*
+ * Pieces from from_seq on and before to_seq are left out after all, so that what is kept of an
+ * endless output stays bounded; bytes are added to dropped_bytes of piece to_seq, once.
+ */
+TEND_API int tend_output_discard(tend *t, struct tend_lease lease, int64_t number, int64_t from_seq,
+                                 int64_t to_seq, int64_t bytes);
+/* Pieces behind (after_number, after_seq), in order; 0, 0: from the first. limit 0: 1,000. */
+TEND_API int tend_output_read(tend *t, int64_t job_id, int64_t after_number, int64_t after_seq,
+                              size_t limit, struct tend_outputs **ret);
+TEND_API void tend_outputs_free(struct tend_outputs *outputs);
+
+/* What an operator asks of a job. */
+struct tend_control {
+    int64_t id, job_id;
+    const char *action;  /* "pause", "resume", "takeover", "retry_step", "hard_reset_step",
+                            "resume_from_step" or "cancel" */
+    int64_t step_index;  /* of step_id, or TEND_UNSET */
+    const char *step_id; /* NULL where none was named, as reason and outcome */
+    const char *reason, *actor;
+    int64_t at_ms, taken_at_ms, done_at_ms; /* or TEND_UNSET: not delivered, still open */
+    const char *outcome;
+};
+struct tend_controls {
+    size_t count;
+    const struct tend_control *items;
+};
+TEND_API void tend_controls_free(struct tend_controls *controls);
+
+struct tend_control_result {
+    int64_t control_id;
+    int64_t job_id; /* the job that goes on: a new one when a done job is resumed from a step */
+    int state;      /* ... and its state */
+    int open;       /* 1: a worker has yet to carry it out */
+};
+
+/*
+ * Ask something of a job, by the name of the action; step_id and reason may be NULL. Carried out at
+ * once where no worker is needed, otherwise left open for the job's owner. Cancel always wins.
+ * TEND_EINVAL: no such action, or a step must be named; TEND_ENOTFOUND: no such job or step;
+ * TEND_ESTATE: not possible as the job stands; TEND_ECONFLICT: another live job has its unique key.
+ */
+TEND_API int tend_control(tend *t, int64_t job_id, const char *action, const char *step_id,
+                          const char *reason, const char *by, struct tend_control_result *ret);
+
+/*
+ * What is open for jobs leased here, marked as taken. Told again until it is done: by
+ * tend_control_done, by tend_step_finish, or with the job. A lease that is lost has none.
+ */
+TEND_API int tend_controls_take(tend *t, const struct tend_lease *leases, size_t count,
+                                struct tend_controls **ret);
+TEND_API int tend_control_done(tend *t, struct tend_lease lease, int64_t control_id,
+                               const char *outcome);
+/* All that was asked of a job, oldest first. */
+TEND_API int tend_controls(tend *t, int64_t job_id, struct tend_controls **ret);
 
 /* --- Operators ---------------------------------------------------------------------------- */
 
@@ -383,6 +653,9 @@ struct tend_queue {
     int64_t lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms; /* in force */
     int64_t keep_done_ms, keep_failed_ms; /* TEND_UNSET: for ever */
     int64_t version;
+    /* Budgets of steps; TEND_UNSET: the queue says nothing. A timeout of 0 is none. */
+    int64_t step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit;
+    int64_t job_self_heal_max_resets, step_grace_ms;
 };
 
 struct tend_setting {
@@ -492,6 +765,92 @@ TEND_API int tend_wait(tend *t, int64_t timeout_ms);
 
 /* Wake every thread that waits in a claim or tend_wait on this handle. Safe in a signal handler. */
 TEND_API void tend_interrupt(tend *t);
+
+/* --- Running ------------------------------------------------------------------------------ */
+
+/*
+ * A runner works off queues: it claims jobs, runs their steps as processes or HTTP calls, keeps the
+ * leases alive, heals what fails, and leaves nothing leased and nothing running behind. It is a
+ * client of the calls above; `tend work` and `tend run` are clients of it.
+ *
+ * A job of a kind with a handler is run by the handler's command, which gets the payload on
+ * standard input; what it prints, or reports through TEND_OUTPUT, is the result. Any other job must
+ * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md).
+ */
+typedef struct tend_runner tend_runner;
+
+struct tend_handler {
+    const char *kind;
+    const char *command; /* for sh -c */
+};
+
+/* How many steps of a kind run at once: "shell" (run and exec), "http", "sleep", or a handler's. */
+struct tend_kind_limit {
+    const char *kind;
+    int64_t limit;
+};
+
+enum tend_news_kind { TEND_NEWS_JOB_BEGINS, TEND_NEWS_STEP, TEND_NEWS_JOB_ENDS, TEND_NEWS_NOTE };
+
+struct tend_runner_news {
+    enum tend_news_kind kind;
+    int64_t job_id;   /* or TEND_UNSET, as all numbers here */
+    int state;        /* of the job or attempt that has ended; -1: none has */
+    const char *text; /* one line for people */
+};
+
+struct tend_runner_options {
+    const char *const *queues; /* NULL: "default" */
+    size_t queue_count;
+    const struct tend_handler *handlers;
+    size_t handler_count;
+    const struct tend_kind_limit *limits;
+    size_t limit_count;
+    int64_t limit_others; /* of kinds not named there; TEND_UNSET: shell 5, http 10, others 5 */
+    int drain;            /* 1: return when nothing is left to claim and all has ended */
+    int64_t stop_ms;      /* how long running jobs are waited for after a stop; default 30 s */
+    const char *folder;   /* for workspaces and files of attempts; NULL: .tend/run below the current
+                             folder */
+    const char *helper_path; /* the tend binary; NULL: this program is tend */
+    const char *statsd;      /* host:port for metrics; NULL: none are sent */
+    /* Called by the runner's threads, one at a time; may be NULL. */
+    void (*tell)(void *arg, const struct tend_runner_news *news);
+    void *tell_arg;
+};
+TEND_API void tend_runner_options_init(struct tend_runner_options *options);
+
+/* *ret is set also on failure (unless TEND_ENOMEM); free it in either case. The handle has the
+ * sentence; it is the runner's until that is freed, and nobody else may wait on it. Budgets are
+ * read from the environment (TEND_STEP_TIMEOUT_SECONDS...). */
+TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options *options);
+
+/* Work until stopped or drained. 0, or why it could not go on. */
+TEND_API int tend_runner_run(tend_runner *runner);
+
+/*
+ * Claims end; what runs is waited for up to stop_ms, then stopped and released, free of charge.
+ * at_once: without waiting. Any thread may call it, and any signal handler.
+ */
+TEND_API void tend_runner_stop(tend_runner *runner, int at_once);
+TEND_API void tend_runner_free(tend_runner *runner);
+
+/* What a step does at the moment. */
+struct tend_running {
+    int64_t job_id, number, step_index, step_count, attempt;
+    char queue[64], step_id[132], title[96]; /* cut where they are longer */
+    int64_t running_ms, silent_ms;
+    int64_t percent; /* or TEND_UNSET */
+    char text[128];  /* its progress in words, or "" */
+    char line[256];  /* the last line it has printed */
+};
+/* Those of all steps that run now, up to max; how many. */
+TEND_API size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, size_t max);
+
+/* Jobs that have ended here. */
+struct tend_runner_totals {
+    int64_t done, failed, retried, given_back, held;
+};
+TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *ret);
 
 /* --- Care --------------------------------------------------------------------------------- */
 

@@ -39,14 +39,7 @@ static ssize_t read_file(const char *path, char *out, size_t size)
     return (ssize_t)len;
 }
 
-struct proc_stat {
-    char state;
-    int64_t threads;
-    int64_t start_ticks;
-};
-
-/* 0, TEND_ENOTFOUND, TEND_EIO. */
-static int read_stat(int64_t pid, struct proc_stat *ret_stat)
+int proc_stat(int64_t pid, struct proc_stat *ret_stat)
 {
     char path[64];
     char line[1024];
@@ -64,6 +57,10 @@ static int read_stat(int64_t pid, struct proc_stat *ret_stat)
     char *saved;
     char *field = strtok_r(at + 1, " \n", &saved);
     for (int number = 3; field; number++, field = strtok_r(NULL, " \n", &saved)) {
+        if (number == 4)
+            stat.parent_pid = strtoll(field, NULL, 10);
+        if (number == 5)
+            stat.group = strtoll(field, NULL, 10);
         if (number == 20)
             stat.threads = strtoll(field, NULL, 10);
         if (number == 22) {
@@ -99,7 +96,7 @@ int proc_of(int64_t pid, struct proc_id *ret_id)
 {
     struct proc_id id = {.pid = pid};
     struct proc_stat stat;
-    int r = read_stat(pid, &stat);
+    int r = proc_stat(pid, &stat);
     if (r == 0)
         r = read_pid_ns(&id.pid_ns);
     if (r == 0)
@@ -118,7 +115,7 @@ int proc_self(struct proc_id *ret_id)
 }
 
 /* The leader of a process may have ended while other threads go on: that is still alive. */
-static bool has_ended(const struct proc_stat *stat)
+bool proc_has_ended(const struct proc_stat *stat)
 {
     return stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
 }
@@ -135,9 +132,10 @@ enum proc_fate proc_fate(const struct proc_id *id)
         return PROC_UNKNOWN;
 
     struct proc_stat stat;
-    int r = read_stat(id->pid, &stat);
+    int r = proc_stat(id->pid, &stat);
     if (r == 0)
-        return stat.start_ticks == id->start_ticks && !has_ended(&stat) ? PROC_ALIVE : PROC_DEAD;
+        return stat.start_ticks == id->start_ticks && !proc_has_ended(&stat) ? PROC_ALIVE
+                                                                             : PROC_DEAD;
     /* /proc may hide the processes of others; the kernel's answer to a signal does not. */
     if (r == TEND_ENOTFOUND && kill((pid_t)id->pid, 0) < 0 && errno == ESRCH)
         return PROC_DEAD;

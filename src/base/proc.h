@@ -8,6 +8,7 @@
 #ifndef BASE_PROC_H
 #define BASE_PROC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,21 @@ enum proc_fate {
     PROC_DEAD,    /* gone, its pid belongs to another, a zombie, or the machine was rebooted */
     PROC_UNKNOWN, /* it lives in another pid namespace, or /proc hides it: cannot be told */
 };
+
+/* What the kernel says of a process at this moment. */
+struct proc_stat {
+    char state; /* a letter, as in ps: R, S, D, T, Z, X */
+    int64_t parent_pid;
+    int64_t group; /* id of its process group */
+    int64_t threads;
+    int64_t start_ticks;
+};
+
+/* A process of our own pid namespace. 0, TEND_ENOTFOUND, or TEND_EIO when /proc cannot be read. */
+int proc_stat(int64_t pid, struct proc_stat *ret_stat);
+
+/* It runs no more, although its parent may not have asked for its end yet. */
+bool proc_has_ended(const struct proc_stat *stat);
 
 /* 0, or TEND_EIO when /proc cannot be read. */
 int proc_self(struct proc_id *ret_id);

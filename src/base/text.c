@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 
-#include <stdint.h>
 #include <string.h>
 
 static bool is_continuation(char byte)
@@ -59,14 +58,64 @@ size_t utf8_floor(const char *text, size_t len, size_t at)
     return at;
 }
 
-/* text must start with a valid sequence of the given length. */
-static uint32_t decode(const char *text, size_t sequence)
+uint32_t utf8_decode(const char *text, size_t sequence)
 {
     static const unsigned char first_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     uint32_t point = (unsigned char)text[0] & first_mask[sequence];
     for (size_t i = 1; i < sequence; i++)
         point = point << 6 | ((unsigned char)text[i] & 0x3F);
     return point;
+}
+
+/* Bytes from the start of text that are ASCII and not NUL, eight at a time. */
+static size_t plain_span(const char *text, size_t len)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
+    size_t at = 0;
+    for (; at + 8 <= len; at += 8) {
+        uint64_t word;
+        memcpy(&word, text + at, 8);
+        if ((word | (word - ones)) & highs)
+            break;
+    }
+    while (at < len && (unsigned char)text[at] - 1u < 0x7F)
+        at++;
+    return at;
+}
+
+/* Whether these bytes, which are no sequence, are the beginning of one. */
+static bool is_unfinished(const char *text, size_t len)
+{
+    if (len == 0 || len >= 4)
+        return false;
+    unsigned char first = (unsigned char)text[0];
+    if (len == 1)
+        return first >= 0xC2 && first <= 0xF4;
+    char filled[4] = {0, 0, (char)0x80, (char)0x80};
+    memcpy(filled, text, len);
+    return utf8_sequence(filled, sizeof filled) > len;
+}
+
+size_t utf8_clean(struct buf *buf, const char *text, size_t len, bool at_end)
+{
+    size_t plain = 0; /* from here on not yet copied */
+    size_t at = 0;
+    while (at < len) {
+        at += plain_span(text + at, len - at);
+        if (at == len)
+            break;
+        size_t sequence = text[at] == '\0' ? 0 : utf8_sequence(text + at, len - at);
+        if (sequence == 0 && !at_end && is_unfinished(text + at, len - at))
+            break;
+        if (sequence == 0) {
+            buf_append(buf, text + plain, at - plain);
+            buf_puts(buf, "\xEF\xBF\xBD");
+            plain = at + 1;
+        }
+        at += sequence > 0 ? sequence : 1;
+    }
+    buf_append(buf, text + plain, at - plain);
+    return at;
 }
 
 static bool is_control(uint32_t point)
@@ -83,7 +132,7 @@ bool name_ok(const char *text)
         return false;
     for (size_t at = 0; at < len;) {
         size_t sequence = utf8_sequence(text + at, len - at);
-        if (sequence == 0 || is_control(decode(text + at, sequence)))
+        if (sequence == 0 || is_control(utf8_decode(text + at, sequence)))
             return false;
         at += sequence;
     }
@@ -145,7 +194,7 @@ static size_t next_width(const char *text, size_t len, size_t *ret_bytes)
 {
     size_t sequence = utf8_sequence(text, len);
     *ret_bytes = sequence > 0 ? sequence : 1;
-    return sequence > 0 ? point_width(decode(text, sequence)) : 1;
+    return sequence > 0 ? point_width(utf8_decode(text, sequence)) : 1;
 }
 
 size_t text_width(const char *text, size_t len)
@@ -160,7 +209,7 @@ static void put_displayable(struct buf *buf, const char *text, size_t bytes)
 {
     if (utf8_sequence(text, bytes) == 0)
         buf_puts(buf, "\xEF\xBF\xBD");
-    else if (is_control(decode(text, bytes)))
+    else if (is_control(utf8_decode(text, bytes)))
         buf_putc(buf, ' ');
     else
         buf_append(buf, text, bytes);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct buf;
 
@@ -19,6 +20,10 @@ enum { NAME_MAX_BYTES = 200 };
  * no bytes, a stray or missing continuation byte, an overlong form, a surrogate, beyond U+10FFFF.
  */
 size_t utf8_sequence(const char *text, size_t len);
+
+/* The code point of a valid sequence, whose length utf8_sequence has told. */
+uint32_t utf8_decode(const char *text, size_t sequence);
+
 bool utf8_valid(const char *text, size_t len);
 
 /*
@@ -26,6 +31,13 @@ bool utf8_valid(const char *text, size_t len);
  * are no UTF-8 there is nothing to split, and the cut is at itself.
  */
 size_t utf8_floor(const char *text, size_t len, size_t at);
+
+/*
+ * Appends text as UTF-8 without NUL: each byte that is no part of a sequence, and each NUL, becomes
+ * U+FFFD. Returns how many bytes were used: all of them, but for a sequence at the end that more
+ * bytes may complete; with at_end, nothing more comes.
+ */
+size_t utf8_clean(struct buf *buf, const char *text, size_t len, bool at_end);
 
 /*
  * Whether text can name a queue, kind, owner or lock: 1 to 200 bytes of UTF-8 without control

@@ -4,8 +4,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/timetext.h"
-#include "cli/suggest.h"
 
 #include <errno.h>
 #include <jansson.h>

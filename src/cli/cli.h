@@ -36,6 +36,9 @@ struct cli {
     size_t width;   /* columns of the terminal; 0: no terminal, no limit */
     struct buf out; /* standard output not yet written */
     int out_errno;  /* why writing it failed, 0 if it has not */
+    /* Takes what the library logs, from any of its threads; NULL: it goes to standard error. */
+    void (*_Atomic log)(void *arg, const char *line);
+    void *log_arg;
 };
 
 /* Values of the global options. */
@@ -70,6 +73,9 @@ int cli_fail_store(struct cli *cli, int code);
 /* A remark on standard error that is no failure; nothing with --json. */
 void cli_note(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Writes to standard error at once. */
+void cli_write_error(const struct buf *text);
+
 /* Opens the store of the global options into cli->store. 0, or an exit status after telling why. */
 int cli_open_store(struct cli *cli, enum store_need need);
 
@@ -90,6 +96,14 @@ int64_t cli_now_ms(struct cli *cli);
 void signals_start(void);
 /* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
 void signals_interrupt(tend *store);
+/*
+ * From now on SIGINT and SIGTERM stop this runner, a second one at once, and SIGHUP is counted;
+ * NULL: they end the program again.
+ */
+void signals_stop_runner(tend_runner *runner);
+/* How many signals to stop have come, and how many hangups. */
+int signals_stops(void);
+int signals_hangups(void);
 /* The signal that has come since, 0 if none. */
 int signals_seen(void);
 /* For commands that wait: exit status after TEND_EINTERRUPTED. */

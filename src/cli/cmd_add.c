@@ -1,15 +1,14 @@
 /* tend add: one job from options, or many from JSON lines. */
+#include "base/err.h"
 #include "base/text.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/plan.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct {
     const char *queue, *kind, *unique, *subject, *key, *workspace, *batch;
@@ -63,11 +62,11 @@ static const struct option options[] = {
     OPTION_END,
 };
 
-/* {"argv":[…],"cwd":"…"}: the payload of a job of kind exec. */
+/* {"exec":[…]}: a plan of one step. */
 static int command_payload(struct cli *cli, int argc, char **argv, struct buf *out)
 {
     json_open(out, NULL, '{');
-    json_open(out, "argv", '[');
+    json_open(out, "exec", '[');
     for (int i = 0; i < argc; i++) {
         if (!utf8_valid(argv[i], strlen(argv[i])))
             return cli_fail(cli, TEND_EINVAL,
@@ -75,11 +74,6 @@ static int command_payload(struct cli *cli, int argc, char **argv, struct buf *o
         json_text(out, NULL, argv[i]);
     }
     json_close(out, ']');
-    char *cwd = getcwd(NULL, 0);
-    if (!cwd)
-        return cli_fail(cli, TEND_EIO, "add: cannot tell the current folder: %s", strerror(errno));
-    json_text(out, "cwd", cwd);
-    free(cwd);
     json_close(out, '}');
     return EXIT_DONE;
 }
@@ -160,13 +154,36 @@ static int check_args(struct cli *cli, int argc)
     if (argc > 0 && args.batch)
         return cli_fail(cli, TEND_EINVAL,
                         "add: --batch and a command exclude each other; give one");
-    if (argc > 0 && (args.kind || args.payload.text))
-        return cli_fail(
-            cli, TEND_EINVAL,
-            "add: a command makes kind and payload itself; leave out --kind and --payload");
+    if (argc > 0 && args.payload.text)
+        return cli_fail(cli, TEND_EINVAL,
+                        "add: a command makes the payload itself; leave out --payload");
     if (args.subject && !args.unique && !args.batch)
         return cli_fail(cli, TEND_EINVAL,
                         "add: --subject says what a key stands for; give --unique KEY too");
+    return EXIT_DONE;
+}
+
+/* A kind of somebody's own has a handler, and its payload is data whatever it looks like. */
+static bool kind_is_ours(void)
+{
+    return !args.kind || strcmp(args.kind, "shell") == 0 || strcmp(args.kind, "http") == 0 ||
+           strcmp(args.kind, "sleep") == 0;
+}
+
+/* A plan with a mistake is refused now, not by the worker; one without a kind gets that of its
+ * first step. */
+static int check_plan(struct cli *cli, struct tend_job_spec *spec)
+{
+    struct err err;
+    const char *kind = "";
+    if (!kind_is_ours())
+        return EXIT_DONE;
+    int code = plan_kind(spec->payload, spec->payload_bytes, &kind, &err);
+    if (code < 0)
+        return cli_fail(cli, code, "add: %s: %s", args.payload.text ? "--payload" : "the command",
+                        err.text);
+    if (!args.kind)
+        spec->kind = kind;
     return EXIT_DONE;
 }
 
@@ -184,12 +201,13 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     if (status == EXIT_DONE && argc > 0) {
         status = command_payload(cli, argc, argv, &payload);
-        spec.kind = "exec";
         spec.payload = payload.data;
         spec.payload_bytes = payload.len;
     }
     if (status == EXIT_DONE && (payload.failed || tags.failed))
         status = cli_fail(cli, TEND_ENOMEM, "out of memory");
+    if (status == EXIT_DONE && !args.batch)
+        status = check_plan(cli, &spec);
     if (status == EXIT_DONE)
         status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
     buf_done(&payload);
@@ -203,8 +221,10 @@ const struct command cmd_add = {
     .form = "[-- CMD ARG…]",
     .text = "add a job and print its id",
     .about =
-        "The job is on disk when the id is printed. A command behind -- becomes a job of kind exec "
-        "with the payload {\"argv\": […], \"cwd\": …}. With --batch the ids of all jobs are printed, in "
+        "The job is on disk when the id is printed. A command behind -- becomes a job that 'tend work' "
+        "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. A payload that says "
+        "what to do (run, exec, http, sleep or steps) is checked, and without --kind the job is of kind "
+        "shell, http or sleep, by its first step. With --batch the ids of all jobs are printed, in "
         "the order of their lines; a bad line ends it, and what stands before that line was added.",
     .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
                 "tend add --in 10m -- make report\n"

@@ -143,9 +143,9 @@ static void put_result(struct cli *cli, const struct bench_result *result)
         snprintf(ratio, sizeof ratio, "%.2f", result->ratio);
     if (result->goal == GOAL_RATIO)
         snprintf(target, sizeof target, ">= %.2f", result->target);
-    if (result->goal == GOAL_AT_MOST) {
+    if (result->goal == GOAL_AT_MOST || result->goal == GOAL_AT_LEAST) {
         figure(limit, sizeof limit, result->target, result->unit);
-        snprintf(target, sizeof target, "< %s", limit);
+        snprintf(target, sizeof target, "%s %s", result->goal == GOAL_AT_MOST ? "<" : ">=", limit);
     }
     const char *const cells[] = {raw, ours, ratio, target};
     bool judged = result->goal != GOAL_NONE && (result->goal != GOAL_RATIO || result->ratio >= 0);
@@ -171,8 +171,10 @@ static void json_figure(struct buf *out, const char *key, double value, bool the
 
 static void json_result(struct buf *out, const struct bench_result *result)
 {
-    static const char *const goals[] = {
-        [GOAL_NONE] = "none", [GOAL_RATIO] = "ratio", [GOAL_AT_MOST] = "at_most"};
+    static const char *const goals[] = {[GOAL_NONE] = "none",
+                                        [GOAL_RATIO] = "ratio",
+                                        [GOAL_AT_MOST] = "at_most",
+                                        [GOAL_AT_LEAST] = "at_least"};
     json_open(out, NULL, '{');
     json_text(out, "name", result->name);
     json_text(out, "what", result->what);

@@ -61,6 +61,29 @@ static void put_duration(struct cli *cli, const char *name, int64_t ms, const ch
     put_setting(cli, name, ms == TEND_UNSET ? if_unset : duration_text(ms, text));
 }
 
+/* What a queue says about its steps; most say nothing. */
+static void put_budgets(struct cli *cli, const struct tend_queue *queue)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+        bool is_time;
+    } rows[] = {{"step-max-attempts", queue->step_max_attempts, false},
+                {"step-timeout", queue->step_timeout_ms, true},
+                {"step-idle-timeout", queue->step_idle_timeout_ms, true},
+                {"step-no-progress-limit", queue->step_no_progress_limit, false},
+                {"job-self-heal-max-resets", queue->job_self_heal_max_resets, false},
+                {"step-grace", queue->step_grace_ms, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value == TEND_UNSET)
+            continue;
+        if (rows[i].is_time)
+            put_duration(cli, rows[i].name, rows[i].value, "-");
+        else
+            put_number(cli, rows[i].name, rows[i].value, "-");
+    }
+}
+
 static void put_settings(struct cli *cli, const struct tend_queue *queue)
 {
     char rate[RATE_TEXT_BYTES];
@@ -84,6 +107,7 @@ static void put_settings(struct cli *cli, const struct tend_queue *queue)
     put_duration(cli, "backoff-max", queue->backoff_max_ms, "-");
     put_duration(cli, "keep-done", queue->keep_done_ms, "for ever");
     put_duration(cli, "keep-failed", queue->keep_failed_ms, "for ever");
+    put_budgets(cli, queue);
 }
 
 static void print_queue(struct cli *cli, const struct tend_queue_stats *queue)

@@ -1,8 +1,8 @@
 /* tend schedule: jobs that are added by the clock. */
+#include "base/suggest.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
-#include "cli/suggest.h"
 #include "cli/table.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/show_steps.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
@@ -143,11 +144,12 @@ static int put_history(struct cli *cli, const struct tend_events *events)
 }
 
 static void print_document(struct cli *cli, const struct tend_job *job,
-                           const struct tend_events *events)
+                           const struct job_steps *steps, const struct tend_events *events)
 {
     struct buf *out = &cli->out;
     json_open(out, NULL, '{');
     json_job(out, "job", job, false);
+    job_steps_json(cli, steps);
     json_open(out, "events", '[');
     for (size_t i = 0; i < events->count; i++)
         json_event(out, NULL, &events->items[i]);
@@ -156,7 +158,7 @@ static void print_document(struct cli *cli, const struct tend_job *job,
     buf_putc(out, '\n');
 }
 
-static int show(struct cli *cli, const struct tend_job *job)
+static int show(struct cli *cli, const struct tend_job *job, const struct job_steps *steps)
 {
     struct tend_events *events;
     int code = tend_job_events(cli->store, job->id, &events);
@@ -164,13 +166,16 @@ static int show(struct cli *cli, const struct tend_job *job)
         return cli_fail_store(cli, code);
     int status = EXIT_DONE;
     if (cli->json) {
-        print_document(cli, job, events);
+        print_document(cli, job, steps, events);
     } else {
-        put_job(cli, job, cli_now_ms(cli));
+        int64_t now_ms = cli_now_ms(cli);
+        put_job(cli, job, now_ms);
         put_explanation(cli, job->id);
         put_json(cli, "payload", job->payload, job->payload_bytes);
         put_json(cli, "result", job->result, job->result ? strlen(job->result) : 0);
-        status = put_history(cli, events);
+        status = job_steps_print(cli, steps, now_ms);
+        if (status == EXIT_DONE)
+            status = put_history(cli, events);
     }
     tend_events_free(events);
     return status;
@@ -187,7 +192,11 @@ static int run(struct cli *cli, int argc, char **argv)
     int code = tend_get(cli->store, id, &jobs);
     if (code < 0)
         return cli_fail_store(cli, code);
-    status = show(cli, &jobs->items[0]);
+    struct job_steps steps;
+    status = job_steps_read(cli, id, &steps);
+    if (status == EXIT_DONE)
+        status = show(cli, &jobs->items[0], &steps);
+    job_steps_done(&steps);
     tend_jobs_free(jobs);
     return status;
 }
@@ -196,8 +205,12 @@ const struct command cmd_show = {
     .name = "show",
     .group = "Jobs",
     .form = "ID",
-    .text = "show a job with its payload and history",
-    .about = "With --json one document {\"job\": …, \"events\": […]}.",
+    .text = "show a job with its payload, steps and history",
+    .about =
+        "Of each attempt of a step: its number in the life of the job, which try of the step it was, "
+        "how it ended, the class of the failure, the rule that decided it and the line that "
+        "matched. With --json one document {\"job\": …, \"attempts\": […], \"checkpoints\": […], "
+        "\"controls\": […], \"events\": […]}.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -2,9 +2,20 @@
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/prometheus.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
+
+static struct {
+    bool prometheus;
+} args;
+
+static const struct option options[] = {
+    OPTION("prometheus", 0, NULL, OPTION_FLAG, "for Prometheus, with the figures of steps",
+           &args.prometheus),
+    OPTION_END,
+};
 
 struct totals {
     int64_t jobs[TEND_STATE_COUNT];
@@ -68,27 +79,49 @@ static void print_text(struct cli *cli, const struct tend_stats *stats, const st
                stats->events);
 }
 
+static int print_prometheus(struct cli *cli, const struct tend_stats *stats)
+{
+    struct tend_step_totals *steps;
+    int code = tend_step_totals(cli->store, &steps);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    prometheus_stats(&cli->out, stats);
+    prometheus_steps(&cli->out, steps);
+    tend_step_totals_free(steps);
+    return EXIT_DONE;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
+    if (args.prometheus && cli->json)
+        return cli_fail(cli, TEND_EINVAL, "stats: --prometheus and --json exclude each other");
     struct tend_stats *stats;
     int code = tend_stats(cli->store, &stats);
     if (code < 0)
         return cli_fail_store(cli, code);
     struct totals totals = add_up(stats);
-    if (cli->json)
+    int status = EXIT_DONE;
+    if (args.prometheus)
+        status = print_prometheus(cli, stats);
+    else if (cli->json)
         print_document(cli, stats, &totals);
     else
         print_text(cli, stats, &totals);
     tend_stats_free(stats);
-    return EXIT_DONE;
+    return status;
 }
 
 const struct command cmd_stats = {
     .name = "stats",
     .group = "Operation",
     .text = "the store in figures",
+    .about =
+        "With --prometheus in its text format: jobs by queue and state, the age of the oldest pending "
+        "job, workers, and what attempts of steps came to (task_self_heal_attempts_total and others, "
+        "as workers send them to StatsD), counted over the jobs that are kept.",
+    .options = options,
     .store = STORE_EXISTING,
     .run = run,
 };

@@ -1,7 +1,7 @@
 /* tend workers: the processes registered with the store. */
 #include "base/timetext.h"
 #include "cli/cli.h"
-#include "cli/json_out.h"
+#include "cli/json_step.h"
 #include "cli/table.h"
 
 static const struct column columns[] = {
@@ -29,25 +29,6 @@ static void add_row(struct table *table, const struct tend_worker *worker, int64
     table_number(table, COLOR_NONE, worker->locks);
 }
 
-static void print_row(struct buf *out, const struct tend_worker *worker)
-{
-    json_open(out, NULL, '{');
-    json_int(out, "id", worker->id);
-    json_text(out, "name", worker->name);
-    json_text(out, "host", worker->host);
-    json_int(out, "pid", worker->pid);
-    if (worker->alive < 0)
-        json_raw(out, "alive", NULL, 0);
-    else
-        json_bool(out, "alive", worker->alive);
-    json_int(out, "since_ms", worker->since_ms);
-    json_int_or_null(out, "lost_at_ms", worker->lost_at_ms);
-    json_int(out, "leases", worker->leases);
-    json_int(out, "locks", worker->locks);
-    json_close(out, '}');
-    buf_putc(out, '\n');
-}
-
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
@@ -60,10 +41,12 @@ static int run(struct cli *cli, int argc, char **argv)
     struct table table;
     table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < workers->count; i++) {
-        if (cli->json)
-            print_row(&cli->out, &workers->items[i]);
-        else
+        if (!cli->json) {
             add_row(&table, &workers->items[i], now_ms);
+            continue;
+        }
+        json_worker(&cli->out, NULL, &workers->items[i]);
+        buf_putc(&cli->out, '\n');
     }
     int status = cli->json ? EXIT_DONE : table_print(&table, cli);
     table_done(&table);

@@ -78,6 +78,7 @@ struct command {
     const char *text;     /* one line of help */
     const char *about;    /* paragraphs for `tend CMD --help` and the manual, or NULL */
     const char *examples; /* lines "command  # what it does", or NULL */
+    const char *choices;  /* of the last argument, with | between; or NULL */
     const struct option *options;
     /* Options known only at run time, after the others; NULL: none. Ends as a table does. */
     const struct option *(*more_options)(void);

@@ -79,6 +79,7 @@ static int run(struct cli *cli, int argc, char **argv)
     const struct command *command = NULL;
     const struct command *const *table = all_commands;
     const struct option *awaiting = NULL;
+    int arguments = 0; /* before the last word */
     for (int i = 0; i < argc - 1; i++) {
         if (awaiting) {
             if (awaiting->target == &globals.store_url)
@@ -89,6 +90,8 @@ static int run(struct cli *cli, int argc, char **argv)
         } else if (table) {
             command = command_find(table, argv[i]);
             table = command ? command->subcommands : NULL;
+        } else {
+            arguments++;
         }
     }
     if (awaiting) {
@@ -99,6 +102,11 @@ static int run(struct cli *cli, int argc, char **argv)
         offer_options(cli, global_options);
     } else if (table) {
         offer_commands(cli, table);
+    } else if (command && command->choices) {
+        offer_choices(cli, arguments == command->args_max - 1 ? command->choices : NULL,
+                      command->text);
+    } else if (command && command->form && strcmp(command->form, "FILE") == 0) {
+        buf_puts(&cli->out, ":files\n");
     } else if (command && command->form && strchr(command->form, '|')) {
         offer_choices(cli, command->form, command->text);
     } else if (command && strcmp(command->name, "help") == 0) {

@@ -16,7 +16,7 @@
 #define CLI_DEMO_H
 
 #include "cli/cli.h"
-#include "cli/table.h"
+#include "cli/pen.h"
 
 #include <sys/types.h>
 
@@ -133,9 +133,7 @@ struct demo_line {
 struct demo_screen {
     struct cli *cli;
     bool live; /* redrawn in place; else plain lines, or nothing with --json */
-    bool cursor_hidden;
-    size_t width;     /* of the last drawing */
-    int drawn;        /* lines on the terminal that the next drawing goes over */
+    struct frame frame;
     int64_t began_ns; /* the story's times count from here */
     struct demo_line lines[DEMO_LINES_MAX];
     size_t line_count;

@@ -1,22 +1,16 @@
 /*
  * The view of a demo: a bar, a line per worker and the story below, redrawn in place; or, where
  * there is no terminal, the lines of the story alone. See demo.h.
- *
- * Steady by three rules: a frame is one write, goes over the last one instead of clearing it, and
- * never has a line that is as wide as the terminal. It only grows, and only at its end.
+ * It only grows, and only at its end.
  */
 #include "cli/demo.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     WIDEST = 100,
@@ -40,42 +34,6 @@ const char *demo_number(int64_t number, char out[DEMO_NUMBER_BYTES])
     return out;
 }
 
-/* --- a line of the view, cut at the edge of the terminal --- */
-
-struct pen {
-    struct demo_screen *screen;
-    size_t width; /* of a line */
-    size_t left;  /* of the present one */
-};
-
-static void put(struct pen *pen, enum color color, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void put(struct pen *pen, enum color color, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    struct cli *cli = pen->screen->cli;
-    size_t width = text_width(text, strlen(text));
-    if (width > pen->left)
-        width = pen->left;
-    if (width == 0)
-        return;
-    buf_puts(&cli->out, color_on(cli, color));
-    text_fit(&cli->out, text, strlen(text), width, false);
-    buf_puts(&cli->out, color_off(cli, color));
-    pen->left -= width;
-}
-
-static void end_line(struct pen *pen)
-{
-    buf_puts(&pen->screen->cli->out, "\033[K\n");
-    pen->left = pen->width;
-    pen->screen->drawn++;
-}
-
 /* A bar of so many columns, filled by halves of a column. */
 static void put_bar(struct pen *pen, enum color color, int part, int whole, size_t columns)
 {
@@ -83,11 +41,11 @@ static void put_bar(struct pen *pen, enum color color, int part, int whole, size
         part = whole;
     size_t halves = (size_t)part * 2 * columns / (size_t)whole;
     for (size_t i = 0; i < halves / 2; i++)
-        put(pen, color, "━");
+        pen_put(pen, color, "━");
     if (halves % 2)
-        put(pen, color, "╸");
+        pen_put(pen, color, "╸");
     for (size_t i = (halves + 1) / 2; i < columns; i++)
-        put(pen, COLOR_DIM, "─");
+        pen_put(pen, COLOR_DIM, "─");
 }
 
 /* --- the parts of the view --- */
@@ -122,18 +80,18 @@ static int64_t elapsed_ms(const struct demo_screen *screen)
     return (clock_mono_ns() - screen->began_ns) / 1000000;
 }
 
-static void put_progress(struct pen *pen, const struct demo_ledger *ledger)
+static void put_progress(struct pen *pen, const struct demo_screen *screen,
+                         const struct demo_ledger *ledger)
 {
     char done[DEMO_NUMBER_BYTES], all[DEMO_NUMBER_BYTES];
-    const struct demo_screen *screen = pen->screen;
     size_t columns = pen->width > FIGURES_COLUMNS + 8 ? pen->width - FIGURES_COLUMNS : 8;
-    put(pen, COLOR_NONE, "  ");
+    pen_put(pen, COLOR_NONE, "  ");
     put_bar(pen, COLOR_GREEN, ledger->done, DEMO_JOBS, columns);
-    put(pen, COLOR_BOLD, "  %5s", demo_number(ledger->done, done));
-    put(pen, COLOR_NONE, " of %s", demo_number(DEMO_JOBS, all));
-    put(pen, COLOR_DIM, "  %4" PRId64 "/s  %4.1f s", rate_of(&screen->rate, ledger),
-        (double)elapsed_ms(screen) / 1000);
-    end_line(pen);
+    pen_put(pen, COLOR_BOLD, "  %5s", demo_number(ledger->done, done));
+    pen_put(pen, COLOR_NONE, " of %s", demo_number(DEMO_JOBS, all));
+    pen_put(pen, COLOR_DIM, "  %4" PRId64 "/s  %4.1f s", rate_of(&screen->rate, ledger),
+            (double)elapsed_ms(screen) / 1000);
+    pen_end_line(pen);
 }
 
 struct face {
@@ -161,51 +119,42 @@ static void put_worker(struct pen *pen, const struct demo_crew *crew,
     const struct demo_member *member = &crew->members[worker];
     const struct demo_account *account = &ledger->accounts[worker];
     struct face face = face_of(member, ledger, account);
-    put(pen, face.color, "  %s %s", face.sign, member->name);
+    pen_put(pen, face.color, "  %s %s", face.sign, member->name);
     if (member->pid > 0)
-        put(pen, COLOR_DIM, "  pid %-7d", (int)member->pid);
+        pen_put(pen, COLOR_DIM, "  pid %-7d", (int)member->pid);
     else
-        put(pen, COLOR_DIM, "  %-11s", "");
-    put(pen, face.color, "  %-8s  ", face.word);
+        pen_put(pen, COLOR_DIM, "  %-11s", "");
+    pen_put(pen, face.color, "  %-8s  ", face.word);
     size_t room = pen->width > WORKER_COLUMNS ? pen->width - WORKER_COLUMNS : 0;
     put_bar(pen, face.color, account->completed, DEMO_JOBS * 2 / 5,
             room < SHARE_COLUMNS ? room : SHARE_COLUMNS);
-    put(pen, COLOR_NONE, "  %4d done", account->completed);
+    pen_put(pen, COLOR_NONE, "  %4d done", account->completed);
     if (account->taken_over > 0)
-        put(pen, COLOR_GREEN, "  +%d taken over", account->taken_over);
+        pen_put(pen, COLOR_GREEN, "  +%d taken over", account->taken_over);
     else if (worker == ledger->victim)
-        put(pen, COLOR_RED, "  held %d", demo_ledger_held(ledger, worker));
-    end_line(pen);
+        pen_put(pen, COLOR_RED, "  held %d", demo_ledger_held(ledger, worker));
+    pen_end_line(pen);
 }
 
-static void put_story(struct pen *pen)
+static void put_story(struct pen *pen, const struct demo_screen *screen)
 {
-    const struct demo_screen *screen = pen->screen;
     for (size_t i = 0; i < screen->line_count; i++) {
         const struct demo_line *line = &screen->lines[i];
-        put(pen, COLOR_DIM, "  %4.1f s  ", (double)line->at_ms / 1000);
-        put(pen, line->color, "%s", line->text);
-        end_line(pen);
+        pen_put(pen, COLOR_DIM, "  %4.1f s  ", (double)line->at_ms / 1000);
+        pen_put(pen, line->color, "%s", line->text);
+        pen_end_line(pen);
     }
 }
 
 /* --- the view as a whole --- */
 
-static struct winsize terminal_size(void)
-{
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        size = (struct winsize){.ws_row = 0};
-    return size;
-}
-
 void demo_screen_init(struct demo_screen *screen, struct cli *cli)
 {
     *screen = (struct demo_screen){.cli = cli, .began_ns = clock_mono_ns()};
-    const char *term = getenv("TERM");
-    unsigned short rows = terminal_size().ws_row;
-    screen->live = cli->width > 0 && !cli->json && term && strcmp(term, "dumb") != 0 &&
-                   (rows == 0 || rows >= LEAST_ROWS);
+    size_t rows;
+    size_t columns;
+    terminal_size(&rows, &columns);
+    screen->live = terminal_can_draw(cli) && (rows == 0 || rows >= LEAST_ROWS);
 }
 
 void demo_screen_say(struct demo_screen *screen, enum color color, const char *format, ...)
@@ -226,41 +175,22 @@ void demo_screen_say(struct demo_screen *screen, enum color color, const char *f
                line->text, color_off(cli, color));
 }
 
-/* The cursor goes to where the last frame began. */
-static struct pen begin_frame(struct demo_screen *screen)
-{
-    struct buf *out = &screen->cli->out;
-    size_t width = terminal_size().ws_col;
-    width = (width > 1 ? width : screen->cli->width) - 1;
-    if (width > WIDEST)
-        width = WIDEST;
-    if (screen->drawn == 0)
-        buf_puts(out, "\033[?25l");
-    else if (width < screen->width)
-        buf_puts(out, "\033[H\033[J"); /* a narrower terminal has wrapped what was there */
-    else
-        buf_printf(out, "\r\033[%dA", screen->drawn);
-    screen->cursor_hidden = true;
-    screen->drawn = 0;
-    screen->width = width;
-    return (struct pen){.screen = screen, .width = width, .left = width};
-}
-
 static void draw_frame(struct demo_screen *screen, const struct demo_crew *crew,
                        const struct demo_ledger *ledger)
 {
-    struct pen pen = begin_frame(screen);
-    end_line(&pen);
-    put(&pen, COLOR_BOLD, "  tend demo");
-    put(&pen, COLOR_DIM, "  a real store, %d real workers, one kill -9", DEMO_WORKERS);
-    end_line(&pen);
-    end_line(&pen);
-    put_progress(&pen, ledger);
-    end_line(&pen);
+    struct pen pen = frame_begin(&screen->frame, screen->cli, WIDEST);
+    pen_end_line(&pen);
+    pen_put(&pen, COLOR_BOLD, "  tend demo");
+    pen_put(&pen, COLOR_DIM, "  a real store, %d real workers, one kill -9", DEMO_WORKERS);
+    pen_end_line(&pen);
+    pen_end_line(&pen);
+    put_progress(&pen, screen, ledger);
+    pen_end_line(&pen);
     for (int i = 0; i < DEMO_WORKERS; i++)
         put_worker(&pen, crew, ledger, i);
-    end_line(&pen);
-    put_story(&pen);
+    pen_end_line(&pen);
+    put_story(&pen, screen);
+    frame_end(&screen->frame, &pen);
 }
 
 int demo_screen_draw(struct demo_screen *screen, const struct demo_crew *crew,
@@ -274,8 +204,6 @@ int demo_screen_draw(struct demo_screen *screen, const struct demo_crew *crew,
 
 void demo_screen_done(struct demo_screen *screen)
 {
-    if (screen->cursor_hidden)
-        buf_puts(&screen->cli->out, "\033[?25h");
-    screen->cursor_hidden = false;
+    frame_leave(&screen->frame, screen->cli);
     cli_flush(screen->cli);
 }

@@ -51,7 +51,7 @@ const char *error_name(int code)
 }
 
 /* Standard error is not buffered: what failed is seen even when the program ends right after. */
-static void write_error(const struct buf *text)
+void cli_write_error(const struct buf *text)
 {
     size_t done = 0;
     while (done < text->len) {
@@ -85,7 +85,7 @@ static void report(struct cli *cli, int status, int code, const char *members, c
     buf_putc(&line, '\n');
     /* First what came before, so that a terminal shows both in order. */
     cli_flush(cli);
-    write_error(&line);
+    cli_write_error(&line);
     buf_done(&line);
 }
 
@@ -154,6 +154,6 @@ void cli_note(struct cli *cli, const char *format, ...)
     put_clean(&line, sentence);
     buf_putc(&line, '\n');
     cli_flush(cli);
-    write_error(&line);
+    cli_write_error(&line);
     buf_done(&line);
 }

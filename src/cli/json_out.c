@@ -256,5 +256,11 @@ void json_queue_members(struct buf *out, const struct tend_queue *queue)
     json_int_or_null(out, "backoff_max_ms", queue->backoff_max_ms);
     json_int_or_null(out, "keep_done_ms", queue->keep_done_ms);
     json_int_or_null(out, "keep_failed_ms", queue->keep_failed_ms);
+    json_int_or_null(out, "step_max_attempts", queue->step_max_attempts);
+    json_int_or_null(out, "step_timeout_ms", queue->step_timeout_ms);
+    json_int_or_null(out, "step_idle_timeout_ms", queue->step_idle_timeout_ms);
+    json_int_or_null(out, "step_no_progress_limit", queue->step_no_progress_limit);
+    json_int_or_null(out, "job_self_heal_max_resets", queue->job_self_heal_max_resets);
+    json_int_or_null(out, "step_grace_ms", queue->step_grace_ms);
     json_int(out, "version", queue->version);
 }

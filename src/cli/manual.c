@@ -12,6 +12,9 @@
 static void put_escaped(struct buf *out, const char *text)
 {
     for (; *text; text++) {
+        /* A line end alone would be a blank there. */
+        if (*text == '\n')
+            buf_putc(out, '\n');
         if (strchr("\\*_", *text))
             buf_putc(out, '\\');
         buf_putc(out, *text);

@@ -5,8 +5,8 @@
  */
 #include "cli/parse.h"
 
+#include "base/suggest.h"
 #include "cli/cli.h"
-#include "cli/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

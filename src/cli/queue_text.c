@@ -36,7 +36,7 @@ void queue_limits_text(struct buf *out, const struct tend_queue *queue)
     }
 }
 
-void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)
+void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue)
 {
     json_open(out, NULL, '{');
     json_queue_members(out, &queue->settings);
@@ -46,5 +46,10 @@ void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)
     json_close(out, '}');
     json_int_or_null(out, "oldest_pending_ms", queue->oldest_pending_ms);
     json_close(out, '}');
+}
+
+void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)
+{
+    queue_stats_object(out, queue);
     buf_putc(out, '\n');
 }

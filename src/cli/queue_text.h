@@ -11,5 +11,7 @@ void queue_limits_text(struct buf *out, const struct tend_queue *queue);
 
 /* One line of JSON: settings, jobs per state, oldest pending. */
 void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue);
+/* The same without the line end, as an element of a list. */
+void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue);
 
 #endif

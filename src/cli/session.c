@@ -66,11 +66,15 @@ static int prepare_default(struct cli *cli, enum store_need need)
         default_file);
 }
 
-/* Called by any thread of the library: touches nothing of ours. */
+/* Called by any thread of the library: touches nothing of ours but what is made for that. */
 static void log_line(void *arg, const char *line)
 {
-    (void)arg;
-    dprintf(STDERR_FILENO, "tend: %s\n", line);
+    const struct cli *cli = arg;
+    void (*log)(void *, const char *) = cli->log;
+    if (log)
+        log(cli->log_arg, line);
+    else
+        dprintf(STDERR_FILENO, "tend: %s\n", line);
 }
 
 int cli_open_store(struct cli *cli, enum store_need need)
@@ -83,8 +87,8 @@ int cli_open_store(struct cli *cli, enum store_need need)
     options.name = who;
     options.must_exist = need == STORE_EXISTING;
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
-    if (!cli->json)
-        options.log = log_line;
+    options.log = cli->json ? NULL : log_line;
+    options.log_arg = cli;
     int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
     if (status != EXIT_DONE)
         return status;

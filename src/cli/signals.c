@@ -6,7 +6,8 @@
 #include <sys/time.h>
 
 static _Atomic(tend *) waiting_store;
-static volatile sig_atomic_t seen;
+static _Atomic(tend_runner *) stopped_runner;
+static volatile sig_atomic_t seen, stops, hangups;
 
 static void on_tick(int number)
 {
@@ -19,6 +20,21 @@ static void on_stop(int number)
     tend *store = atomic_load(&waiting_store);
     if (store)
         tend_interrupt(store);
+}
+
+static void on_stop_runner(int number)
+{
+    seen = number;
+    stops = stops + 1;
+    tend_runner *runner = atomic_load(&stopped_runner);
+    if (runner)
+        tend_runner_stop(runner, stops > 1);
+}
+
+static void on_hangup(int number)
+{
+    (void)number;
+    hangups = hangups + 1;
 }
 
 static void handle(int number, void (*handler)(int))
@@ -43,6 +59,24 @@ void signals_interrupt(tend *store)
     atomic_store(&waiting_store, store);
     handle(SIGINT, store ? on_stop : SIG_DFL);
     handle(SIGTERM, store ? on_stop : SIG_DFL);
+}
+
+void signals_stop_runner(tend_runner *runner)
+{
+    atomic_store(&stopped_runner, runner);
+    handle(SIGINT, runner ? on_stop_runner : SIG_DFL);
+    handle(SIGTERM, runner ? on_stop_runner : SIG_DFL);
+    handle(SIGHUP, runner ? on_hangup : SIG_DFL);
+}
+
+int signals_stops(void)
+{
+    return stops;
+}
+
+int signals_hangups(void)
+{
+    return hangups;
 }
 
 int signals_seen(void)

@@ -2,11 +2,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/parse.h"
-#include "cli/suggest.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
-#include "queue/move.h"
+#include "queue/act.h"
+
 #include "queue/row.h"
 
 enum { PAGE = 1000 };
@@ -30,14 +31,14 @@ struct act_call {
     size_t page_count;
 };
 
-static struct move move_for(struct db_tx *tx, const struct act_call *call,
-                            const struct tend_job *job, int64_t now_ms)
+struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
+                     int64_t now_ms, const char *by, const char *why)
 {
     struct move move = move_plain(job->id, (enum job_state)job->state, job->token,
-                                  verb_of(call->action, job->due_at_ms, now_ms));
-    move.by = call->by;
-    move.why = handle_clean_text(db_arena(tx), call->why);
-    if (call->action == TEND_REDRIVE) { /* a new life: all budgets are full again */
+                                  verb_of(action, job->due_at_ms, now_ms));
+    move.by = by;
+    move.why = handle_clean_text(db_arena(tx), why);
+    if (action == TEND_REDRIVE) { /* a new life: all budgets are full again */
         move.attempts = ATTEMPTS_START_OVER;
         move.crashes = 0;
         move.delay_ms = 0;
@@ -62,7 +63,7 @@ static int act_body(struct db_tx *tx, void *arg)
     now_ms = db_number(&found, 0, found.columns - 1);
     if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
-    struct move move = move_for(tx, call, &jobs.items[0], now_ms);
+    struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, call->by, call->why);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
     return call->moved != 0
@@ -133,7 +134,7 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     if (moves == NULL || moved == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < found.rows; i++)
-        moves[i] = move_for(tx, call, &jobs.items[i], now_ms);
+        moves[i] = act_move(tx, call->action, &jobs.items[i], now_ms, call->by, call->why);
     if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
         return rc;
     for (size_t i = 0; i < found.rows; i++)

@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000 };
+enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 16 };
 
 void tend_claim_init(struct tend_claim *claim)
 {
@@ -152,7 +152,8 @@ static int claim_once(struct claim_call *call)
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         look_for_dead(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
-    if (!call->want.with_lock && settings_cached(t, call->want.queue, &call->settings) &&
+    if (!call->want.with_lock && call->want.not_kind_count == 0 &&
+        settings_cached(t, call->want.queue, &call->settings) &&
         settings_are_plain(&call->settings)) {
         if ((rc = run_body(call, fast_body)) != 0)
             return rc;
@@ -186,6 +187,10 @@ static int check_claim(tend *t, const struct tend_claim *claim)
     if ((claim->flags & ~(TEND_CLAIM_UNSTARTED | TEND_CLAIM_BY_TIME)) != 0)
         return handle_fail(t, TEND_EINVAL, "the flags of a claim (%#x) hold one that is none",
                            claim->flags);
+    if (claim->not_kind_count > KINDS_MOST)
+        return handle_fail(t, TEND_EINVAL,
+                           "%zu kinds are too many to be passed over; give up to %d",
+                           claim->not_kind_count, KINDS_MOST);
     if (claim->count > 100000)
         return handle_fail(t, TEND_EINVAL,
                            "%zu jobs are too many for one claim; ask for up to 100000",
@@ -204,6 +209,8 @@ static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
         .ttl_ms = claim->ttl_ms,
         .started = (claim->flags & TEND_CLAIM_UNSTARTED) == 0,
         .with_lock = with_lock,
+        .not_kinds = claim->not_kinds,
+        .not_kind_count = claim->not_kind_count,
     };
     if (claim->while_pid > 0)
         return worker_of_pid(t, claim->while_pid, want->owner, &want->worker_id);

@@ -1,4 +1,6 @@
 /* How a lease ends otherwise than by completion: fail and release, both by its owner. */
+#include "queue/finish.h"
+
 #include "core/policy.h"
 #include "queue/lease.h"
 #include "queue/move.h"
@@ -11,18 +13,8 @@ void tend_failure_init(struct tend_failure *failure)
     *failure = (struct tend_failure){.retry_in_ms = TEND_UNSET};
 }
 
-struct fail_call {
-    tend *t;
-    struct tend_lease lease;
-    const struct tend_failure *failure;
-    double random;
-    int64_t changed;
-    int64_t delay_ms; /* TEND_UNSET: failed for good */
-};
-
-static int fail_body(struct db_tx *tx, void *arg)
+int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
 {
-    struct fail_call *call = arg;
     const struct tend_failure *failure = call->failure;
     struct db_result found;
     const struct db_value params[] = {db_int(call->lease.id)};
@@ -49,10 +41,15 @@ static int fail_body(struct db_tx *tx, void *arg)
     if (verdict.verb == MOVE_RETRY_LATER)
         move.delay_ms = verdict.delay_ms;
     call->delay_ms = move.delay_ms;
-    return move_jobs(tx, &move, 1, DB_LAST, &call->changed);
+    return move_jobs(tx, &move, 1, how, &call->changed);
 }
 
-static int check_failure(tend *t, const struct tend_failure *failure)
+static int fail_body(struct db_tx *tx, void *arg)
+{
+    return finish_fail(tx, arg, DB_LAST);
+}
+
+int finish_check_failure(tend *t, const struct tend_failure *failure)
 {
     int rc = 0;
     if (failure->retry_in_ms != TEND_UNSET)
@@ -64,29 +61,35 @@ static int check_failure(tend *t, const struct tend_failure *failure)
     return rc;
 }
 
-int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
-              int64_t *ret_due_ms)
+/* Pending: its time to be tried again has come meanwhile. */
+unsigned finish_fail_replayed(void)
 {
-    struct fail_call call = {
-        .t = t, .lease = lease, .failure = failure, .random = handle_random(t)};
-    int rc = check_failure(t, failure);
-    if (rc == 0)
-        rc = handle_write(t, fail_body, &call);
-    if (rc >= 0) /* pending: its time to be tried again has come meanwhile */
-        rc = lease_verdicts(t, &lease, 1, &call.changed,
-                            LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_PENDING) |
-                                LEASE_ENDED_IN(JOB_FAILED),
-                            NULL);
-    if (rc < 0 || ret_due_ms == NULL)
-        return rc;
+    return LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_FAILED);
+}
+
+int finish_due(tend *t, const struct fail_call *call, int64_t *ret_due_ms)
+{
     struct tend_jobs *jobs = NULL;
-    if (call.delay_ms != TEND_UNSET && (rc = tend_get(t, lease.id, &jobs)) < 0)
+    int rc = call->delay_ms == TEND_UNSET ? 0 : tend_get(t, call->lease.id, &jobs);
+    if (rc < 0)
         return rc; /* "failed for good" would be wrong; the call can be repeated */
     bool again = jobs != NULL &&
                  (jobs->items[0].state == TEND_SCHEDULED || jobs->items[0].state == TEND_PENDING);
     *ret_due_ms = again ? jobs->items[0].due_at_ms : TEND_UNSET;
     tend_jobs_free(jobs);
     return 0;
+}
+
+int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
+              int64_t *ret_due_ms)
+{
+    struct fail_call call = {.lease = lease, .failure = failure, .random = handle_random(t)};
+    int rc = finish_check_failure(t, failure);
+    if (rc == 0)
+        rc = handle_write(t, fail_body, &call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, &lease, 1, &call.changed, finish_fail_replayed(), NULL);
+    return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
 }
 
 struct release_call {
@@ -97,19 +100,25 @@ struct release_call {
     int64_t *changed;
 };
 
+struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
+                                const char *why)
+{
+    struct move move = move_plain(lease.id, JOB_RUNNING, lease.token,
+                                  delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE);
+    if (delay_ms > 0)
+        move.delay_ms = delay_ms;
+    move.why = handle_clean_text(db_arena(tx), why);
+    return move;
+}
+
 static int release_body(struct db_tx *tx, void *arg)
 {
     struct release_call *call = arg;
     struct move *moves = arena_alloc(db_arena(tx), call->count * sizeof *moves);
     if (moves == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
-    for (size_t i = 0; i < call->count; i++) {
-        moves[i] = move_plain(call->leases[i].id, JOB_RUNNING, call->leases[i].token,
-                              call->delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE);
-        if (call->delay_ms > 0)
-            moves[i].delay_ms = call->delay_ms;
-        moves[i].why = handle_clean_text(db_arena(tx), call->why);
-    }
+    for (size_t i = 0; i < call->count; i++)
+        moves[i] = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
     return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
 }
 

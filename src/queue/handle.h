@@ -26,8 +26,10 @@ struct tend {
     struct err open_error;   /* also the last resort when memory is out */
 
     pthread_mutex_t mutex; /* guards what follows */
-    int64_t worker_id;     /* 0: not registered */
-    int64_t registration;  /* of that worker, or of one that may be half registered; 0: none */
+    char host[128];        /* this machine and its boot, for attempts; "": not asked yet */
+    char boot_id[40];
+    int64_t worker_id;    /* 0: not registered */
+    int64_t registration; /* of that worker, or of one that may be half registered; 0: none */
     struct rng rng;
     struct queue_settings cached[SETTINGS_CACHED]; /* by name; checked by version in each claim */
     size_t cached_next;                            /* which is replaced next */

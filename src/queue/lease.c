@@ -30,26 +30,43 @@ static void note_lost(struct verdict_call *call, const struct tend_lease *lease,
     strncpy(call->owner, owner != NULL ? owner : "", NAME_BYTES - 1);
 }
 
+/* All questions go out before the first answer is waited for. */
+static int ask_fences(struct db_tx *tx, const struct verdict_call *call, struct db_result *found)
+{
+    size_t last = call->count;
+    for (size_t i = 0; i < call->count; i++)
+        if (call->changed[i] == 0)
+            last = i;
+    for (size_t i = 0; i < call->count; i++) {
+        const struct db_value params[] = {db_int(call->leases[i].id)};
+        int rc = call->changed[i] != 0
+                     ? 0
+                     : db_run(tx, Q_JOB_FENCE, i == last ? 0 : DB_LATER, params, &found[i]);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
 static int verdict_body(struct db_tx *tx, void *arg)
 {
     struct verdict_call *call = arg;
+    struct db_result *found = arena_zalloc(db_arena(tx), (call->count + 1) * sizeof *found);
+    if (found == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    int rc = ask_fences(tx, call, found);
     call->any_lost = false;
-    for (size_t i = 0; i < call->count; i++) {
+    for (size_t i = 0; rc >= 0 && i < call->count; i++) {
         call->ret_each[i] = 0;
         if (call->changed[i] != 0)
             continue;
-        struct db_result found;
-        const struct db_value params[] = {db_int(call->leases[i].id)};
-        int rc = db_run(tx, Q_JOB_FENCE, 0, params, &found);
-        if (rc < 0)
-            return rc;
-        bool same = found.rows > 0 && db_number(&found, 0, 1) == call->leases[i].token;
-        if (same && (call->replayed & LEASE_ENDED_IN(db_number(&found, 0, 0))) != 0)
+        bool same = found[i].rows > 0 && db_number(&found[i], 0, 1) == call->leases[i].token;
+        if (same && (call->replayed & LEASE_ENDED_IN(db_number(&found[i], 0, 0))) != 0)
             continue;
         call->ret_each[i] = TEND_ELEASELOST;
-        note_lost(call, &call->leases[i], &found);
+        note_lost(call, &call->leases[i], &found[i]);
     }
-    return 0;
+    return rc;
 }
 
 static int lost_sentence(tend *t, const struct verdict_call *call)
@@ -170,6 +187,16 @@ int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_
 {
     struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
     return call_on_leases(t, &call, touch_body, 0, ret_each);
+}
+
+int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+{
+    int64_t *none = calloc(count + 1, sizeof *none);
+    if (none == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
+    int rc = lease_verdicts(t, leases, count, none, LEASE_ENDED_IN(JOB_RUNNING), ret_each);
+    free(none);
+    return rc;
 }
 
 int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CANDIDATES = 256 };
+/* A page of candidates, and how many of them a claim that passes over kinds looks at. */
+enum { CANDIDATES = 256, PAGES_FOR_KINDS = 8 };
 
 static void say(struct tend_none *none, int code, const char *what, const char *by,
                 int64_t until_ms)
@@ -99,14 +100,14 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
     return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
 }
 
-/* --- limits per key --- */
+/* --- limits per key, and kinds that are passed over: candidates are looked at one by one --- */
 
 struct key_count {
     const char *key;
     int64_t running;
 };
 
-struct by_key {
+struct choice {
     const struct claim_want *want;
     const struct queue_settings *settings;
     struct key_count *keys; /* those running or chosen; room for one more per job wanted */
@@ -117,7 +118,7 @@ struct by_key {
     size_t chosen;
 };
 
-static int load_keys(struct db_tx *tx, struct by_key *by, int64_t wanted)
+static int load_keys(struct db_tx *tx, struct choice *by, int64_t wanted)
 {
     struct db_result rows;
     const struct db_value params[] = {db_text(by->want->queue)};
@@ -138,11 +139,19 @@ static int load_keys(struct db_tx *tx, struct by_key *by, int64_t wanted)
     return 0;
 }
 
+static bool is_passed_over(const struct claim_want *want, const char *kind)
+{
+    for (size_t i = 0; i < want->not_kind_count; i++)
+        if (strcmp(want->not_kinds[i], kind) == 0)
+            return true;
+    return false;
+}
+
 /* Whether one more with this key may run; counts it when so. */
-static bool key_allows(struct by_key *by, const char *key)
+static bool key_allows(struct choice *by, const char *key)
 {
     struct key_count *entry = NULL;
-    if (key == NULL)
+    if (key == NULL || by->settings->queue.key_concurrency == TEND_UNSET)
         return true;
     for (size_t i = 0; i < by->key_count && entry == NULL; i++)
         if (strcmp(by->keys[i].key, key) == 0)
@@ -158,7 +167,7 @@ static bool key_allows(struct by_key *by, const char *key)
 }
 
 /* Looks at the next candidates in order; *ret_more: there may be others behind them. */
-static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted, bool *ret_more)
+static int choose_from_page(struct db_tx *tx, struct choice *by, int64_t wanted, bool *ret_more)
 {
     struct db_result page;
     const struct db_value params[] = {db_text(by->want->queue), by->at[0], by->at[1], by->at[2],
@@ -167,7 +176,8 @@ static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted,
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < page.rows && (int64_t)by->chosen < wanted; i++) {
-        if (key_allows(by, db_string(&page, i, 3)))
+        if (!is_passed_over(by->want, db_string(&page, i, 4)) &&
+            key_allows(by, db_string(&page, i, 3)))
             by->ids[by->chosen++] = db_number(&page, i, 0);
         by->at[0] = *db_at(&page, i, 1);
         by->at[1] = *db_at(&page, i, 2);
@@ -178,7 +188,7 @@ static int choose_from_page(struct db_tx *tx, struct by_key *by, int64_t wanted,
 }
 
 /* Claims the chosen one by one and puts the rows together. */
-static int claim_chosen(struct db_tx *tx, const struct by_key *by, struct db_result *ret)
+static int claim_chosen(struct db_tx *tx, const struct choice *by, struct db_result *ret)
 {
     struct db_value *values = NULL;
     struct db_value params[9] = {db_null(), db_int(1)};
@@ -204,20 +214,29 @@ static int claim_chosen(struct db_tx *tx, const struct by_key *by, struct db_res
     return 0;
 }
 
-static int claim_by_key(struct db_tx *tx, const struct claim_want *want,
-                        const struct queue_settings *settings, int64_t count, struct db_result *ret,
-                        struct tend_none *none)
+static bool must_choose(const struct claim_want *want, const struct queue_settings *settings)
 {
-    struct by_key by = {
+    return want->not_kind_count > 0 || settings->queue.key_concurrency != TEND_UNSET;
+}
+
+static int claim_by_choice(struct db_tx *tx, const struct claim_want *want,
+                           const struct queue_settings *settings, int64_t count,
+                           struct db_result *ret, struct tend_none *none)
+{
+    struct choice by = {
         .want = want, .settings = settings, .at = {db_int(-1), db_int(0), db_int(0)}};
     bool more = true;
+    int pages = 0;
     int rc = load_keys(tx, &by, count);
-    while (rc >= 0 && more && (int64_t)by.chosen < count)
+    while (rc >= 0 && more && (int64_t)by.chosen < count) {
         rc = choose_from_page(tx, &by, count, &more);
+        more &= want->not_kind_count == 0 || ++pages < PAGES_FOR_KINDS;
+    }
     if (rc < 0 || (rc = claim_chosen(tx, &by, ret)) < 0)
         return rc;
     if (ret->rows == 0)
-        say(none, TEND_ELIMITED, "key-concurrency", "", by.first_end_ms);
+        say(none, TEND_ELIMITED, want->not_kind_count > 0 ? "kind" : "key-concurrency", "",
+            by.first_end_ms);
     return 0;
 }
 
@@ -251,9 +270,8 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
         return rc;
     if (taken.rows == 0)
         return say_held(tx, name, none);
-    rc = settings->queue.key_concurrency != TEND_UNSET
-             ? claim_by_key(tx, want, settings, 1, ret, none)
-             : limits_claim_plain(tx, want, settings, 1, 0, ret);
+    rc = must_choose(want, settings) ? claim_by_choice(tx, want, settings, 1, ret, none)
+                                     : limits_claim_plain(tx, want, settings, 1, 0, ret);
     if (rc < 0)
         return rc;
     if (ret->rows ==
@@ -284,8 +302,8 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
         return rc;
     if (queue->serial || want->with_lock)
         rc = claim_with_lock(tx, want, settings, ret, none);
-    else if (queue->key_concurrency != TEND_UNSET)
-        rc = claim_by_key(tx, want, settings, allowed, ret, none);
+    else if (must_choose(want, settings))
+        rc = claim_by_choice(tx, want, settings, allowed, ret, none);
     else
         rc = limits_claim_plain(tx, want, settings, allowed, 0, ret);
     if (rc < 0 || ret->rows == 0)

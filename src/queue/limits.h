@@ -15,7 +15,9 @@ struct claim_want {
     int64_t count;
     int64_t ttl_ms; /* TEND_UNSET: as the job or queue says */
     bool started;
-    bool with_lock; /* under the processing lock, serial queue or not */
+    bool with_lock;               /* under the processing lock, serial queue or not */
+    const char *const *not_kinds; /* to be passed over */
+    size_t not_kind_count;
 };
 
 /* One plain claim; what was leased is in ret, in {job} columns. */

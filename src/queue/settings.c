@@ -45,6 +45,12 @@ static const struct tend_setting_info infos[] = {
     {"backoff-max", "DURATION", "longest wait between attempts, default 10m"},
     {"keep-done", "DURATION|none", "how long done and cancelled jobs are kept, default 7d"},
     {"keep-failed", "DURATION|none", "how long failed jobs are kept, default none: for ever"},
+    {"step-max-attempts", "N", "attempts of a step, default 3"},
+    {"step-timeout", "DURATION|none", "longest time for an attempt of a step, default 15m"},
+    {"step-idle-timeout", "DURATION|none", "longest time without output, default 5m"},
+    {"step-no-progress-limit", "N", "attempts that fail alike before a reset, default 2"},
+    {"job-self-heal-max-resets", "N", "fresh workspaces for a job, default 1"},
+    {"step-grace", "DURATION", "time to end between TERM and KILL, default 10s"},
 };
 
 static const struct setting_row table[] = {
@@ -61,6 +67,12 @@ static const struct setting_row table[] = {
     {FORM_DURATION, AT(backoff_max_ms), 0, 366 * DAY_MS, NO_NONE},
     {FORM_DURATION, AT(keep_done_ms), 0, 36600 * DAY_MS, FOR_EVER},
     {FORM_DURATION, AT(keep_failed_ms), 0, 36600 * DAY_MS, FOR_EVER},
+    {FORM_COUNT, AT(step_max_attempts), 1, 1000, NO_NONE},
+    {FORM_DURATION, AT(step_timeout_ms), 0, 30 * DAY_MS, 0},
+    {FORM_DURATION, AT(step_idle_timeout_ms), 0, 30 * DAY_MS, 0},
+    {FORM_COUNT, AT(step_no_progress_limit), 1, 1000, NO_NONE},
+    {FORM_COUNT, AT(job_self_heal_max_resets), 0, 100, NO_NONE},
+    {FORM_DURATION, AT(step_grace_ms), 0, 3600 * 1000, NO_NONE},
 };
 
 enum { TABLE_ROWS = sizeof table / sizeof *table };
@@ -93,7 +105,13 @@ static void read_stored(struct queue_settings *settings, const struct db_result 
                   .backoff_max_ms = db_number(rows, row, 14),
                   .keep_done_ms = db_number(rows, row, 15),
                   .keep_failed_ms = db_number(rows, row, 16),
-                  .version = db_number(rows, row, 17)},
+                  .version = db_number(rows, row, 17),
+                  .step_max_attempts = db_number(rows, row, 18),
+                  .step_timeout_ms = db_number(rows, row, 19),
+                  .step_idle_timeout_ms = db_number(rows, row, 20),
+                  .step_no_progress_limit = db_number(rows, row, 21),
+                  .job_self_heal_max_resets = db_number(rows, row, 22),
+                  .step_grace_ms = db_number(rows, row, 23)},
         .rate_level = db_number(rows, row, 8),
         .rate_at = db_number(rows, row, 9),
     };
@@ -115,7 +133,13 @@ static void stored_default(struct queue_settings *settings, const char *name)
                   .backoff_ms = TEND_UNSET,
                   .backoff_max_ms = TEND_UNSET,
                   .keep_done_ms = TEND_UNSET,
-                  .keep_failed_ms = TEND_UNSET},
+                  .keep_failed_ms = TEND_UNSET,
+                  .step_max_attempts = TEND_UNSET,
+                  .step_timeout_ms = TEND_UNSET,
+                  .step_idle_timeout_ms = TEND_UNSET,
+                  .step_no_progress_limit = TEND_UNSET,
+                  .job_self_heal_max_resets = TEND_UNSET,
+                  .step_grace_ms = TEND_UNSET},
         .rate_level = TEND_UNSET,
         .rate_at = TEND_UNSET,
     };
@@ -320,6 +344,12 @@ static int store_settings(struct db_tx *tx, const struct queue_settings *s)
         db_int_or_null(q->backoff_max_ms),
         db_int_or_null(q->keep_done_ms),
         db_int_or_null(q->keep_failed_ms),
+        db_int_or_null(q->step_max_attempts),
+        db_int_or_null(q->step_timeout_ms),
+        db_int_or_null(q->step_idle_timeout_ms),
+        db_int_or_null(q->step_no_progress_limit),
+        db_int_or_null(q->job_self_heal_max_resets),
+        db_int_or_null(q->step_grace_ms),
     };
     return db_each(tx, Q_QUEUE_PUT, 0, params, 1, NULL);
 }

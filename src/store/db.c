@@ -30,6 +30,12 @@ struct db_value db_text(const char *text)
     return text == NULL ? db_null() : db_text_n(text, strlen(text));
 }
 
+struct db_value db_bytes(const void *data, size_t bytes)
+{
+    return data == NULL ? db_null()
+                        : (struct db_value){.type = DB_BYTES, .text = data, .bytes = bytes};
+}
+
 const struct db_value *db_at(const struct db_result *result, size_t row, size_t column)
 {
     return &result->values[row * result->columns + column];

@@ -3,8 +3,8 @@
  * libpq.
  *
  * Named queries live in sql/<noun>.sql; sqlgen turns them into enum db_query and the table behind
- * it (db_query.h, generated). Numbers are int64, everything else is text; NULL is a value of its
- * own.
+ * it (db_query.h, generated). Numbers are int64, everything else is text, or bytes where the column
+ * holds bytes; NULL is a value of its own.
  *
  * A write is a body run inside one transaction. On SQLite the bodies of all waiting threads are run
  * one after the other, each in a savepoint, and committed together (group commit); on PostgreSQL
@@ -28,12 +28,12 @@
 
 /* --- values --- */
 
-enum db_type { DB_NULL, DB_INT, DB_TEXT };
+enum db_type { DB_NULL, DB_INT, DB_TEXT, DB_BYTES };
 
 struct db_value {
     union {
         int64_t number;   /* DB_INT */
-        const char *text; /* DB_TEXT; NUL-terminated when it comes from a result */
+        const char *text; /* DB_TEXT, DB_BYTES; NUL-terminated when it comes from a result */
     };
     size_t bytes; /* of text */
     enum db_type type;
@@ -44,6 +44,7 @@ struct db_value db_int(int64_t number);
 struct db_value db_int_or_null(int64_t number); /* TEND_UNSET becomes NULL */
 struct db_value db_text(const char *text);      /* NULL becomes NULL */
 struct db_value db_text_n(const char *text, size_t bytes);
+struct db_value db_bytes(const void *data, size_t bytes); /* NULL becomes NULL */
 
 struct db_result {
     size_t rows, columns;

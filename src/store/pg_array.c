@@ -89,7 +89,7 @@ static size_t measure(enum db_query query, const struct db_value *params, size_t
         const struct db_value *value = &params[row * width + column];
         all_same = all_same && same(value, first);
         any |= value->type != DB_NULL;
-        bytes += LENGTH_BYTES + (value->type == DB_TEXT ? value->bytes : sizeof value->number);
+        bytes += LENGTH_BYTES + (value->type == DB_INT ? sizeof value->number : value->bytes);
     }
     *ret_bytes = bytes;
     return !any ? 0 : all_same ? 1 : rows;

@@ -16,7 +16,7 @@
 enum { NUMBER_BYTES = 24 };
 
 /* Types of the server, from its pg_type.dat; they never change. */
-enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23 };
+enum { OID_BOOL = 16, OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23 };
 
 /* --- parameters --- */
 
@@ -54,6 +54,7 @@ static bool put_scalar(struct pg_call *call, int index, const struct db_value *v
         call->values[index] = number;
         return true;
     case DB_TEXT:
+    case DB_BYTES:
         call->values[index] = keep ? arena_strndup(arena, value->text, value->bytes) : value->text;
         call->lengths[index] = (int)value->bytes;
         call->formats[index] = 1;
@@ -184,6 +185,16 @@ static bool is_number(Oid type)
     return type == OID_INT8 || type == OID_INT4 || type == OID_INT2;
 }
 
+/* Bytes come written out as text, in whichever form the server is set to. */
+static bool read_bytes(const char *text, struct arena *arena, struct db_value *out)
+{
+    size_t bytes = 0;
+    unsigned char *data = PQunescapeBytea((const unsigned char *)text, &bytes);
+    *out = db_bytes(data == NULL ? NULL : arena_strndup(arena, (const char *)data, bytes), bytes);
+    PQfreemem(data);
+    return out->type == DB_BYTES;
+}
+
 static bool read_value(const PGresult *result, int row, int column, Oid type, struct arena *arena,
                        struct db_value *out)
 {
@@ -200,6 +211,8 @@ static bool read_value(const PGresult *result, int row, int column, Oid type, st
         *out = db_int(text[0] == 't');
         return true;
     }
+    if (type == OID_BYTEA)
+        return read_bytes(text, arena, out);
     size_t bytes = (size_t)PQgetlength(result, row, column);
     *out = db_text_n(arena_strndup(arena, text, bytes), bytes);
     return out->text != NULL;

@@ -133,6 +133,9 @@ static void bind(sqlite3_stmt *statement, int number, const struct db_value *val
         sqlite3_bind_text64(statement, number, value->text, value->bytes, SQLITE_STATIC,
                             SQLITE_UTF8);
         break;
+    case DB_BYTES:
+        sqlite3_bind_blob64(statement, number, value->text, value->bytes, SQLITE_STATIC);
+        break;
     case DB_NULL:
         sqlite3_bind_null(statement, number);
         break;
@@ -171,7 +174,8 @@ static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
         const char *text = sqlite3_value_blob(value); /* NULL when it is empty */
         size_t bytes = (size_t)sqlite3_value_bytes(value);
         char *copy = text == NULL && bytes > 0 ? NULL : arena_strndup(arena, text, bytes);
-        *out = db_text_n(copy, bytes);
+        *out = sqlite3_value_type(value) == SQLITE_BLOB ? db_bytes(copy, bytes)
+                                                        : db_text_n(copy, bytes);
         return copy == NULL ? SQLITE_NOMEM : 0;
     }
     }

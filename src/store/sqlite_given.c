@@ -107,6 +107,8 @@ static int given_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
         sqlite3_result_int64(context, value->number);
     else if (value->type == DB_TEXT)
         sqlite3_result_text64(context, value->text, value->bytes, SQLITE_STATIC, SQLITE_UTF8);
+    else if (value->type == DB_BYTES)
+        sqlite3_result_blob64(context, value->text, value->bytes, SQLITE_STATIC);
     return SQLITE_OK;
 }
 

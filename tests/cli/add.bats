@@ -51,11 +51,10 @@ load helper
     [ ! -e .tend ]
 }
 
-@test "a command becomes a job of kind exec" {
+@test "a command becomes a job with a plan" {
     tend add -q build -- make -j2 'say "hi"' >/dev/null
     run -0 tend show 1 --json
-    json '.job.kind == "exec" and .job.payload.argv == ["make", "-j2", "say \"hi\""]'
-    json ".job.payload.cwd == \"$PWD\""
+    json '.job.kind == "shell" and .job.payload == {"exec": ["make", "-j2", "say \"hi\""]}'
 }
 
 @test "a command without -- is refused: it could be a slip" {
@@ -66,7 +65,7 @@ load helper
 
 @test "what excludes each other is refused" {
     fails 2 tend add --in 5m --at now
-    fails 2 tend add -k x -- make
+    fails 2 tend add --payload '{}' -- make
     fails 2 tend add --batch - -- make
     fails 2 tend add --subject x
     fails 2 tend add --payload - --batch - <<<'{}'

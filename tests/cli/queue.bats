@@ -13,6 +13,21 @@ load helper
     json '.concurrency == null and .rate == null and .lease_ms == 60000 and .max_attempts == 5'
 }
 
+@test "SH-17: a queue's budgets for steps are set, shown and taken back" {
+    run -0 tend queue set mail --lease 1m --json
+    json '.step_max_attempts == null and .step_grace_ms == null'
+    run -0 tend queue set mail --step-max-attempts 5 --step-timeout 20m --step-idle-timeout none \
+        --step-no-progress-limit 4 --job-self-heal-max-resets 0 --step-grace 3s --json
+    json '[.step_max_attempts, .step_timeout_ms, .step_idle_timeout_ms, .step_no_progress_limit,
+           .job_self_heal_max_resets, .step_grace_ms] == [5, 1200000, 0, 4, 0, 3000]'
+    run -0 tend queue show mail
+    [[ "$output" == *"step-timeout     20m"* ]]
+    run -2 tend queue set mail --step-max-attempts 1001
+    [[ "$output" == *"step-max-attempts"*"1 to 1000"* ]]
+    run -0 tend queue set mail --step-timeout default --json
+    json '.step_timeout_ms == null and .step_max_attempts == 5'
+}
+
 @test "pause with a reason, and go on" {
     run -0 tend queue set mail --paused on --why 'provider is down' --json
     json '.paused and .paused_why == "provider is down"'

@@ -4,7 +4,7 @@ load helper
 @test "help lists every command, and each explains itself" {
     run -0 tend help
     for command in add jobs show explain cancel retry hold resume claim start heartbeat phase complete \
-        fail release queues queue lock schedule heal workers events stats doctor migrate version \
+        fail release work run logs control top queues queue lock schedule heal workers events stats doctor migrate version \
         completion help; do
         [[ "$output" == *"  $command "* ]]
     done
@@ -28,7 +28,7 @@ load helper
 }
 
 @test "help lines are not longer than 100 columns" {
-    for command in '' add claim 'lock acquire' 'queue set' cancel; do
+    for command in '' add work run logs control top claim 'lock acquire' 'queue set' cancel; do
         # shellcheck disable=SC2086
         run -0 tend help $command
         run -1 grep -E '.{101}' <<<"$output"
@@ -155,6 +155,14 @@ load helper
     run -0 tend __complete jobs --state ''
     [[ "$output" == *$'cancelled\t'* ]]
     run -0 tend __complete add --payload ''
+    [ "$output" = :files ]
+    run -0 tend __complete control ''
+    [ -z "$output" ]
+    run -0 tend __complete control 12 ''
+    [[ "$output" == *$'hard_reset_step\t'* ]]
+    run -0 tend __complete control 12 pause ''
+    [ -z "$output" ]
+    run -0 tend __complete run ''
     [ "$output" = :files ]
     run -0 tend __complete completion ''
     [[ "$output" == *$'zsh\t'* ]]

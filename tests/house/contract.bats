@@ -9,7 +9,7 @@ setup() {
     root=$BATS_TEST_TMPDIR
     mkdir -p "$root/docs" "$root/src" "$root/tests"
     touch "$root/src/lock.c"
-    rows=$(echo LK-{1..9} CL-{1..7} RC-{1..13} RC-15 LS-{1..8} BY-1 BY-2 BY-4)
+    rows=$(echo LK-{1..9} CL-{1..7} RC-{1..15} LS-{1..8} SH-{1..17} WF-7 BY-1 BY-2 BY-4)
     for row in $rows; do
         echo "| $row | what it says | \`src/lock.c\` | \`tests/lock.c\` |" >>"$root/docs/contract.md"
         echo "/* $row */" >>"$root/tests/lock.c"
@@ -39,10 +39,10 @@ setup() {
 }
 
 @test "a test file that does not exist is seen" {
-    echo '| SH-1 | what | src/lock.c | tests/gone.c |' >>"$root/docs/contract.md"
+    echo '| WF-1 | what | src/lock.c | tests/gone.c |' >>"$root/docs/contract.md"
     run check "$root"
     [ "$status" = 1 ]
-    [[ "$output" == *"SH-1: no file tests/gone.c"* ]]
+    [[ "$output" == *"WF-1: no file tests/gone.c"* ]]
 }
 
 @test "a test that mentions RC-10 does not stand for RC-1" {
@@ -53,8 +53,8 @@ setup() {
 }
 
 @test "a row in the name of a test is a mention" {
-    echo '| SH-2 | what | src/lock.c | tests/heal.c |' >>"$root/docs/contract.md"
-    echo 'TEST(heal, SH_2_timeout_kills_the_tree)' >"$root/tests/heal.c"
+    echo '| WF-2 | what | src/lock.c | tests/heal.c |' >>"$root/docs/contract.md"
+    echo 'TEST(flow, WF_2_a_loser_gets_a_conflict)' >"$root/tests/heal.c"
     check "$root"
 }
 

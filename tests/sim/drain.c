@@ -2,9 +2,11 @@
  * The end of a history: no more faults, and one healthy worker finishes everything, while those who
  * are still there try what they believe to hold.
  */
-#include "sim.h"
+#include "sim_step.h"
 
 enum { MOST_ROUNDS = 3000 };
+
+#define KEPT_MS (7LL * 24 * 3600 * 1000) /* done and cancelled jobs; failed ones stay */
 
 static int64_t unfinished(struct world *world)
 {
@@ -34,6 +36,18 @@ static void end_schedule(struct world *world, struct actor *actor)
     expect(world, op_end(world, actor, rc) && rc == 0, "the schedule cannot be removed");
 }
 
+/* Of some jobs all steps are done, before the others are completed as they are. */
+static void do_steps(struct world *world, struct actor *actor)
+{
+    for (size_t i = 0; i < actor->belief_count; i++) {
+        const struct job_model *job = model_job(world, actor->beliefs[i].lease.id);
+        if (!chance(world, job->newest >= 0 ? 7000 : 1000))
+            continue;
+        op_step_through(world, actor, actor->beliefs[i].lease);
+        i--; /* its place is another's now */
+    }
+}
+
 /* Claims from one queue and completes what it gets. */
 static void finish_some(struct world *world, struct actor *actor, int queue)
 {
@@ -48,7 +62,9 @@ static void finish_some(struct world *world, struct actor *actor, int queue)
     expect(world, op_end(world, actor, rc), "draining fails: %s", tend_errmsg(actor->t));
     op_take_jobs(world, actor, rc, jobs);
     op_check_none(world, actor, rc, &none);
-    if (rc <= 0)
+    if (rc > 0)
+        do_steps(world, actor);
+    if (rc <= 0 || actor->belief_count == 0)
         return;
     int each[CALL_LEASES];
     op = op_begin(world, actor, OP_COMPLETE);
@@ -63,10 +79,12 @@ static void finish_some(struct world *world, struct actor *actor, int queue)
 /* The others still do what they can with what they believe to hold. */
 static void one_of_the_others(struct world *world)
 {
-    static const enum op_kind kinds[] = {OP_COMPLETE, OP_HEARTBEAT, OP_RELEASE, OP_FAIL, OP_START};
+    static const enum op_kind kinds[] = {OP_COMPLETE,  OP_HEARTBEAT,  OP_RELEASE,   OP_FAIL,
+                                         OP_START,     OP_STEP_NEXT,  OP_STEP_TELL, OP_CONTROL,
+                                         OP_STEP_NEXT, OP_STEP_FINISH};
     int slot = (int)between(world, 0, world->slot_count - 2);
     if (world->slots[slot] >= 0)
-        op_run(world, &world->actors[world->slots[slot]], kinds[between(world, 0, 4)]);
+        op_run(world, &world->actors[world->slots[slot]], kinds[between(world, 0, 9)]);
 }
 
 static void open_everything(struct world *world, struct actor *actor)
@@ -75,6 +93,42 @@ static void open_everything(struct world *world, struct actor *actor)
         if (world->queues[queue].paused)
             op_change_queue(world, actor, queue, SET_PAUSED, 0);
     op_act_on_all(world, actor, TEND_RESUME, -1, 1u << TEND_HELD);
+}
+
+/* No attempt runs by the word of the readers, and all that are left behind are told. */
+static void end_steps(struct world *world, struct actor *actor)
+{
+    struct tend_attempts *running = NULL;
+    for (size_t i = 0; i < world->job_count; i++)
+        if (world->jobs[i].newest >= 0)
+            op_step_look(world, actor, &world->jobs[i]);
+    op_step_sweep(world, actor);
+    int rc = tend_attempts_running(actor->t, 0, &running);
+    expect(world, rc == 0 && running->count == 0, "%zu attempts are said to be running",
+           running->count);
+    tend_attempts_free(running);
+}
+
+void world_purge(struct world *world)
+{
+    int64_t deleted = 0;
+    int64_t must = 0;
+    int slot = world->slot_count - 1;
+    world_spawn(world, slot);
+    struct actor *actor = &world->actors[world->slots[slot]];
+    for (size_t i = 0; i < world->job_count; i++)
+        must += world->jobs[i].state != JOB_FAILED;
+    world->clock_ms += KEPT_MS + 3600000;
+    op_begin(world, actor, OP_PURGE);
+    say(world, "%s purges", actor->name);
+    int rc = tend_purge(actor->t, &deleted);
+    expect(world, op_end(world, actor, rc) && rc == 0, "purging fails: %s", tend_errmsg(actor->t));
+    expect(world, deleted == must, "%lld jobs were deleted, must be %lld", (long long)deleted,
+           (long long)must);
+    int64_t left = count_orphans(world->url);
+    expect(world, left == 0, "%lld rows about the steps of jobs that are gone are left",
+           (long long)left);
+    world_close(world, actor);
 }
 
 void world_drain(struct world *world)
@@ -108,5 +162,6 @@ void world_drain(struct world *world)
     op_run(world, healthy, OP_RECOVER);
     world->clock_ms += 10000; /* a lost session is given a grace */
     op_run(world, healthy, OP_RECOVER);
+    end_steps(world, healthy);
     world_close(world, healthy);
 }

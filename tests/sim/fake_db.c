@@ -172,7 +172,7 @@ static int fake_run(struct db_tx *tx, enum db_query query, unsigned how,
     if (rc < 0 && (how & DB_LATER) != 0)
         fake->late_error = rc;
     if (rc == 0 && result != NULL)
-        sabotage_result(fake->world, query, result, tx->arena);
+        sabotage_result(fake->world, fake->actor, query, result, tx->arena);
     rc = leave(fake, how, rc);
     if (rc == 0 && (how & DB_LATER) != 0 && !fake->world->postgres)
         withhold_result(fake, result);
@@ -233,7 +233,8 @@ static int run_body(struct db_tx *tx, void *arg)
     tx->db = fake->real;
     if (late < 0)
         rc = late;
-    expect(fake->world, !fake->last_seen || rc >= 0 || fake->actor->op.faults > 0,
+    /* A read that finds nothing has nothing to undo. */
+    expect(fake->world, !fake->last_seen || rc >= 0 || !fake->writing || fake->actor->op.faults > 0,
            "a body fails with %d after a query marked DB_LAST", rc);
     fake->now = tx->now;
     fake->ring = tx->ring;

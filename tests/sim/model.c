@@ -2,9 +2,9 @@
  * What must be in the store. After each commit the observer reads the new events and the rows
  * concerned; the model plays the same events by the rules of the contract and compares. The rules
  * about single events are in model_event.c, those about locks in model_lock.c, about queues in
- * model_claim.c.
+ * model_claim.c, about steps in model_step.c and its neighbours (sim_step.h).
  */
-#include "sim.h"
+#include "sim_step.h"
 
 #include "queue/row.h"
 
@@ -23,6 +23,12 @@ bool model_holds(struct world *world, struct tend_lease lease)
 {
     const struct job_model *job = model_job(world, lease.id);
     return job != NULL && job->state == JOB_RUNNING && job->token == lease.token;
+}
+
+enum lease_end model_ended_by(const struct job_model *job, int64_t token)
+{
+    int64_t at = token % ENDS_KEPT;
+    return at >= 0 && job->ends[at].token == token ? job->ends[at].by : END_NONE;
 }
 
 int64_t model_pending(struct world *world, int queue)
@@ -115,12 +121,16 @@ static int look_body(struct db_tx *tx, void *arg)
         found.rows == 0 ? look->world->last_event_id : db_number(&found, found.rows - 1, 0);
     look->complete = db_number(&newest, 0, 0) <= last;
     look->sight.rows =
-        arena_alloc(db_arena(tx), (found.rows + CALL_LEASES) * sizeof *look->sight.rows);
+        arena_alloc(db_arena(tx), (found.rows + CALL_LEASES + 1) * sizeof *look->sight.rows);
     for (size_t i = 0; rc == 0 && i < look->sight.event_count; i++)
         if (look->sight.events[i].job_id != TEND_UNSET)
             rc = read_row(look, tx, look->sight.events[i].job_id);
     for (size_t i = 0; rc == 0 && i < op->lease_count; i++)
         rc = read_row(look, tx, op->leases[i].id);
+    if (rc == 0 && op->kind == OP_CONTROL)
+        rc = read_row(look, tx, op->job_id);
+    if (rc == 0)
+        rc = model_step_read(look->world, op, &look->sight, tx);
     return rc < 0 ? rc : db_run(tx, Q_LOCK_LIST, 0, now, &look->sight.locks);
 }
 
@@ -272,9 +282,12 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
     actor->op.commits++;
     if (actor->op.asks_for_lock)
         look_at_lock(world, actor, now_ms);
+    model_step_commit(world, actor, now_ms);
     model_events(world, actor, &look.sight, now_ms);
+    model_step_over(world, actor);
     touch_leases(world, actor, now_ms);
     model_rows(world, &look.sight);
+    model_step_rows(world, actor, &look.sight, now_ms);
     model_locks(world, actor, &look.sight, now_ms);
     model_claims(world, actor, now_ms);
     if (look.sight.event_count > 0)
@@ -289,7 +302,9 @@ void model_no_commit(struct world *world, struct actor *actor, int64_t now_ms)
     struct look look = look_at_store(world, actor, &arena);
     expect(world, look.sight.event_count == 0, "a call that failed has left event %lld (%s)",
            (long long)look.sight.events[0].id, look.sight.events[0].what);
+    model_step_no_commit(world, actor, now_ms);
     model_rows(world, &look.sight);
+    model_step_rows(world, actor, &look.sight, now_ms);
     remember_state(world, &actor->op, now_ms);
     arena_done(&arena);
 }

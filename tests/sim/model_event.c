@@ -3,7 +3,7 @@
  * was in; tokens grow; whoever ends a lease holds it, or has the right to take it away; budgets add
  * up.
  */
-#include "sim.h"
+#include "sim_step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,8 @@ int queue_number(const char *name)
 }
 
 #define CLAIMS (1u << OP_CLAIM | 1u << OP_NEXT_WITH_LOCK | 1u << OP_COMPLETE_AND_CLAIM)
+#define OPERATORS (1u << OP_ACT | 1u << OP_ACT_ON_ALL | 1u << OP_CONTROL)
+#define REPORTS (1u << OP_STEP_NEXT | 1u << OP_STEP_FINISH)
 #define RECOVERIES (CLAIMS | 1u << OP_RECOVER | 1u << OP_RECLAIM | 1u << OP_LOCK_ACQUIRE)
 
 /* Which operations may leave which event. */
@@ -24,20 +26,20 @@ static const struct {
     const char *what;
     unsigned ops;
 } leaves[] = {
-    {"job.added", 1u << OP_ADD | CLAIMS},
-    {"job.rescheduled", 1u << OP_ADD},
+    {"job.added", 1u << OP_ADD | CLAIMS | 1u << OP_CONTROL},
+    {"job.rescheduled", 1u << OP_ADD | 1u << OP_CONTROL},
     {"job.due", RECOVERIES},
     {"job.claimed", CLAIMS},
-    {"job.completed", 1u << OP_COMPLETE | 1u << OP_COMPLETE_AND_CLAIM},
-    {"job.failed", 1u << OP_FAIL},
-    {"job.retry_scheduled", 1u << OP_FAIL},
-    {"job.released", 1u << OP_RELEASE | 1u << OP_CLOSE},
+    {"job.completed", 1u << OP_COMPLETE | 1u << OP_COMPLETE_AND_CLAIM | 1u << OP_STEP_FINISH},
+    {"job.failed", 1u << OP_FAIL | 1u << OP_STEP_FINISH},
+    {"job.retry_scheduled", 1u << OP_FAIL | 1u << OP_STEP_FINISH},
+    {"job.released", 1u << OP_RELEASE | 1u << OP_CLOSE | 1u << OP_STEP_FINISH},
     {"job.recovered", RECOVERIES},
     {"job.quarantined", RECOVERIES},
-    {"job.held", 1u << OP_ACT | 1u << OP_ACT_ON_ALL},
-    {"job.resumed", 1u << OP_ACT | 1u << OP_ACT_ON_ALL},
-    {"job.cancelled", 1u << OP_ACT | 1u << OP_ACT_ON_ALL},
-    {"job.redriven", 1u << OP_ACT | 1u << OP_ACT_ON_ALL},
+    {"job.held", OPERATORS | 1u << OP_STEP_FINISH},
+    {"job.resumed", OPERATORS},
+    {"job.cancelled", OPERATORS},
+    {"job.redriven", OPERATORS},
     {"job.phase", 1u << OP_PHASE},
     {"worker.joined", CLAIMS | 1u << OP_LOCK_ACQUIRE},
     {"worker.died", RECOVERIES},
@@ -48,6 +50,21 @@ static const struct {
     {"queue.set", 1u << OP_QUEUE_SET},
     {"schedule.put", 1u << OP_SCHEDULE},
     {"schedule.removed", 1u << OP_SCHEDULE},
+    {"task.step.attempt.started", 1u << OP_STEP_NEXT},
+    {"task.step.attempt.finished", REPORTS},
+    {"task.step.attempt.failed", REPORTS},
+    {"task.self_heal.triggered", REPORTS},
+    {"task.self_heal.escalated", REPORTS},
+    {"task.self_heal.exhausted", REPORTS},
+    {"task.resume.from_step", 1u << OP_STEP_NEXT | 1u << OP_CONTROL},
+    {"task.control.done", 1u << OP_CONTROL_DONE | 1u << OP_STEP_FINISH},
+    {"task.control.pause", 1u << OP_CONTROL},
+    {"task.control.resume", 1u << OP_CONTROL},
+    {"task.control.takeover", 1u << OP_CONTROL},
+    {"task.control.retry_step", 1u << OP_CONTROL},
+    {"task.control.hard_reset_step", 1u << OP_CONTROL},
+    {"task.control.resume_from_step", 1u << OP_CONTROL},
+    {"task.control.cancel", 1u << OP_CONTROL},
 };
 
 static void check_origin(struct world *world, const struct op *op, const struct tend_event *event)
@@ -76,12 +93,13 @@ static void take_add(struct world *world, struct job_model *job, int number, int
     expect(world, job->queue == add->queue, "payload %d came into queue %s", number,
            queue_names[job->queue]);
     job->payload = number;
+    job->steps = add->steps == 0 ? 1 : add->steps;
     job->priority = add->priority;
     job->due_ms = now_ms + add->delay_ms;
 }
 
-static void add_job(struct world *world, const struct tend_event *event, const struct tend_job *row,
-                    int64_t now_ms)
+static void add_job(struct world *world, struct actor *actor, const struct tend_event *event,
+                    const struct tend_job *row, int64_t now_ms)
 {
     expect(world, model_job(world, event->job_id) == NULL, "job %lld was added twice",
            (long long)event->job_id);
@@ -98,7 +116,13 @@ static void add_job(struct world *world, const struct tend_event *event, const s
                               .max_crashes = 3,
                               .lease_ms = TEND_UNSET,
                               .holder = -1,
+                              .steps = 1,
+                              .newest = -1,
                               .events = 1};
+    if (actor->op.kind == OP_CONTROL) {
+        model_begin_anew(world, &actor->op, job);
+        return;
+    }
     if (row->schedule != NULL) {
         world->scheduled_runs++;
         return;
@@ -154,11 +178,16 @@ static void check_reclaim(struct world *world, struct op *op, struct job_model *
     op->reclaimed++;
 }
 
+bool model_fails_for_good(const struct op *op, const struct job_model *job)
+{
+    return op->final || job->attempts >= job->max_attempts - 1;
+}
+
 static void check_failure(struct world *world, const struct op *op, struct job_model *job,
                           const struct tend_event *event, const struct tend_job *row,
                           int64_t now_ms)
 {
-    bool for_good = op->final || job->attempts >= job->max_attempts - 1;
+    bool for_good = model_fails_for_good(op, job);
     job->attempts++;
     expect(world, is(event, "job.failed") == for_good, "job %lld after %lld of %lld attempts: %s",
            (long long)job->id, (long long)job->attempts, (long long)job->max_attempts, event->what);
@@ -197,8 +226,8 @@ static void begin_lease(struct world *world, struct actor *actor, struct job_mod
 
 static void end_lease(struct job_model *job, enum lease_end how)
 {
-    job->ended_token = job->token;
-    job->ended_by = how;
+    job->ends[job->token % ENDS_KEPT].token = job->token;
+    job->ends[job->token % ENDS_KEPT].by = how;
 }
 
 static void refresh(struct world *world, struct op *op, struct job_model *job,
@@ -227,13 +256,15 @@ static void play_move(struct world *world, struct actor *actor, struct job_model
         check_failure(world, op, job, event, row, now_ms);
         end_lease(job, END_FAIL);
     } else if (is(event, "job.released")) {
-        if (op->kind == OP_RELEASE && op->delay_ms > 0)
+        if ((op->kind == OP_RELEASE || op->kind == OP_STEP_FINISH) && op->delay_ms > 0)
             job->due_ms = now_ms + op->delay_ms;
         end_lease(job, END_RELEASE);
     } else if (is(event, "job.recovered") || is(event, "job.quarantined")) {
         check_reclaim(world, op, job, event, now_ms);
     } else if (is(event, "job.redriven")) {
         job->attempts = job->crashes = 0;
+        job->due_ms = now_ms;
+    } else if (is(event, "job.rescheduled") && op->kind == OP_CONTROL) {
         job->due_ms = now_ms;
     } else if (is(event, "job.rescheduled")) {
         refresh(world, op, job, row, now_ms);
@@ -366,7 +397,9 @@ void model_events(struct world *world, struct actor *actor, const struct sight *
         if (event->job_id == TEND_UNSET)
             other_event(world, actor, event, now_ms);
         else if (event->from_state < 0)
-            add_job(world, event, row, now_ms);
+            add_job(world, actor, event, row, now_ms);
+        else if (strncmp(event->what, "task.", strlen("task.")) == 0)
+            model_step_event(world, actor, event);
         else
             move_job(world, actor, event, row, now_ms);
     }

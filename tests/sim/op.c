@@ -1,5 +1,5 @@
 /* What operations have in common: how a call begins and ends, and which is chosen. */
-#include "sim.h"
+#include "sim_step.h"
 
 #include <string.h>
 
@@ -26,6 +26,14 @@ const char *const op_names[OP_COUNT] = {
     [OP_QUEUE_SET] = "queue_set",
     [OP_SCHEDULE] = "schedule",
     [OP_CLOSE] = "close",
+    [OP_STEP_NEXT] = "step_next",
+    [OP_STEP_FINISH] = "step_finish",
+    [OP_STEP_TELL] = "step_tell",
+    [OP_STEP_LOOK] = "step_look",
+    [OP_CONTROL] = "control",
+    [OP_CONTROLS_TAKE] = "controls_take",
+    [OP_CONTROL_DONE] = "control_done",
+    [OP_PURGE] = "purge",
 };
 
 bool op_is_claim(const struct op *op)
@@ -75,6 +83,14 @@ bool op_end(struct world *world, struct actor *actor, int rc)
     return op->faults == 0 || !(is_trouble(rc) || rc == TEND_EBUSY);
 }
 
+static void look_at_some(struct world *world, struct actor *actor)
+{
+    if (world->job_count == 0)
+        return;
+    op_step_look(world, actor, &world->jobs[between(world, 0, (int64_t)world->job_count - 1)]);
+    op_step_sweep(world, actor);
+}
+
 void op_run(struct world *world, struct actor *actor, enum op_kind kind)
 {
     switch (kind) {
@@ -118,6 +134,25 @@ void op_run(struct world *world, struct actor *actor, enum op_kind kind)
         break;
     case OP_CLOSE:
         world_close(world, actor);
+        break;
+    case OP_STEP_NEXT:
+    case OP_STEP_FINISH:
+        op_step_work(world, actor, kind);
+        break;
+    case OP_STEP_TELL:
+        op_step_tell(world, actor, NULL);
+        break;
+    case OP_STEP_LOOK:
+        look_at_some(world, actor);
+        break;
+    case OP_CONTROL:
+        op_control(world, actor, NULL);
+        break;
+    case OP_CONTROLS_TAKE:
+        op_controls_take(world, actor, NULL);
+        break;
+    case OP_CONTROL_DONE:
+        op_control_done(world, actor, NULL);
         break;
     default:
         break;

@@ -9,7 +9,7 @@
 
 /* Texts of one call. */
 struct add_texts {
-    char payload[32], unique[16], subject[16], key[16];
+    char payload[128], unique[16], subject[16], key[16];
 };
 
 static void fill_add(struct world *world, struct add_model *add, bool with_key)
@@ -18,6 +18,7 @@ static void fill_add(struct world *world, struct add_model *add, bool with_key)
         .submitted = true,
         .queue = (int)between(world, 0, QUEUE_COUNT - 1),
         .priority = chance(world, 5000) ? TEND_PRIORITY_DEFAULT : (int)between(world, 0, 9),
+        .steps = chance(world, 4000) ? 0 : (int)between(world, 1, MAX_STEPS),
         .delay_ms = chance(world, 2500) ? between(world, 1, 60000) : 0,
         .max_attempts = chance(world, 3000) ? between(world, 1, 2) : TEND_UNSET,
         .max_crashes = chance(world, 3000) ? between(world, 1, 2) : TEND_UNSET,
@@ -35,7 +36,12 @@ static void fill_spec(const struct add_model *add, int number, struct add_texts 
                       struct tend_job_spec *spec)
 {
     tend_job_spec_init(spec);
-    snprintf(texts->payload, sizeof texts->payload, "{\"n\":%d}", number);
+    int length = snprintf(texts->payload, sizeof texts->payload, "{\"n\":%d", number);
+    for (int i = 0; i < add->steps; i++)
+        length += snprintf(texts->payload + length, sizeof texts->payload - (size_t)length,
+                           "%s{\"run\":\"true\"}", i == 0 ? ",\"steps\":[" : ",");
+    snprintf(texts->payload + length, sizeof texts->payload - (size_t)length, "%s",
+             add->steps > 0 ? "]}" : "}");
     snprintf(texts->unique, sizeof texts->unique, "u%d", add->unique);
     snprintf(texts->subject, sizeof texts->subject, "s%d", add->subject);
     snprintf(texts->key, sizeof texts->key, "k%d", add->key);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void belief_drop(struct actor *actor, struct tend_lease lease)
+void op_drop_belief(struct actor *actor, struct tend_lease lease)
 {
     for (size_t i = 0; i < actor->belief_count; i++)
         if (actor->beliefs[i].lease.id == lease.id && actor->beliefs[i].lease.token == lease.token)
@@ -27,7 +27,7 @@ static bool was_never_given(struct world *world, struct tend_lease lease)
 {
     const struct job_model *job = model_job(world, lease.id);
     return job != NULL && job->token == lease.token && job->state != JOB_RUNNING &&
-           job->ended_token != lease.token;
+           model_ended_by(job, lease.token) == END_NONE;
 }
 
 /* A lease that somebody else was given, or nobody; held still, or not any more. */
@@ -56,36 +56,35 @@ void op_choose_leases(struct world *world, struct actor *actor, size_t most)
         present(op, lease);
 }
 
-/* The same call, made before by the same owner, whose answer got lost. */
-static bool is_replay(struct world *world, const struct op *op, struct tend_lease lease)
+bool op_is_replay(struct world *world, enum lease_end end, struct tend_lease lease)
 {
-    static const enum lease_end ends[OP_COUNT] = {[OP_COMPLETE] = END_COMPLETE,
-                                                  [OP_COMPLETE_AND_CLAIM] = END_COMPLETE,
-                                                  [OP_FAIL] = END_FAIL,
-                                                  [OP_RELEASE] = END_RELEASE};
     const struct job_model *job = model_job(world, lease.id);
-    if (job == NULL || ends[op->kind] == END_NONE || job->ended_token != lease.token)
+    enum lease_end before = job == NULL ? END_NONE : model_ended_by(job, lease.token);
+    if (end == END_NONE || before == END_NONE)
         return false;
     /* A lease ended by "try again later" looks like a release with a delay, and the other way
      * round. */
-    return job->ended_by == ends[op->kind] ||
-           (ends[op->kind] != END_COMPLETE && job->ended_by != END_COMPLETE);
+    return before == end || (end != END_COMPLETE && before != END_COMPLETE);
 }
 
 /* RC-11: what was acknowledged has happened, by the holder; what was refused has not. */
 void op_check_leases(struct world *world, struct actor *actor, const int *each)
 {
+    static const enum lease_end ends_by[OP_COUNT] = {[OP_COMPLETE] = END_COMPLETE,
+                                                     [OP_COMPLETE_AND_CLAIM] = END_COMPLETE,
+                                                     [OP_FAIL] = END_FAIL,
+                                                     [OP_RELEASE] = END_RELEASE};
     struct op *op = &actor->op;
     bool ends = op->kind != OP_START && op->kind != OP_HEARTBEAT && op->kind != OP_PHASE;
     for (size_t i = 0; i < op->lease_count; i++) {
         struct tend_lease lease = op->leases[i];
-        bool replay = is_replay(world, op, lease);
+        bool replay = op_is_replay(world, ends_by[op->kind], lease);
         if (each[i] == 0) {
             expect(world, op->accepted[i] || replay,
                    "%s of %lld:%lld was acknowledged, but did not happen", op_names[op->kind],
                    (long long)lease.id, (long long)lease.token);
             if (ends)
-                belief_drop(actor, lease);
+                op_drop_belief(actor, lease);
             continue;
         }
         if (op->faults > 0 && each[i] != TEND_ELEASELOST)
@@ -97,7 +96,7 @@ void op_check_leases(struct world *world, struct actor *actor, const int *each)
         expect(world, !model_holds(world, lease), "%s of %lld:%lld was refused to its holder",
                op_names[op->kind], (long long)lease.id, (long long)lease.token);
         if (chance(world, 7000))
-            belief_drop(actor, lease);
+            op_drop_belief(actor, lease);
     }
 }
 
@@ -143,11 +142,12 @@ static int call(struct world *world, struct actor *actor, int *each, int64_t *re
     }
 }
 
-/* The time of the next attempt as the caller was told. */
-static void check_due(struct world *world, const struct op *op, int64_t due_ms)
+void op_check_due(struct world *world, const struct op *op, int64_t due_ms)
 {
     const struct job_model *job = model_job(world, op->leases[0].id);
-    if (op->kind != OP_FAIL || !op->accepted[0] || op->stalls > 0)
+    bool fails = op->kind == OP_FAIL ||
+                 (op->kind == OP_STEP_FINISH && op->step.report.how == TEND_STEPS_FAIL);
+    if (!fails || !op->accepted[0] || op->stalls > 0)
         return;
     if (job->state == JOB_SCHEDULED)
         expect(world, due_ms == job->due_ms, "fail answers another time than is stored");
@@ -176,7 +176,7 @@ void op_leases(struct world *world, struct actor *actor, enum op_kind kind)
     expect(world, rc == worst, "%s answers %d, the worst of its leases %d", op_names[kind], rc,
            worst);
     op_check_leases(world, actor, each);
-    check_due(world, op, due_ms);
+    op_check_due(world, op, due_ms);
     if (kind == OP_START)
         note_started(actor);
 }

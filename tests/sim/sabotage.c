@@ -19,6 +19,13 @@ const char *const sabotage_names[SABOTAGE_COUNT] = {
     [SABOTAGE_RELEASE_CHARGED] = "release-charged",
     [SABOTAGE_LIMIT_IGNORED] = "limit-ignored",
     [SABOTAGE_BELL_SILENT] = "bell-silent",
+    [SABOTAGE_UNFENCED_STEP] = "unfenced-step",
+    [SABOTAGE_UNFENCED_OUTPUT] = "unfenced-output",
+    [SABOTAGE_CHECKPOINT_FORGOTTEN] = "checkpoint-forgotten",
+    [SABOTAGE_STEP_REPEATED] = "step-repeated",
+    [SABOTAGE_LOSS_UNTOLD] = "loss-untold",
+    [SABOTAGE_CONTROL_FORGOTTEN] = "control-forgotten",
+    [SABOTAGE_PURGE_LEAVES] = "purge-leaves",
 };
 
 /* Parameters of job_move, counted from 0 (src/store/sql/job.sql). */
@@ -73,12 +80,27 @@ void sabotage_params(struct world *world, enum db_query query, struct db_value *
             row[0].number += 2000;
         if (query == Q_LOCK_ACQUIRE && world->sabotage == SABOTAGE_LOCK_STOLEN)
             row[5].number += 3600000;
+        if (query == Q_OUTPUT_ADD && world->sabotage == SABOTAGE_UNFENCED_OUTPUT)
+            take_any_token(world, row, 1);
+        if (query == Q_ATTEMPT_END && world->sabotage == SABOTAGE_LOSS_UNTOLD &&
+            row[2].number == TEND_ATTEMPT_LOST)
+            row[2] = db_int(TEND_ATTEMPT_STOPPED);
     }
 }
 
 bool sabotage_forgets(struct world *world, enum db_query query)
 {
-    return query == Q_JOB_HEARTBEAT && world->sabotage == SABOTAGE_HEARTBEAT_FORGOTTEN;
+    static const struct {
+        enum sabotage sabotage;
+        enum db_query query;
+    } forgotten[] = {{SABOTAGE_HEARTBEAT_FORGOTTEN, Q_JOB_HEARTBEAT},
+                     {SABOTAGE_CHECKPOINT_FORGOTTEN, Q_CHECKPOINT_PUT},
+                     {SABOTAGE_CONTROL_FORGOTTEN, Q_CONTROL_DONE},
+                     {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE}};
+    for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++)
+        if (forgotten[i].sabotage == world->sabotage && forgotten[i].query == query)
+            return true;
+    return false;
 }
 
 bool sabotage_forgets_commit(struct world *world)
@@ -86,13 +108,26 @@ bool sabotage_forgets_commit(struct world *world)
     return world->sabotage == SABOTAGE_COMMIT_FORGOTTEN && chance(world, 200);
 }
 
-void sabotage_result(struct world *world, enum db_query query, struct db_result *result,
-                     struct arena *arena)
+static void put(struct db_result *result, struct arena *arena, size_t column, int64_t number)
 {
-    if (query != Q_RUNNING_IN_QUEUE || world->sabotage != SABOTAGE_LIMIT_IGNORED)
-        return;
-    struct db_value *row = arena_alloc(arena, result->columns * sizeof *row);
-    memcpy(row, result->values, result->columns * sizeof *row);
-    row[0] = db_int(0);
-    result->values = row;
+    size_t count = result->rows * result->columns;
+    struct db_value *values = arena_alloc(arena, count * sizeof *values);
+    memcpy(values, result->values, count * sizeof *values);
+    values[column] = db_int(number);
+    result->values = values;
+}
+
+void sabotage_result(struct world *world, const struct actor *actor, enum db_query query,
+                     struct db_result *result, struct arena *arena)
+{
+    const struct op *op = &actor->op;
+    if (query == Q_RUNNING_IN_QUEUE && world->sabotage == SABOTAGE_LIMIT_IGNORED)
+        put(result, arena, 0, 0);
+    if (query == Q_STEP_FENCE && world->sabotage == SABOTAGE_UNFENCED_STEP && result->rows > 0 &&
+        op->lease_count > 0) {
+        put(result, arena, 0, JOB_RUNNING);
+        put(result, arena, 1, op->leases[0].token);
+    }
+    if (query == Q_CHECKPOINT_LIST && world->sabotage == SABOTAGE_STEP_REPEATED && result->rows > 0)
+        result->rows--;
 }

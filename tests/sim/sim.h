@@ -2,7 +2,7 @@
  * The simulation: one history of several workers over one real store, with a clock, a chance and
  * faults that all come from one seed. Single-threaded; the same seed gives the same history.
  *
- *     sim.h       what the files share
+ *     sim.h       what the files share; step_model.h and sim_step.h: about steps
  *     world.c     a history: actors come, act, crash and go; then all work is drained
  *     fake_db.c   a store engine around the real one, where faults strike
  *     fault.c     which fault strikes where
@@ -23,6 +23,7 @@
 #include "base/rng.h"
 #include "core/state.h"
 #include "queue/handle.h"
+#include "step_model.h"
 #include "store/db_engine.h"
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ enum {
     MAX_BELIEFS = 24, /* leases an actor thinks it holds */
     OLD_LEASES = 64,  /* remembered for those who come too late */
     MAX_DEPTH = 3,    /* of actors acting while others stall */
+    ENDS_KEPT = 16,
     DEFAULT_TTL_MS = 60000,
 };
 
@@ -85,6 +87,9 @@ struct job_model {
     int unique, subject, key; /* 0: none */
     int64_t attempts, crashes, max_attempts, max_crashes, lease_ms;
     int completions;
+    int steps;                                          /* of its plan */
+    int newest;                                         /* attempt, in world.attempts; -1: none */
+    struct checkpoint_model checkpoints[MAX_STEPS + 1]; /* 0: the baseline */
 
     /* While running. */
     int holder; /* actor */
@@ -92,14 +97,17 @@ struct job_model {
     bool started, with_lock;
     int64_t until_ms, seen_ms;
 
-    /* How the lease with token `ended_token` was ended by its owner. */
-    int64_t ended_token;
-    enum lease_end ended_by;
+    /* Leases ended by their owners, the latest, by token % ENDS_KEPT. */
+    struct {
+        int64_t token;
+        enum lease_end by;
+    } ends[ENDS_KEPT];
 };
 
 struct add_model {
     bool submitted;
     int queue, priority, unique, subject, key;
+    int steps; /* 0: a payload without a list of steps, which is one step */
     int64_t delay_ms;
     int64_t max_attempts, max_crashes, lease_ms;
     int64_t acked_id; /* 0: no answer came */
@@ -131,6 +139,14 @@ enum op_kind {
     OP_QUEUE_SET,
     OP_SCHEDULE,
     OP_CLOSE,
+    OP_STEP_NEXT,
+    OP_STEP_FINISH,
+    OP_STEP_TELL,
+    OP_STEP_LOOK,
+    OP_CONTROL,
+    OP_CONTROLS_TAKE,
+    OP_CONTROL_DONE,
+    OP_PURGE,
     OP_COUNT
 };
 
@@ -171,12 +187,14 @@ struct op {
     bool asks_for_lock, asks_for_jobs; /* the transaction under way does */
     bool lock_is_mine; /* OP_LOCK_*: the lock was the actor's before the commit ... */
     bool lock_is_free; /* ... or could be taken */
+    struct step_op step;
 };
 
 struct belief {
     struct tend_lease lease;
     int queue;
     bool started;
+    struct step_belief steps;
 };
 
 struct actor {
@@ -241,6 +259,13 @@ enum sabotage {
     SABOTAGE_RELEASE_CHARGED,
     SABOTAGE_LIMIT_IGNORED,
     SABOTAGE_BELL_SILENT,
+    SABOTAGE_UNFENCED_STEP,
+    SABOTAGE_UNFENCED_OUTPUT,
+    SABOTAGE_CHECKPOINT_FORGOTTEN,
+    SABOTAGE_STEP_REPEATED,
+    SABOTAGE_LOSS_UNTOLD,
+    SABOTAGE_CONTROL_FORGOTTEN,
+    SABOTAGE_PURGE_LEAVES,
     SABOTAGE_COUNT
 };
 
@@ -282,6 +307,13 @@ struct world {
     bool worker_over[MAX_WORKERS];  /* it has left, or was taken for dead */
     int64_t last_event_id, last_event_ms;
     int64_t scheduled_runs, schedule_first_ms;
+    struct attempt_model attempts[MAX_ATTEMPTS];
+    int attempt_count;
+    struct control_model controls[MAX_CONTROLS];
+    int control_count;
+    int serial;                                   /* the last one given out */
+    struct expected_event expected[MAX_EXPECTED]; /* of the commit under examination */
+    int expected_count, expected_seen;
     struct tend_lease old_leases[OLD_LEASES];
     size_t old_lease_count;
 
@@ -311,6 +343,8 @@ void world_bury(struct world *world, struct actor *actor);
 
 /* drain.c: a healthy worker finishes everything, whatever the others left behind. */
 void world_drain(struct world *world);
+/* Everything old is deleted, and nothing that hung on it is left. */
+void world_purge(struct world *world);
 
 /* Chance. */
 bool chance(struct world *world, int in_10000);
@@ -347,8 +381,8 @@ void sabotage_params(struct world *world, enum db_query query, struct db_value *
                      size_t width, size_t count);
 bool sabotage_forgets(struct world *world, enum db_query query);
 bool sabotage_forgets_commit(struct world *world);
-void sabotage_result(struct world *world, enum db_query query, struct db_result *result,
-                     struct arena *arena);
+void sabotage_result(struct world *world, const struct actor *actor, enum db_query query,
+                     struct db_result *result, struct arena *arena);
 
 /* --- op_*.c --- */
 
@@ -379,6 +413,11 @@ void op_check_none(struct world *world, struct actor *actor, int rc, const struc
 void op_check_leases(struct world *world, struct actor *actor, const int *each);
 void op_choose_leases(struct world *world, struct actor *actor, size_t most);
 bool op_is_claim(const struct op *op);
+void op_drop_belief(struct actor *actor, struct tend_lease lease);
+/* The same call, made before by the same owner, whose answer got lost. */
+bool op_is_replay(struct world *world, enum lease_end end, struct tend_lease lease);
+/* Of a call that failed a job: the time of the next attempt as the caller was told. */
+void op_check_due(struct world *world, const struct op *op, int64_t due_ms);
 
 /* --- model*.c --- */
 
@@ -388,7 +427,13 @@ struct sight {
     size_t event_count;
     struct tend_job *rows; /* of the jobs concerned */
     size_t row_count;
+    struct step_rows *steps; /* of the same jobs; NULL: not looked at */
     struct db_result locks;
+};
+
+/* What the store has about the steps of a job. */
+struct step_rows {
+    struct db_result attempts, checkpoints, output, controls;
 };
 
 /* Looks at what a commit of this actor did and compares it with what it may have done. */
@@ -407,6 +452,8 @@ void model_rate_change(struct queue_model *queue, int64_t count, int64_t now_ms)
 
 struct job_model *model_job(struct world *world, int64_t id);
 bool model_holds(struct world *world, struct tend_lease lease);
+/* How its owner has ended the lease; END_NONE: it has not. */
+enum lease_end model_ended_by(const struct job_model *job, int64_t token);
 /* CL-4: more urgent, due earlier, added earlier. */
 bool model_comes_before(const struct job_model *one, const struct job_model *other);
 int64_t model_pending(struct world *world, int queue);
@@ -425,6 +472,8 @@ void model_finished(struct world *world);
 #define SCHEMA_IN_URL "&tend_schema="
 
 void wipe_store(const char *url);
+/* Rows about steps whose job is gone. */
+int64_t count_orphans(const char *url);
 /* For good; PostgreSQL only. */
 void drop_store(const char *url);
 

@@ -14,17 +14,29 @@ _Noreturn static void give_up(const char *what, const char *text)
     _exit(2);
 }
 
-static void wipe_sqlite(const char *path)
+static bool is_sqlite(const char *url)
+{
+    return strncmp(url, "sqlite:", strlen("sqlite:")) == 0;
+}
+
+/* One connection for all histories, as the next. */
+static sqlite3 *open_sqlite(const char *path)
 {
     static sqlite3 *sqlite;
     if (sqlite == NULL && sqlite3_open(path, &sqlite) != SQLITE_OK)
         give_up("opening the store", path);
+    return sqlite;
+}
+
+static void wipe_sqlite(const char *path)
+{
     char *text = NULL;
     if (sqlite3_exec(
-            sqlite,
+            open_sqlite(path),
             "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
             "DELETE FROM job; DELETE FROM event; DELETE FROM lock; DELETE FROM queue;"
-            "DELETE FROM worker; DELETE FROM schedule; DELETE FROM sqlite_sequence; COMMIT",
+            "DELETE FROM worker; DELETE FROM schedule; DELETE FROM attempt; DELETE FROM checkpoint;"
+            "DELETE FROM output; DELETE FROM control; DELETE FROM sqlite_sequence; COMMIT",
             NULL, NULL, &text) != SQLITE_OK)
         give_up("emptying the store", text);
 }
@@ -52,13 +64,56 @@ static PGconn *connect_postgres(const char *url)
     return connection;
 }
 
-static void wipe_postgres(const char *url)
+static PGconn *keep_postgres(const char *url)
 {
     static PGconn *connection;
     if (connection == NULL)
         connection = connect_postgres(url);
-    run_postgres(connection, "TRUNCATE job, event, lock, queue, worker, schedule RESTART IDENTITY");
+    return connection;
+}
+
+static void wipe_postgres(const char *url)
+{
+    PGconn *connection = keep_postgres(url);
+    run_postgres(connection,
+                 "TRUNCATE job, event, lock, queue, worker, schedule, attempt, checkpoint, "
+                 "output, control RESTART IDENTITY");
     run_postgres(connection, "ALTER SEQUENCE event_id RESTART");
+}
+
+/* What hangs on jobs that are not there. */
+static const char orphans[] =
+    "SELECT (SELECT count(*) FROM attempt WHERE job_id NOT IN (SELECT id FROM job))"
+    " + (SELECT count(*) FROM checkpoint WHERE job_id NOT IN (SELECT id FROM job))"
+    " + (SELECT count(*) FROM output WHERE job_id NOT IN (SELECT id FROM job))"
+    " + (SELECT count(*) FROM control WHERE job_id NOT IN (SELECT id FROM job))";
+
+static int64_t count_sqlite(const char *path)
+{
+    sqlite3_stmt *statement = NULL;
+    sqlite3 *sqlite = open_sqlite(path);
+    if (sqlite3_prepare_v2(sqlite, orphans, -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_step(statement) != SQLITE_ROW)
+        give_up("counting rows", sqlite3_errmsg(sqlite));
+    int64_t count = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return count;
+}
+
+static int64_t count_postgres(const char *url)
+{
+    PGconn *connection = keep_postgres(url);
+    PGresult *result = PQexec(connection, orphans);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        give_up("counting rows", PQerrorMessage(connection));
+    int64_t count = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return count;
+}
+
+int64_t count_orphans(const char *url)
+{
+    return is_sqlite(url) ? count_sqlite(url + strlen("sqlite:")) : count_postgres(url);
 }
 
 void drop_store(const char *url)
@@ -73,7 +128,7 @@ void drop_store(const char *url)
 
 void wipe_store(const char *url)
 {
-    if (strncmp(url, "sqlite:", strlen("sqlite:")) == 0)
+    if (is_sqlite(url))
         wipe_sqlite(url + strlen("sqlite:"));
     else
         wipe_postgres(url);

@@ -28,16 +28,34 @@ TEST(settings, a_queue_without_settings_answers_with_the_defaults)
     check_int(queue.backoff_max_ms, ==, 600 * SECOND_MS);
     check_int(queue.keep_done_ms, ==, 7 * DAY_MS);
     check_int(queue.keep_failed_ms, ==, TEND_UNSET);
+    check_int(queue.step_max_attempts, ==,
+              TEND_UNSET); /* as the environment says, or the default */
+    check_int(queue.step_timeout_ms, ==, TEND_UNSET);
 }
 
 TEST(settings, every_setting_can_be_set_and_taken_back)
 {
     tend *t = store_open("w");
     const struct tend_setting settings[] = {
-        {"paused", "on"},         {"why", "because"}, {"serial", "on"},      {"concurrency", "4"},
-        {"key-concurrency", "2"}, {"rate", "20/60s"}, {"lease", "5m"},       {"max-attempts", "9"},
-        {"max-crashes", "8"},     {"backoff", "1s"},  {"backoff-max", "2h"}, {"keep-done", "none"},
+        {"paused", "on"},
+        {"why", "because"},
+        {"serial", "on"},
+        {"concurrency", "4"},
+        {"key-concurrency", "2"},
+        {"rate", "20/60s"},
+        {"lease", "5m"},
+        {"max-attempts", "9"},
+        {"max-crashes", "8"},
+        {"backoff", "1s"},
+        {"backoff-max", "2h"},
+        {"keep-done", "none"},
         {"keep-failed", "30d"},
+        {"step-max-attempts", "5"},
+        {"step-timeout", "20m"},
+        {"step-idle-timeout", "none"},
+        {"step-no-progress-limit", "4"},
+        {"job-self-heal-max-resets", "0"},
+        {"step-grace", "3s"},
     };
     enum { COUNT = sizeof settings / sizeof *settings };
     size_t rows;
@@ -60,6 +78,12 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(queue.backoff_max_ms, ==, 2 * HOUR_MS);
     check_int(queue.keep_done_ms, ==, TEND_UNSET);
     check_int(queue.keep_failed_ms, ==, 30 * DAY_MS);
+    check_int(queue.step_max_attempts, ==, 5);
+    check_int(queue.step_timeout_ms, ==, 20 * MINUTE_MS);
+    check_int(queue.step_idle_timeout_ms, ==, 0);
+    check_int(queue.step_no_progress_limit, ==, 4);
+    check_int(queue.job_self_heal_max_resets, ==, 0);
+    check_int(queue.step_grace_ms, ==, 3 * SECOND_MS);
 
     struct tend_setting defaults[COUNT];
     for (size_t i = 0; i < COUNT; i++)
@@ -82,6 +106,12 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(again.backoff_max_ms, ==, fresh.backoff_max_ms);
     check_int(again.keep_done_ms, ==, fresh.keep_done_ms);
     check_int(again.keep_failed_ms, ==, fresh.keep_failed_ms);
+    check_int(again.step_max_attempts, ==, TEND_UNSET);
+    check_int(again.step_timeout_ms, ==, TEND_UNSET);
+    check_int(again.step_idle_timeout_ms, ==, TEND_UNSET);
+    check_int(again.step_no_progress_limit, ==, TEND_UNSET);
+    check_int(again.job_self_heal_max_resets, ==, TEND_UNSET);
+    check_int(again.step_grace_ms, ==, TEND_UNSET);
 }
 
 TEST(settings, one_setting_leaves_the_others_alone)
@@ -102,19 +132,39 @@ TEST(settings, a_bad_value_is_refused_with_the_name_and_the_range_and_nothing_is
     const struct {
         const char *name, *value, *told;
     } cases[] = {
-        {"paused", "maybe", "on or off"},   {"paused", "", "on or off"},
-        {"serial", "1", "on or off"},       {"concurrency", "0", "from 1"},
-        {"concurrency", "-1", "from 1"},    {"concurrency", "many", "number"},
-        {"concurrency", "1.5", "number"},   {"concurrency", "99999999999999999999", "number"},
-        {"concurrency", "", "number"},      {"key-concurrency", "0", "from 1"},
-        {"rate", "20", "20/60s"},           {"rate", "0/60s", "20/60s"},
-        {"rate", "-1/60s", "20/60s"},       {"rate", "20/0s", "20/60s"},
-        {"rate", "x/y", "20/60s"},          {"lease", "1ms", "duration"},
-        {"lease", "-5s", "duration"},       {"lease", "none", "duration"},
-        {"lease", "99999d", "duration"},    {"max-attempts", "0", "from 1"},
-        {"max-attempts", "none", "from 1"}, {"max-crashes", "0", "from 1"},
-        {"backoff", "soon", "duration"},    {"backoff-max", "-1s", "duration"},
-        {"keep-done", "x", "duration"},     {"why", "bytes that are \xff no text", "UTF-8"},
+        {"paused", "maybe", "on or off"},
+        {"paused", "", "on or off"},
+        {"serial", "1", "on or off"},
+        {"concurrency", "0", "from 1"},
+        {"concurrency", "-1", "from 1"},
+        {"concurrency", "many", "number"},
+        {"concurrency", "1.5", "number"},
+        {"concurrency", "99999999999999999999", "number"},
+        {"concurrency", "", "number"},
+        {"key-concurrency", "0", "from 1"},
+        {"rate", "20", "20/60s"},
+        {"rate", "0/60s", "20/60s"},
+        {"rate", "-1/60s", "20/60s"},
+        {"rate", "20/0s", "20/60s"},
+        {"rate", "x/y", "20/60s"},
+        {"lease", "1ms", "duration"},
+        {"lease", "-5s", "duration"},
+        {"lease", "none", "duration"},
+        {"lease", "99999d", "duration"},
+        {"max-attempts", "0", "from 1"},
+        {"max-attempts", "none", "from 1"},
+        {"max-crashes", "0", "from 1"},
+        {"backoff", "soon", "duration"},
+        {"backoff-max", "-1s", "duration"},
+        {"step-max-attempts", "0", "1 to 1000"},
+        {"step-max-attempts", "1001", "1 to 1000"},
+        {"step-timeout", "31d", "or none"},
+        {"step-idle-timeout", "-1s", "or none"},
+        {"step-no-progress-limit", "0", "1 to 1000"},
+        {"job-self-heal-max-resets", "101", "0 to 100"},
+        {"step-grace", "2h", "to 1h"},
+        {"keep-done", "x", "duration"},
+        {"why", "bytes that are \xff no text", "UTF-8"},
     };
     set_queue(t, "q", "concurrency", "4");
     const char *before = store_snapshot();

@@ -51,6 +51,26 @@ TEST(proc, a_killed_child_is_dead_as_zombie_and_after)
     check_int(proc_of(child, &id), ==, TEND_ENOTFOUND);
 }
 
+TEST(proc, stat_tells_parent_group_and_end)
+{
+    pid_t child = start_child();
+    struct proc_stat stat;
+    check_int(setpgid(child, child), ==, 0);
+    check_int(proc_stat(child, &stat), ==, 0);
+    check_int(stat.parent_pid, ==, getpid());
+    check_int(stat.group, ==, child);
+    check_int(stat.threads, ==, 1);
+    check(!proc_has_ended(&stat));
+    kill(child, SIGKILL);
+    siginfo_t info;
+    check_int(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), ==, 0);
+    check_int(proc_stat(child, &stat), ==, 0);
+    check_int(stat.state, ==, 'Z');
+    check(proc_has_ended(&stat));
+    waitpid(child, NULL, 0);
+    check_int(proc_stat(child, &stat), ==, TEND_ENOTFOUND);
+}
+
 TEST(proc, a_stopped_process_is_alive)
 {
     pid_t child = start_child();

@@ -134,3 +134,42 @@ TEST(text, fit_cuts_and_pads_to_the_column)
         buf_done(&buf);
     }
 }
+
+TEST(text, cleaning_replaces_what_is_no_utf8_and_waits_for_the_rest_of_a_character)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+        size_t used; /* while more may come */
+        const char *clean;
+    } cases[] = {
+        {"", 0, 0, ""},
+        {"plain text, long enough", 23, 23, "plain text, long enough"},
+        {"a\0b", 3, 3,
+         "a\xEF\xBF\xBD"
+         "b"},
+        {"12345678\xFF", 9, 9, "12345678\xEF\xBF\xBD"},
+        {"x\xC3", 2, 1, "x"},
+        {"x\xE2\x82", 3, 1, "x"},
+        {"x\xF0\x9F\x98", 4, 1, "x"},
+        {"x\xF0\x9F\x98\x80", 5, 5, "x\xF0\x9F\x98\x80"},
+        {"\xE0\x80", 2, 2, "\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xED\xA0", 2, 2, "\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xF5", 1, 1, "\xEF\xBF\xBD"},
+        {"\xC3"
+         "a",
+         2, 2,
+         "\xEF\xBF\xBD"
+         "a"},
+    };
+    struct buf buf;
+    buf_init(&buf);
+    for (size_t i = 0; i < CASES(cases); i++) {
+        buf_clear(&buf);
+        check_int(utf8_clean(&buf, cases[i].text, cases[i].len, false), ==, cases[i].used);
+        check_str(buf.data, cases[i].clean);
+        check_int(utf8_clean(&buf, cases[i].text, cases[i].len, true), ==, cases[i].len);
+        check(utf8_valid(buf.data, buf.len));
+    }
+    buf_done(&buf);
+}

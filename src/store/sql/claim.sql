@@ -120,9 +120,9 @@ WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1
 RETURNING {job};
 
 -- name: claim_candidates
--- The next $5 pending jobs after a position, with their keys. Index job_pending. Called by
--- queue/limits.c to pass over keys that are at their limit.
-SELECT id, priority, due_at, concurrency_key
+-- The next $5 pending jobs after a position, with their keys and kinds. Index job_pending. Called by
+-- queue/limits.c to pass over keys that are at their limit, and kinds that are not wanted.
+SELECT id, priority, due_at, concurrency_key, kind
 FROM job
 WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($2, $3, $4)
 ORDER BY priority, due_at, id

@@ -1,32 +1,30 @@
 -- Queues: settings, limits and figures.
 
+-- define: queue
+name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms, rate_level,
+rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms, keep_done_ms, keep_failed_ms,
+version, step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit,
+job_self_heal_max_resets, step_grace_ms
+
 -- name: queue_get
 -- Primary key. Called by queue/settings.c and, before each claim, by queue/claim.c.
-SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
-       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
-       keep_done_ms, keep_failed_ms, version
+SELECT {queue}
 FROM queue
 WHERE name = $1;
 
 -- name: queue_lock
 -- As queue_get; on PostgreSQL claimers of a limited queue stand in line here.
-SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
-       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
-       keep_done_ms, keep_failed_ms, version
+SELECT {queue}
 FROM queue
 WHERE name = $1;
 -- dialect: postgres
-SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
-       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
-       keep_done_ms, keep_failed_ms, version
+SELECT {queue}
 FROM queue
 WHERE name = $1
 FOR UPDATE;
 
 -- name: queue_list
-SELECT name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
-       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
-       keep_done_ms, keep_failed_ms, version
+SELECT {queue}
 FROM queue
 ORDER BY name;
 
@@ -35,8 +33,10 @@ ORDER BY name;
 INSERT INTO queue
     (name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
      rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
-     keep_done_ms, keep_failed_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+     keep_done_ms, keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms,
+     step_no_progress_limit, job_self_heal_max_resets, step_grace_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+        $21, $22, $23)
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
     concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
@@ -45,6 +45,11 @@ SET paused = excluded.paused, paused_why = excluded.paused_why, serial = exclude
     max_attempts = excluded.max_attempts, max_crashes = excluded.max_crashes,
     backoff_ms = excluded.backoff_ms, backoff_max_ms = excluded.backoff_max_ms,
     keep_done_ms = excluded.keep_done_ms, keep_failed_ms = excluded.keep_failed_ms,
+    step_max_attempts = excluded.step_max_attempts, step_timeout_ms = excluded.step_timeout_ms,
+    step_idle_timeout_ms = excluded.step_idle_timeout_ms,
+    step_no_progress_limit = excluded.step_no_progress_limit,
+    job_self_heal_max_resets = excluded.job_self_heal_max_resets,
+    step_grace_ms = excluded.step_grace_ms,
     version = queue.version + 1;
 
 -- name: queue_rate

@@ -1,6 +1,6 @@
 /* The nearest word to one that was mistyped. */
-#ifndef CLI_SUGGEST_H
-#define CLI_SUGGEST_H
+#ifndef BASE_SUGGEST_H
+#define BASE_SUGGEST_H
 
 #include <stddef.h>
 

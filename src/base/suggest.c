@@ -2,7 +2,7 @@
  * See suggest.h. Nearness is the number of letters to change, add, drop or swap (optimal string
  * alignment); a beginning of a word is near as well.
  */
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <stdbool.h>
 #include <string.h>

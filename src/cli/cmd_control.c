@@ -1,0 +1,151 @@
+/* tend control: ask something of a job that runs, waits or has ended (SH-12). */
+#include "base/suggest.h"
+#include "cli/arguments.h"
+#include "cli/cli.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    const char *step, *reason;
+} args;
+
+static const struct option options[] = {
+    OPTION("step", 0, "STEP", OPTION_TEXT, "the step that is meant, by its id", &args.step),
+    OPTION("reason", 0, "TEXT", OPTION_TEXT, "kept with the event", &args.reason),
+    OPTION_END,
+};
+
+/* An action, and what is said of it. */
+struct action {
+    const char *name;
+    const char *open; /* "its worker …": what the job's owner does once it has heard of it */
+    const char *done; /* where no worker was needed: "job 12 is held: …" */
+};
+
+static const struct action actions[] = {
+    {"pause", "pauses it before the next attempt", "it waits until it is resumed"},
+    {"resume", "goes on with it, the pause is taken back", "it goes on"},
+    {"takeover", "stops the attempt and leaves the job to you", "it is yours until it is resumed"},
+    {"retry_step", "stops the attempt and begins the step anew", "its step is tried again"},
+    {"hard_reset_step", "begins the step anew in a fresh workspace",
+     "its step begins in a fresh workspace"},
+    {"resume_from_step", "goes on from that step", "it goes on from that step"},
+    {"cancel", "stops it", "whatever of it still runs is stopped"},
+};
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static const struct action *find_action(const char *name)
+{
+    for (int i = 0; i < ACTIONS; i++)
+        if (strcmp(actions[i].name, name) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+static int unknown_action(struct cli *cli, const char *name)
+{
+    struct suggestion near;
+    suggestion_init(&near, name);
+    for (int i = 0; i < ACTIONS; i++)
+        suggestion_offer(&near, actions[i].name);
+    if (near.best)
+        return cli_fail(cli, TEND_EINVAL, "control: there is no action \"%s\"; did you mean %s?",
+                        name, near.best);
+    return cli_fail(cli, TEND_EINVAL,
+                    "control: there is no action \"%s\"; there are pause, resume, takeover, "
+                    "retry_step, hard_reset_step, resume_from_step and cancel",
+                    name);
+}
+
+/* "job 12 runs: its worker pauses it before the next attempt" */
+static void describe(const struct action *action, int64_t asked_of,
+                     const struct tend_control_result *result, char *out, size_t size)
+{
+    const char *state = tend_state_name(result->state);
+    if (result->job_id != asked_of)
+        snprintf(out, size,
+                 "job %" PRId64 " stays as it is; the new job %" PRId64 " goes on from that step",
+                 asked_of, result->job_id);
+    else if (result->open && result->state == TEND_RUNNING)
+        snprintf(out, size, "job %" PRId64 " runs: its worker %s", asked_of, action->open);
+    else if (result->open)
+        snprintf(out, size, "job %" PRId64 " is %s: the worker that takes it %s", asked_of, state,
+                 action->open);
+    else
+        snprintf(out, size, "job %" PRId64 " is %s: %s", asked_of, state, action->done);
+}
+
+static void print_result(struct cli *cli, const struct action *action, int64_t asked_of,
+                         const struct tend_control_result *result)
+{
+    struct buf *out = &cli->out;
+    char sentence[256];
+    describe(action, asked_of, result, sentence, sizeof sentence);
+    if (!cli->json) {
+        buf_printf(out, "%s\n", sentence);
+        return;
+    }
+    json_open(out, NULL, '{');
+    json_int(out, "control_id", result->control_id);
+    json_int(out, "job_id", result->job_id);
+    json_text(out, "action", action->name);
+    json_text(out, "step_id", args.step);
+    json_text(out, "state", tend_state_name(result->state));
+    json_bool(out, "open", result->open);
+    json_text(out, "text", sentence);
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int64_t id;
+    int status = argument_id(cli, argv[0], &id);
+    if (status != EXIT_DONE)
+        return status;
+    const struct action *action = find_action(argv[1]);
+    if (!action)
+        return unknown_action(cli, argv[1]);
+    if (strcmp(action->name, "resume_from_step") == 0 && !args.step)
+        return cli_fail(cli, TEND_EINVAL,
+                        "control: resume_from_step: from which step? give --step STEP");
+    if ((status = cli_open_store(cli, STORE_EXISTING)) != EXIT_DONE)
+        return status;
+    struct tend_control_result result;
+    int code = tend_control(cli->store, id, action->name, args.step, args.reason, NULL, &result);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    print_result(cli, action, id, &result);
+    return EXIT_DONE;
+}
+
+const struct command cmd_control = {
+    .name = "control",
+    .group = "Running",
+    .form = "ID ACTION",
+    .text = "pause, resume, take over, retry, reset or cancel a job while it runs",
+    .about =
+        "ACTION is one of\n"
+        "pause: the job is held before its next attempt; what runs goes on to its end.\n"
+        "resume: a held job goes on; a pause that has not taken hold is taken back.\n"
+        "takeover: the attempt is stopped and the job held, its workspace is yours.\n"
+        "retry_step: the attempt is stopped and the step begins anew; a failed job begins again at "
+        "the step that failed.\n"
+        "hard_reset_step: the same in a fresh workspace with the work of the steps before.\n"
+        "resume_from_step: goes on from the step named by --step, also when the job has ended; of a "
+        "job that is done a new one is made.\n"
+        "cancel: wins over everything else.\n"
+        "A worker hears of it within a second. Who asked, and why, is kept with the events.",
+    .examples = "tend control 12 pause --reason 'disk is being replaced'\n"
+                "tend control 12 resume_from_step --step build",
+    .choices = "pause|resume|takeover|retry_step|hard_reset_step|resume_from_step|cancel",
+    .options = options,
+    .args_min = 2,
+    .args_max = 2,
+    .store = STORE_NONE,
+    .run = run,
+};

@@ -1,0 +1,136 @@
+/* See json_step.h. */
+#include "cli/json_step.h"
+
+#include "cli/json_out.h"
+
+#include <string.h>
+#include <tend.h>
+
+const char *stream_name(int stream)
+{
+    return stream == 1 ? "stdout" : stream == 2 ? "stderr" : "note";
+}
+
+static void raw_text(struct buf *out, const char *key, const char *json)
+{
+    json_raw(out, key, json, json ? strlen(json) : 0);
+}
+
+static void attempt_ending(struct buf *out, const struct tend_attempt *attempt)
+{
+    json_int_or_null(out, "exit_code", attempt->exit_code);
+    json_int_or_null(out, "signal", attempt->signal);
+    json_text(out, "failure_class", attempt->failure_class);
+    json_text(out, "rule", attempt->rule);
+    json_text(out, "evidence", attempt->evidence);
+    json_text(out, "summary", attempt->summary);
+    json_text(out, "failure_signature", attempt->signature);
+    json_text(out, "diff_hash", attempt->diff_hash);
+}
+
+static void json_attempt(struct buf *out, const struct tend_attempt *attempt)
+{
+    json_open(out, NULL, '{');
+    json_int(out, "job_id", attempt->job_id);
+    json_int(out, "number", attempt->number);
+    json_int(out, "step_index", attempt->step_index);
+    json_text(out, "step_id", attempt->step_id);
+    json_int(out, "attempt", attempt->attempt);
+    json_text(out, "state", tend_attempt_state_name(attempt->state));
+    json_text(out, "strategy", attempt->strategy);
+    json_int(out, "token", attempt->token);
+    json_int_or_null(out, "worker_id", attempt->worker_id);
+    json_text(out, "host", attempt->host);
+    json_int_or_null(out, "pid", attempt->pid);
+    json_int(out, "started_at_ms", attempt->started_at_ms);
+    json_int_or_null(out, "ended_at_ms", attempt->ended_at_ms);
+    attempt_ending(out, attempt);
+    json_int_or_null(out, "progress_percent", attempt->progress_percent);
+    json_text(out, "progress_text", attempt->progress_text);
+    json_int_or_null(out, "output_bytes", attempt->output_bytes);
+    json_int_or_null(out, "output_dropped_bytes", attempt->output_dropped_bytes);
+    json_close(out, '}');
+}
+
+void json_attempts(struct buf *out, const char *key, const struct tend_attempts *attempts)
+{
+    json_open(out, key, '[');
+    for (size_t i = 0; i < attempts->count; i++)
+        json_attempt(out, &attempts->items[i]);
+    json_close(out, ']');
+}
+
+void json_checkpoints(struct buf *out, const char *key, const struct tend_checkpoints *checkpoints)
+{
+    json_open(out, key, '[');
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        const struct tend_checkpoint *checkpoint = &checkpoints->items[i];
+        json_open(out, NULL, '{');
+        json_int(out, "step_index", checkpoint->step_index);
+        json_text(out, "step_id", checkpoint->step_id);
+        json_int(out, "number", checkpoint->number);
+        json_int(out, "at_ms", checkpoint->at_ms);
+        json_text(out, "diff_hash", checkpoint->diff_hash);
+        raw_text(out, "changed_files", checkpoint->changed_files);
+        raw_text(out, "outputs", checkpoint->outputs);
+        json_text(out, "repo", checkpoint->repo);
+        json_text(out, "commit", checkpoint->commit);
+        json_int_or_null(out, "patch_bytes", checkpoint->patch_bytes);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+}
+
+void json_controls(struct buf *out, const char *key, const struct tend_controls *controls)
+{
+    json_open(out, key, '[');
+    for (size_t i = 0; i < controls->count; i++) {
+        const struct tend_control *control = &controls->items[i];
+        json_open(out, NULL, '{');
+        json_int(out, "id", control->id);
+        json_text(out, "action", control->action);
+        json_int_or_null(out, "step_index", control->step_index);
+        json_text(out, "step_id", control->step_id);
+        json_text(out, "reason", control->reason);
+        json_text(out, "actor", control->actor);
+        json_int(out, "at_ms", control->at_ms);
+        json_int_or_null(out, "taken_at_ms", control->taken_at_ms);
+        json_int_or_null(out, "done_at_ms", control->done_at_ms);
+        json_text(out, "outcome", control->outcome);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+}
+
+void json_output(struct buf *out, const char *key, const struct tend_output *piece,
+                 const struct tend_attempt *attempt)
+{
+    json_open(out, key, '{');
+    json_int(out, "number", piece->number);
+    json_text(out, "step_id", attempt ? attempt->step_id : NULL);
+    json_int_or_null(out, "attempt", attempt ? attempt->attempt : TEND_UNSET);
+    json_int(out, "seq", piece->seq);
+    json_int(out, "at_ms", piece->at_ms);
+    json_text(out, "stream", stream_name(piece->stream));
+    json_int(out, "dropped_bytes", piece->dropped_bytes);
+    json_text(out, "text", piece->text ? piece->text : "");
+    json_close(out, '}');
+}
+
+void json_worker(struct buf *out, const char *key, const struct tend_worker *worker)
+{
+    json_open(out, key, '{');
+    json_int(out, "id", worker->id);
+    json_text(out, "name", worker->name);
+    json_text(out, "host", worker->host);
+    json_int(out, "pid", worker->pid);
+    if (worker->alive < 0)
+        json_raw(out, "alive", NULL, 0);
+    else
+        json_bool(out, "alive", worker->alive);
+    json_int(out, "since_ms", worker->since_ms);
+    json_int_or_null(out, "lost_at_ms", worker->lost_at_ms);
+    json_int(out, "leases", worker->leases);
+    json_int(out, "locks", worker->locks);
+    json_close(out, '}');
+}

@@ -1,0 +1,24 @@
+/* What steps leave behind as JSON objects, in the manner of json_out.h. */
+#ifndef CLI_JSON_STEP_H
+#define CLI_JSON_STEP_H
+
+struct buf;
+struct tend_attempt;
+struct tend_attempts;
+struct tend_checkpoints;
+struct tend_controls;
+struct tend_output;
+struct tend_worker;
+
+/* "stdout", "stderr" or "note". */
+const char *stream_name(int stream);
+
+void json_attempts(struct buf *out, const char *key, const struct tend_attempts *attempts);
+void json_checkpoints(struct buf *out, const char *key, const struct tend_checkpoints *checkpoints);
+void json_controls(struct buf *out, const char *key, const struct tend_controls *controls);
+/* attempt: the one that wrote it, or NULL where it is not known. */
+void json_output(struct buf *out, const char *key, const struct tend_output *piece,
+                 const struct tend_attempt *attempt);
+void json_worker(struct buf *out, const char *key, const struct tend_worker *worker);
+
+#endif

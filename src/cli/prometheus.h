@@ -1,0 +1,13 @@
+/* Figures of the store in Prometheus' text format, for `tend stats --prometheus`. */
+#ifndef CLI_PROMETHEUS_H
+#define CLI_PROMETHEUS_H
+
+struct buf;
+struct tend_stats;
+struct tend_step_totals;
+
+void prometheus_stats(struct buf *out, const struct tend_stats *stats);
+/* The figures that workers send to StatsD, under the same names with _ for dots (SH-14). */
+void prometheus_steps(struct buf *out, const struct tend_step_totals *totals);
+
+#endif

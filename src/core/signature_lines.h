@@ -1,0 +1,32 @@
+/*
+ * The last lines of a step's output, as text rules and signatures look at them.
+ *
+ * A line ends at a newline or carriage return (progress bars draw over themselves); blank ones do
+ * not count. Not a terminal: escape sequences are dropped, not obeyed.
+ */
+#ifndef CORE_SIGNATURE_LINES_H
+#define CORE_SIGNATURE_LINES_H
+
+#include <stddef.h>
+
+enum {
+    TAIL_LINES = 200,       /* looked at, at most */
+    TAIL_BYTES = 64 * 1024, /* looked at, at most */
+    LINE_BYTES = 2000,      /* of one line; the rest is not seen */
+};
+
+struct tail_line {
+    const char *text;
+    size_t len;
+};
+
+/* The last lines, the last one first. Returns how many there are. text may be NULL with len 0. */
+size_t tail_lines(const char *text, size_t len, struct tail_line ret_lines[TAIL_LINES]);
+
+/*
+ * The line as a person sees it: no escape sequences, control characters as blanks, bytes that are
+ * no UTF-8 as '?', blanks at both ends gone. Returns its length; out is NUL-terminated.
+ */
+size_t tail_line_plain(struct tail_line line, char out[LINE_BYTES + 1]);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * What a job has to do, read from its payload.
+ *
+ * A payload is a plan when it is a JSON object with a member steps, run, exec, http or sleep; any
+ * other payload is data for a handler and none of our business. Long form and short form:
+ *
+ *     {"objective": "ship it", "workspace": {"repo": ".", "ref": "main"},
+ *      "env": {"CI": "1"}, "step_timeout_seconds": 600,
+ *      "steps": [{"id": "build", "run": "make -j2", "timeout": "15m"},
+ *                {"exec": ["make", "test"], "cwd": "lib", "attempts": 5},
+ *                {"http": {"method": "POST", "url": "https://…", "body": {"ok": true}}},
+ *                {"sleep": "5s"}],
+ *      "classify": [{"match": "quota of \\d+", "class": "deterministic_policy"}]}
+ *     {"run": "make", "timeout": "15m"}
+ *
+ * In a plan nothing is guessed: unknown members, wrong types, doubled members and values out of
+ * range are refused with their place ("steps[3].timeout: …"). An empty list of steps is legal.
+ *
+ * Not the doing, and no look at files: whether repo or command exist is seen when they are used.
+ * Everything in a plan lives in the caller's arena.
+ */
+#ifndef CORE_SPEC_H
+#define CORE_SPEC_H
+
+#include "core/budget.h"
+#include "core/classify.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct err;
+
+enum step_kind { STEP_RUN, STEP_EXEC, STEP_HTTP, STEP_SLEEP };
+
+/* A variable or a header. */
+struct named_text {
+    const char *name, *value;
+};
+
+struct named_texts {
+    size_t count;
+    struct named_text *items;
+};
+
+struct class_rules {
+    size_t count;
+    struct class_rule *items; /* compile with classifier_new_user; known to be good */
+};
+
+/* Statuses low to high are fine. */
+struct status_range {
+    int low, high;
+};
+
+struct http_plan {
+    const char *method; /* in capital letters; GET, or POST where there is a body */
+    const char *url;    /* http:// or https:// */
+    struct named_texts headers;
+    const char *body;            /* NULL: none */
+    size_t body_bytes;           /* without the NUL behind it */
+    bool body_is_json;           /* it was given as JSON: say so unless a header does */
+    struct status_range *expect; /* never empty; 200 to 299 where nothing is said */
+    size_t expect_count;
+    int64_t max_response_bytes;
+    bool follow_redirects;
+};
+
+struct step_plan {
+    const char *id;           /* unique in the job; "step-N", N from 1, where none is given */
+    const char *title;        /* NULL: none */
+    const char *instructions; /* NULL: none */
+    enum step_kind kind;
+    const char *run;         /* STEP_RUN: a line for the shell */
+    const char *const *argv; /* STEP_EXEC: NULL-terminated */
+    size_t argc;
+    struct http_plan *http;   /* STEP_HTTP */
+    int64_t sleep_ms;         /* STEP_SLEEP */
+    struct named_texts env;   /* on top of the job's */
+    const char *cwd;          /* below the workspace; NULL: its root */
+    struct budgets budgets;   /* what the step itself says */
+    struct class_rules rules; /* heard before the job's */
+};
+
+struct job_plan {
+    const char *objective;      /* NULL: none */
+    const char *workspace_repo; /* path or URL; NULL: no workspace */
+    const char *workspace_ref;  /* NULL: as the repository says */
+    struct named_texts env;
+    struct budgets budgets; /* what the job says, for all steps */
+    struct class_rules rules;
+    struct step_plan *steps;
+    size_t step_count;
+};
+
+enum { SPEC_NONE = 0, SPEC_PLAN = 1 };
+
+enum {
+    STEP_ID_BYTES = 128,
+    SPEC_RESPONSE_DEFAULT_BYTES = 1 << 20,
+    SPEC_RESPONSE_MOST_BYTES = 1 << 30,
+};
+
+/* "run", "exec", "http", "sleep". */
+const char *step_kind_name(enum step_kind kind);
+
+/*
+ * SPEC_PLAN with *ret filled; SPEC_NONE when the payload is no plan; TEND_EINVAL with the place in
+ * the sentence; TEND_ENOMEM. payload may be NULL with bytes 0: no plan.
+ */
+int spec_parse(const char *payload, size_t bytes, struct arena *arena, struct job_plan *ret,
+               struct err *err);
+
+/* The step of this id, or NULL. */
+const struct step_plan *spec_find_step(const struct job_plan *plan, const char *id);
+
+#endif

@@ -1,0 +1,11 @@
+/* What operators do to jobs, from inside a transaction. */
+#ifndef QUEUE_ACT_H
+#define QUEUE_ACT_H
+
+#include "queue/move.h"
+
+/* The move that carries out an action on a job as it stands. */
+struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
+                     int64_t now_ms, const char *by, const char *why);
+
+#endif

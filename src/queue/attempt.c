@@ -1,0 +1,294 @@
+/*
+ * Reports about steps: an attempt ends, the next begins, or the job ends with it.
+ *
+ * The job's row is locked first, then its newest attempt is read, then everything is written
+ * together. So that a call repeated after a lost answer finds what the first has done, an attempt
+ * begun is known by its marker, and one ended by its number.
+ */
+#include "queue/attempt.h"
+
+#include "core/state.h"
+#include "queue/checkpoint.h"
+#include "queue/control.h"
+#include "queue/finish.h"
+#include "queue/lease.h"
+
+#include <string.h>
+
+void tend_attempt_begin_init(struct tend_attempt_begin *begin)
+{
+    *begin = (struct tend_attempt_begin){
+        .step_index = 1, .attempt = 1, .pid = TEND_UNSET, .start_ticks = TEND_UNSET};
+}
+
+void tend_attempt_end_init(struct tend_attempt_end *end)
+{
+    *end = (struct tend_attempt_end){.state = TEND_ATTEMPT_SUCCEEDED,
+                                     .exit_code = TEND_UNSET,
+                                     .signal = TEND_UNSET,
+                                     .output_bytes = TEND_UNSET,
+                                     .output_dropped_bytes = TEND_UNSET};
+}
+
+void step_job_read(struct step_job *job, int64_t id, const struct db_result *fence)
+{
+    *job = (struct step_job){.id = id, .state = -1};
+    if (fence->rows == 0)
+        return;
+    *job = (struct step_job){.id = id,
+                             .state = (int)db_number(fence, 0, 0),
+                             .token = db_number(fence, 0, 1),
+                             .owner = db_string(fence, 0, 2),
+                             .queue = db_string(fence, 0, 3),
+                             .worker_id = db_number(fence, 0, 4),
+                             .event_id = db_number(fence, 0, 5),
+                             .under_lock = db_string(fence, 0, 6) != NULL};
+}
+
+bool step_job_held(const struct step_job *job, struct tend_lease lease)
+{
+    return job->state == JOB_RUNNING && job->token == lease.token;
+}
+
+/* Two statements, so that the second sees what was committed while the first waited for the row. */
+static int look(struct db_tx *tx, int64_t id, struct step_job *job, struct step_last *last)
+{
+    struct db_result fence;
+    struct db_result newest;
+    const struct db_value params[] = {db_int(id)};
+    int rc = db_run(tx, Q_STEP_FENCE, DB_LATER, params, &fence);
+    if (rc < 0 || (rc = db_run(tx, Q_ATTEMPT_LAST, 0, params, &newest)) < 0)
+        return rc;
+    step_job_read(job, id, &fence);
+    *last = (struct step_last){0};
+    if (newest.rows > 0)
+        *last = (struct step_last){.number = db_number(&newest, 0, 0),
+                                   .state = (int)db_number(&newest, 0, 1),
+                                   .token = db_number(&newest, 0, 2),
+                                   .marker = db_string(&newest, 0, 3),
+                                   .step_index = db_number(&newest, 0, 4),
+                                   .step_id = db_string(&newest, 0, 5),
+                                   .attempt = db_number(&newest, 0, 6),
+                                   .strategy = db_string(&newest, 0, 7)};
+    return 0;
+}
+
+struct step_call {
+    tend *t;
+    struct tend_lease lease;
+    const struct tend_step_change *change;
+    const struct tend_step_close *close; /* NULL: the job goes on */
+    bool matters;                        /* lease_end_matters */
+    struct fail_call fail;
+    int64_t held;   /* 1: it was, or the same call went through before */
+    int64_t number; /* of the attempt begun */
+    int64_t completed;
+};
+
+/* What is to become of the newest attempt. */
+struct step_plan {
+    bool ends;  /* as the change says */
+    bool lost;  /* left running by an earlier lease */
+    bool notes; /* the events of the change are to be written */
+};
+
+static int plan_end(struct db_tx *tx, const struct step_call *call, const struct step_last *last,
+                    struct step_plan *plan)
+{
+    const struct tend_attempt_end *ended = call->change->ended;
+    long long id = (long long)call->lease.id;
+    if (last->number != ended->number || last->token != call->lease.token)
+        return err_set(db_err(tx), TEND_ESTATE,
+                       "attempt %lld of job %lld cannot be ended under this lease: the newest "
+                       "attempt is %lld",
+                       (long long)ended->number, id, (long long)last->number);
+    plan->ends = last->state == TEND_ATTEMPT_RUNNING;
+    plan->notes = plan->ends;
+    if (plan->ends || last->state == ended->state)
+        return 0; /* the second: told before */
+    return err_set(db_err(tx), TEND_ESTATE, "attempt %lld of job %lld has %s already",
+                   (long long)ended->number, id, tend_attempt_state_name(last->state));
+}
+
+static int make_plan(struct db_tx *tx, const struct step_call *call, const struct step_last *last,
+                     struct step_plan *plan)
+{
+    *plan = (struct step_plan){.notes = true};
+    if (call->change->ended != NULL)
+        return plan_end(tx, call, last, plan);
+    if (last->number == 0 || last->state != TEND_ATTEMPT_RUNNING)
+        return 0;
+    plan->lost = last->token != call->lease.token;
+    if (plan->lost || (call->change->begun == NULL && call->close == NULL))
+        return 0;
+    return err_set(db_err(tx), TEND_ESTATE,
+                   "attempt %lld of job %lld is still running; tell how it ended first",
+                   (long long)last->number, (long long)call->lease.id);
+}
+
+static int write_change(struct db_tx *tx, struct step_call *call, struct step_job *job,
+                        const struct step_last *last, const struct step_plan *plan)
+{
+    const struct tend_step_change *change = call->change;
+    int rc = 0;
+    if (change->drop_from_step > 0)
+        rc = checkpoint_drop(tx, job->id, change->drop_from_step);
+    if (rc == 0 && change->baseline_commit != NULL)
+        rc = checkpoint_baseline(tx, job->id, change->baseline_repo, change->baseline_commit);
+    if (rc == 0 && plan->lost)
+        rc = step_lost_write(tx, job, last);
+    if (rc == 0 && plan->ends)
+        rc = step_end_write(tx, job, last, change->ended);
+    for (size_t i = 0; rc == 0 && plan->notes && i < change->event_count; i++)
+        rc = step_note_write(tx, job, &change->events[i]);
+    if (rc == 0 && change->begun != NULL) {
+        call->number = last->number + 1;
+        rc = step_begin_write(tx, call->t, job, call->number, change->begun);
+    }
+    return rc;
+}
+
+static int close_controls(struct db_tx *tx, int64_t job_id, unsigned how)
+{
+    return control_close(tx, job_id, "the job ended first", how);
+}
+
+static int complete_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
+{
+    int rc = close_controls(tx, job->id, DB_LATER);
+    const struct completion completion = {.leases = &call->lease,
+                                          .count = 1,
+                                          .results = &call->close->result,
+                                          .changed = &call->completed,
+                                          .matters = call->matters || job->under_lock};
+    return rc < 0 ? rc : lease_complete(tx, &completion, DB_LAST);
+}
+
+static int fail_job(struct db_tx *tx, struct step_call *call)
+{
+    int rc = finish_fail(tx, &call->fail, 0);
+    if (rc < 0 || call->fail.delay_ms != TEND_UNSET)
+        return rc;
+    return close_controls(tx, call->lease.id, DB_LAST);
+}
+
+static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *job)
+{
+    const struct tend_step_close *close = call->close;
+    struct move move;
+    int rc = 0;
+    if (close->control_id > 0)
+        rc = control_answer(tx, job, close->control_id, close->outcome);
+    if (rc < 0 || (rc = step_chain(tx, job, DB_LATER)) < 0)
+        return rc;
+    switch (close->how) {
+    case TEND_STEPS_COMPLETE:
+        return complete_job(tx, call, job);
+    case TEND_STEPS_FAIL:
+        return fail_job(tx, call);
+    case TEND_STEPS_RELEASE:
+        move = finish_release_move(tx, call->lease, close->delay_ms, close->why);
+        return move_jobs(tx, &move, 1, DB_LAST, &call->completed);
+    case TEND_STEPS_HOLD:
+        move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
+        move.why = handle_clean_text(db_arena(tx), close->why);
+        return move_jobs(tx, &move, 1, DB_LAST, &call->completed);
+    }
+    return 0;
+}
+
+/* Who holds its own job takes the lease away from itself, which makes the token grow. */
+static bool held_before(const struct step_call *call, const struct step_job *job)
+{
+    return call->close != NULL && call->close->how == TEND_STEPS_HOLD && job->state == JOB_HELD &&
+           job->token == call->lease.token + 1;
+}
+
+static int step_body(struct db_tx *tx, void *arg)
+{
+    struct step_call *call = arg;
+    const struct tend_attempt_begin *begun = call->change->begun;
+    struct step_job job;
+    struct step_last last;
+    struct step_plan plan;
+    call->held = call->number = call->completed = 0;
+    call->fail.changed = 0;
+    int rc = look(tx, call->lease.id, &job, &last);
+    if (rc < 0)
+        return rc;
+    call->held = step_job_held(&job, call->lease);
+    if (!call->held) {
+        call->held = held_before(call, &job);
+        return 0;
+    }
+    if (begun != NULL && last.number > 0 && last.token == call->lease.token &&
+        strcmp(last.marker, begun->marker) == 0) {
+        call->number = last.number; /* told before */
+        return 0;
+    }
+    if ((rc = make_plan(tx, call, &last, &plan)) < 0 ||
+        (rc = write_change(tx, call, &job, &last, &plan)) < 0)
+        return rc;
+    return call->close != NULL ? close_job(tx, call, &job) : step_chain(tx, &job, DB_LAST);
+}
+
+int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_change *change,
+                   int64_t *ret_number)
+{
+    struct step_call call = {.t = t, .lease = lease, .change = change};
+    int rc = step_check_change(t, change);
+    if (rc == 0 && change->ended == NULL && change->begun == NULL && change->event_count == 0 &&
+        change->drop_from_step == 0 && change->baseline_commit == NULL)
+        rc = handle_fail(t, TEND_EINVAL, "nothing is told about the steps of job %lld",
+                         (long long)lease.id);
+    if (rc == 0)
+        rc = attempt_machine(t);
+    if (rc == 0)
+        rc = handle_write(t, step_body, &call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, &lease, 1, &call.held, 0, NULL);
+    if (rc == 0 && ret_number != NULL)
+        *ret_number = call.number;
+    return rc;
+}
+
+static unsigned replayed_by(enum tend_step_how how)
+{
+    switch (how) {
+    case TEND_STEPS_COMPLETE:
+        return LEASE_ENDED_IN(JOB_DONE);
+    case TEND_STEPS_FAIL:
+        return finish_fail_replayed();
+    case TEND_STEPS_RELEASE:
+        return LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_SCHEDULED);
+    case TEND_STEPS_HOLD:
+        break;
+    }
+    return 0; /* held_before */
+}
+
+int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_change *change,
+                     const struct tend_step_close *close, int64_t *ret_due_ms)
+{
+    static const struct tend_step_change nothing;
+    struct step_call call = {
+        .t = t,
+        .lease = lease,
+        .change = change != NULL ? change : &nothing,
+        .close = close,
+        .matters = lease_end_matters(t),
+        .fail = {.lease = lease, .failure = close->failure, .random = handle_random(t)}};
+    int rc = step_check_change(t, call.change);
+    if (rc == 0 && call.change->begun != NULL)
+        rc = handle_fail(t, TEND_EINVAL, "no attempt can begin while job %lld ends",
+                         (long long)lease.id);
+    if (rc == 0)
+        rc = step_check_close(t, close);
+    if (rc == 0)
+        rc = handle_write(t, step_body, &call);
+    if (rc >= 0)
+        rc = lease_verdicts(t, &lease, 1, &call.held, replayed_by(close->how), NULL);
+    if (rc < 0 || close->how != TEND_STEPS_FAIL || ret_due_ms == NULL)
+        return rc;
+    return finish_due(t, &call.fail, ret_due_ms);
+}

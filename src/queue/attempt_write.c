@@ -1,0 +1,173 @@
+/* Rows and events of attempts. Whoever calls has the job's row locked and has seen that the lease
+ * is held. */
+#include "base/buf.h"
+#include "queue/attempt.h"
+#include "queue/checkpoint.h"
+
+#include <string.h>
+
+static void put_text(struct buf *json, const char *name, const char *text)
+{
+    buf_printf(json, "%s\"%s\":", json->len == 0 ? "{" : ",", name);
+    if (text == NULL)
+        buf_puts(json, "null");
+    else
+        buf_json_string(json, text, strlen(text));
+}
+
+static void put_number(struct buf *json, const char *name, int64_t number)
+{
+    buf_printf(json, "%s\"%s\":", json->len == 0 ? "{" : ",", name);
+    if (number == TEND_UNSET)
+        buf_puts(json, "null");
+    else
+        buf_int(json, number);
+}
+
+const char *step_facts_json(struct db_tx *tx, const struct step_facts *facts)
+{
+    struct buf json;
+    buf_init(&json);
+    put_text(&json, "stepId", facts->step_id);
+    put_number(&json, "stepIndex", facts->step_index);
+    put_number(&json, "attempt", facts->attempt);
+    put_text(&json, "failureClass", facts->failure_class);
+    put_text(&json, "failureSignature", facts->signature);
+    put_text(&json, "diffHash", facts->diff_hash);
+    put_text(&json, "strategy", facts->strategy);
+    buf_putc(&json, '}');
+    const char *text = json.failed ? NULL : arena_strndup(db_arena(tx), json.data, json.len);
+    buf_done(&json);
+    return text;
+}
+
+int step_event_write(struct db_tx *tx, struct step_job *job, const char *who, const char *what,
+                     const char *why, const char *data)
+{
+    if (data == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while writing an event");
+    const struct db_value params[] = {
+        db_int_or_null(job->event_id),
+        db_now(tx),
+        db_int(job->id),
+        db_text(job->queue),
+        db_text(who),
+        db_text(what),
+        db_int(job->state),
+        db_int(job->token),
+        db_text(job->owner),
+        db_text(handle_clean_text(db_arena(tx), why)),
+        db_text(data),
+    };
+    job->event_id = TEND_UNSET;
+    return db_each(tx, Q_STEP_EVENT, DB_LATER, params, 1, NULL);
+}
+
+int step_chain(struct db_tx *tx, struct step_job *job, unsigned how)
+{
+    const struct db_value params[] = {db_int(job->id), db_now(tx)};
+    return job->event_id != TEND_UNSET ? 0 : db_each(tx, Q_STEP_CHAIN, how, params, 1, NULL);
+}
+
+static int write_end(struct db_tx *tx, struct step_job *job, const struct step_last *last,
+                     const struct tend_attempt_end *end, bool may_live)
+{
+    struct arena *arena = db_arena(tx);
+    const char *class = handle_clean_text(arena, end->failure_class);
+    const char *summary = handle_clean_text(arena, end->summary);
+    const struct db_value params[] = {
+        db_int(job->id),
+        db_int(last->number),
+        db_int(end->state),
+        db_now(tx),
+        db_int_or_null(end->exit_code),
+        db_int_or_null(end->signal),
+        db_text(class),
+        db_text(handle_clean_text(arena, end->rule)),
+        db_text(handle_clean_text(arena, end->evidence)),
+        db_text(summary),
+        db_text(handle_clean_text(arena, end->signature)),
+        db_text(handle_clean_text(arena, end->diff_hash)),
+        db_int_or_null(end->output_bytes),
+        db_int_or_null(end->output_dropped_bytes),
+        db_int(may_live),
+    };
+    int rc = db_each(tx, Q_ATTEMPT_END, DB_LATER, params, 1, NULL);
+    if (rc < 0)
+        return rc;
+    const struct step_facts facts = {.step_id = last->step_id,
+                                     .step_index = last->step_index,
+                                     .attempt = last->attempt,
+                                     .failure_class = class,
+                                     .signature = end->signature,
+                                     .diff_hash = end->diff_hash,
+                                     .strategy = last->strategy};
+    return step_event_write(tx, job, job->owner,
+                            end->state == TEND_ATTEMPT_SUCCEEDED ? "task.step.attempt.finished"
+                                                                 : "task.step.attempt.failed",
+                            summary, step_facts_json(tx, &facts));
+}
+
+int step_end_write(struct db_tx *tx, struct step_job *job, const struct step_last *last,
+                   const struct tend_attempt_end *ended)
+{
+    int rc = write_end(tx, job, last, ended, false);
+    if (rc < 0 || ended->state != TEND_ATTEMPT_SUCCEEDED)
+        return rc;
+    return checkpoint_write(tx, job->id, last, ended);
+}
+
+int step_lost_write(struct db_tx *tx, struct step_job *job, const struct step_last *last)
+{
+    struct tend_attempt_end end;
+    tend_attempt_end_init(&end);
+    end.state = TEND_ATTEMPT_LOST;
+    end.failure_class = "transient_runtime";
+    end.rule = "lease_lost";
+    end.summary = "its worker died or lost the lease";
+    return write_end(tx, job, last, &end, true);
+}
+
+int step_begin_write(struct db_tx *tx, tend *t, struct step_job *job, int64_t number,
+                     const struct tend_attempt_begin *begun)
+{
+    const char *strategy = begun->strategy != NULL ? begun->strategy : "first";
+    const struct db_value params[] = {
+        db_int(job->id),
+        db_int(number),
+        db_int(begun->step_index),
+        db_text(begun->step_id),
+        db_int(begun->attempt),
+        db_int(job->token),
+        db_int_or_null(job->worker_id),
+        db_text(t->host),
+        db_text(t->boot_id),
+        db_int_or_null(begun->pid),
+        db_int_or_null(begun->start_ticks),
+        db_text(begun->marker),
+        db_text(strategy),
+        db_now(tx),
+    };
+    int rc = db_each(tx, Q_ATTEMPT_BEGIN, DB_LATER, params, 1, NULL);
+    if (rc < 0)
+        return rc;
+    const struct step_facts facts = {.step_id = begun->step_id,
+                                     .step_index = begun->step_index,
+                                     .attempt = begun->attempt,
+                                     .strategy = strategy};
+    return step_event_write(tx, job, job->owner, "task.step.attempt.started", NULL,
+                            step_facts_json(tx, &facts));
+}
+
+int step_note_write(struct db_tx *tx, struct step_job *job, const struct tend_step_event *event)
+{
+    const struct step_facts facts = {.step_id = event->step_id,
+                                     .step_index = event->step_index,
+                                     .attempt = event->attempt,
+                                     .failure_class = event->failure_class,
+                                     .signature = event->signature,
+                                     .diff_hash = event->diff_hash,
+                                     .strategy = event->strategy};
+    return step_event_write(tx, job, job->owner, event->what, event->why,
+                            step_facts_json(tx, &facts));
+}

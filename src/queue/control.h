@@ -1,0 +1,51 @@
+/* Controls: what operators ask of a job, as the files control*.c and attempt.c share it. */
+#ifndef QUEUE_CONTROL_H
+#define QUEUE_CONTROL_H
+
+#include "queue/attempt.h"
+
+enum control_action {
+    CONTROL_PAUSE,
+    CONTROL_RESUME,
+    CONTROL_TAKEOVER,
+    CONTROL_RETRY_STEP,
+    CONTROL_HARD_RESET_STEP,
+    CONTROL_RESUME_FROM_STEP,
+    CONTROL_CANCEL,
+    CONTROL_ACTIONS
+};
+extern const char *const control_names[CONTROL_ACTIONS];
+
+/* One request on its way through the transaction. */
+struct control_call {
+    int64_t job_id;
+    enum control_action action;
+    const char *step_id, *reason, *by;
+    int64_t step_index;               /* of step_id, found by control_find_step; or TEND_UNSET */
+    int64_t first_open;               /* the first step without a checkpoint */
+    struct tend_control_result given; /* what is answered */
+};
+
+/* --- control_step.c: inside the transaction --- */
+
+/*
+ * Finds the index of the step that was named, and which steps have succeeded. 0; TEND_ENOTFOUND
+ * with the steps there are; TEND_ESTATE when what is asked does not fit how far the job has come.
+ */
+int control_find_step(struct db_tx *tx, struct control_call *call, const struct tend_job *job);
+
+/* --- control_take.c --- */
+
+/* Its columns are {control} in sql/control.sql. */
+void control_read(struct tend_control *control, const struct db_result *from, size_t row);
+
+/* The job's owner answers a control: done, with an event. One that is answered already stays so. */
+int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome);
+
+/* All that is open for a job is done with, without being carried out. */
+int control_close(struct db_tx *tx, int64_t job_id, const char *outcome, unsigned how);
+
+/* What the events say; outcome may be NULL and is left out then. */
+const char *control_json(struct db_tx *tx, const struct tend_control *control, const char *outcome);
+
+#endif

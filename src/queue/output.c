@@ -1,0 +1,194 @@
+/* What attempts write, piece by piece, as their worker has captured and redacted it. */
+#include "base/text.h"
+#include "core/state.h"
+#include "queue/lease.h"
+#include "queue/row.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUTPUT_PARAMS = 9 };
+
+struct append_call {
+    struct tend_lease lease;
+    int64_t number;
+    const struct tend_output *pieces;
+    size_t count;
+    int64_t *changed;
+};
+
+/* As the stores take it: neither bytes that are no UTF-8, nor NUL, which PostgreSQL has no room
+ * for. */
+static struct db_value clean_piece(struct arena *arena, const struct tend_output *piece)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    const char *text = piece->text != NULL ? piece->text : "";
+    size_t len = piece->text != NULL ? piece->text_bytes : 0;
+    if (utf8_valid(text, len) && memchr(text, '\0', len) == NULL)
+        return db_text_n(text, len);
+    char *clean = arena_alloc(arena, len * (sizeof replacement - 1) + 1);
+    if (clean == NULL)
+        return db_null();
+    char *end = clean;
+    for (size_t at = 0; at < len;) {
+        size_t sequence = text[at] == '\0' ? 0 : utf8_sequence(text + at, len - at);
+        end = sequence == 0 ? stpcpy(end, replacement) : mempcpy(end, text + at, sequence);
+        at += sequence == 0 ? 1 : sequence;
+    }
+    return db_text_n(clean, (size_t)(end - clean));
+}
+
+static int append_body(struct db_tx *tx, void *arg)
+{
+    struct append_call *call = arg;
+    struct arena *arena = db_arena(tx);
+    struct db_value *params = arena_alloc(arena, call->count * OUTPUT_PARAMS * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu pieces of output",
+                       call->count);
+    for (size_t i = 0; i < call->count; i++) {
+        const struct tend_output *piece = &call->pieces[i];
+        const struct db_value row[OUTPUT_PARAMS] = {
+            db_int(call->lease.id),       db_int(call->lease.token),    db_int(call->number),
+            db_int(piece->seq),           db_int_or_null(piece->at_ms), db_int(piece->stream),
+            db_int(piece->dropped_bytes), clean_piece(arena, piece),    db_now(tx),
+        };
+        if (row[7].type == DB_NULL)
+            return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu bytes of output",
+                           piece->text_bytes);
+        memcpy(&params[i * OUTPUT_PARAMS], row, sizeof row);
+    }
+    return db_each(tx, Q_OUTPUT_ADD, DB_LAST, params, call->count, call->changed);
+}
+
+static int check_pieces(tend *t, int64_t number, const struct tend_output *pieces, size_t count)
+{
+    if (number < 1)
+        return handle_fail(t, TEND_EINVAL, "%lld is no number of an attempt; they count from 1",
+                           (long long)number);
+    for (size_t i = 0; i < count; i++)
+        if (pieces[i].seq < 1 || pieces[i].dropped_bytes < 0 || pieces[i].stream < 0 ||
+            pieces[i].stream > 2)
+            return handle_fail(t, TEND_EINVAL,
+                               "piece %zu of the output cannot be: seq %lld must be 1 or more, "
+                               "stream %d 0 to 2, bytes dropped %lld 0 or more",
+                               i + 1, (long long)pieces[i].seq, pieces[i].stream,
+                               (long long)pieces[i].dropped_bytes);
+    return 0;
+}
+
+int tend_output_append(tend *t, struct tend_lease lease, int64_t number,
+                       const struct tend_output *pieces, size_t count)
+{
+    struct append_call call = {.lease = lease, .number = number, .pieces = pieces, .count = count};
+    int rc = check_pieces(t, number, pieces, count);
+    if (rc < 0 || count == 0)
+        return rc;
+    call.changed = calloc(count, sizeof *call.changed);
+    if (call.changed == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu pieces of output", count);
+    rc = handle_write(t, append_body, &call);
+    int64_t any = 0;
+    for (size_t i = 0; i < count; i++)
+        any |= call.changed[i];
+    free(call.changed);
+    /* Held and nothing new: the same call went through before. */
+    return rc < 0 ? rc : lease_verdicts(t, &lease, 1, &any, LEASE_ENDED_IN(JOB_RUNNING), NULL);
+}
+
+struct discard_call {
+    struct tend_lease lease;
+    int64_t number, from_seq, to_seq, bytes;
+    int64_t gone; /* 0: there was nothing, or the lease is not held */
+};
+
+/* Only what is really deleted is noted, so that a repeated call counts nothing twice. */
+static int discard_body(struct db_tx *tx, void *arg)
+{
+    struct discard_call *call = arg;
+    const struct db_value range[] = {db_int(call->lease.id), db_int(call->lease.token),
+                                     db_int(call->number), db_int(call->from_seq),
+                                     db_int(call->to_seq)};
+    const struct db_value note[] = {range[0], range[1], range[2], range[4], db_int(call->bytes)};
+    call->gone = 0;
+    int rc = db_each(tx, Q_OUTPUT_DISCARD, 0, range, 1, &call->gone);
+    return rc < 0 || call->gone == 0 ? rc
+                                     : db_each(tx, Q_OUTPUT_NOTE_DISCARD, DB_LAST, note, 1, NULL);
+}
+
+int tend_output_discard(tend *t, struct tend_lease lease, int64_t number, int64_t from_seq,
+                        int64_t to_seq, int64_t bytes)
+{
+    struct discard_call call = {
+        .lease = lease, .number = number, .from_seq = from_seq, .to_seq = to_seq, .bytes = bytes};
+    int rc = handle_write(t, discard_body, &call);
+    return rc < 0 ? rc
+                  : lease_verdicts(t, &lease, 1, &call.gone, LEASE_ENDED_IN(JOB_RUNNING), NULL);
+}
+
+/* --- reading --- */
+
+struct outputs_box {
+    struct tend_outputs outputs; /* first: a pointer to it is a pointer to its box */
+    struct arena arena;
+};
+
+void tend_outputs_free(struct tend_outputs *outputs)
+{
+    struct outputs_box *box = (struct outputs_box *)outputs;
+    if (box == NULL)
+        return;
+    arena_done(&box->arena);
+    free(box);
+}
+
+struct read_call {
+    struct outputs_box *box;
+    int64_t job_id, after_number, after_seq;
+    size_t limit;
+};
+
+static int read_body(struct db_tx *tx, void *arg)
+{
+    struct read_call *call = arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_int(call->job_id), db_int(call->after_number),
+                                      db_int(call->after_seq), db_int(page_limit(call->limit))};
+    int rc = db_run(tx, Q_OUTPUT_READ, DB_LAST, params, &rows);
+    if (rc < 0)
+        return rc;
+    struct tend_output *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    if (items == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading output");
+    for (size_t i = 0; i < rows.rows; i++)
+        items[i] = (struct tend_output){
+            .number = db_number(&rows, i, 0),
+            .seq = db_number(&rows, i, 1),
+            .at_ms = db_number(&rows, i, 2),
+            .stream = (int)db_number(&rows, i, 3),
+            .dropped_bytes = db_number(&rows, i, 4),
+            .text = db_string(&rows, i, 5),
+            .text_bytes = db_at(&rows, i, 5)->bytes,
+        };
+    call->box->outputs = (struct tend_outputs){.count = rows.rows, .items = items};
+    return 0;
+}
+
+int tend_output_read(tend *t, int64_t job_id, int64_t after_number, int64_t after_seq, size_t limit,
+                     struct tend_outputs **ret)
+{
+    struct read_call call = {.box = calloc(1, sizeof *call.box),
+                             .job_id = job_id,
+                             .after_number = after_number,
+                             .after_seq = after_seq,
+                             .limit = limit};
+    if (call.box == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while reading output");
+    arena_init(&call.box->arena);
+    int rc = db_read(t->db, &call.box->arena, read_body, &call, handle_err(t));
+    if (rc < 0)
+        tend_outputs_free(&call.box->outputs);
+    else
+        *ret = &call.box->outputs;
+    return rc;
+}

@@ -1,0 +1,109 @@
+/*
+ * An attempt that is an HTTP call: run/http.h makes it, here it meets the task. The body of the
+ * answer is the attempt's output and its result, one line about status or trouble its error output.
+ *
+ * A server can tell repeats of a step by the header Idempotency-Key, which is the same in all
+ * attempts.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "run/http.h"
+#include "run/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int take_body(void *context, const void *bytes, size_t len)
+{
+    attempt_hear(context, 1, bytes, len);
+    return 0;
+}
+
+/* Why the call must end, as attempt->end; ATTEMPT_SUCCEEDED: it need not. */
+static int watch(void *context)
+{
+    struct attempt *attempt = context;
+    attempt->end = attempt_signal(attempt);
+    if (attempt->end == ATTEMPT_SUCCEEDED && clock_mono_ms() >= task_safe_until(attempt->run->task))
+        attempt->end = ATTEMPT_STOPPED; /* the lease may be over soon */
+    if (attempt->end != ATTEMPT_SUCCEEDED)
+        return 1;
+    attempt_flush(attempt);
+    return 0;
+}
+
+static void note(struct attempt *attempt, const char *text)
+{
+    attempt_hear(attempt, 2, text, strlen(text));
+    attempt_hear(attempt, 2, "\n", 1);
+}
+
+static void judge(struct attempt *attempt, const struct http_answer *answer)
+{
+    switch (answer->end) {
+    case HTTP_SUCCEEDED:
+        attempt->end = ATTEMPT_SUCCEEDED;
+        break;
+    case HTTP_FAILED:
+        attempt->end = ATTEMPT_FAILED;
+        attempt->ending = answer->ending;
+        if (answer->retry_after_ms >= 0)
+            attempt->report.retry_after_ms = answer->retry_after_ms;
+        break;
+    case HTTP_STOPPED:
+        /* By cancel_fd: what it was about is asked now. Nothing any more? It was stopped all the
+           same. */
+        if (attempt->end == ATTEMPT_SUCCEEDED)
+            attempt->end = attempt_signal(attempt);
+        if (attempt->end == ATTEMPT_SUCCEEDED)
+            attempt->end = ATTEMPT_STOPPED;
+        break;
+    }
+    if (answer->end != HTTP_STOPPED)
+        note(attempt, answer->note);
+}
+
+static int call_out(struct attempt *attempt, struct http_answer *ret, struct err *err)
+{
+    struct arena arena;
+    arena_init(&arena);
+    const struct http_call call = {
+        .plan = attempt->step->http,
+        .idempotency_key = arena_printf(&arena, "tend-%lld-%s",
+                                        (long long)attempt->run->task->job->id, attempt->step->id),
+        .ca_file = getenv("SSL_CERT_FILE"), /* as for the curl command */
+        .wall_timeout_ms = attempt->budgets.step_timeout_ms,
+        .idle_timeout_ms = attempt->budgets.step_idle_timeout_ms,
+        .cancel_fd = attempt->run->task->cancel_fd,
+        .on_body = take_body,
+        .on_tick = watch,
+        .context = attempt,
+    };
+    int rc = call.idempotency_key == NULL
+                 ? err_set(err, TEND_ENOMEM, "out of memory preparing an HTTP request")
+                 : http_call(&call, ret, err);
+    arena_done(&arena);
+    return rc;
+}
+
+void attempt_run_http(struct attempt *attempt)
+{
+    struct http_answer answer;
+    struct err err;
+    if (watch(attempt) != 0)
+        return;
+    int rc = call_out(attempt, &answer, &err);
+    if (rc == 0) {
+        judge(attempt, &answer);
+    } else {
+        attempt->end = ATTEMPT_FAILED;
+        attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED,
+                                          .number = rc == TEND_ENOMEM ? ENOMEM : EAGAIN};
+        snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", err.text);
+    }
+    capture_end(&attempt->capture, clock_wall_ms(), &err);
+    if (attempt->end != ATTEMPT_LOST)
+        attempt_flush(attempt);
+}

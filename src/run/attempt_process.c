@@ -1,0 +1,380 @@
+/*
+ * An attempt that is a process: started through the tree pool, its output captured, its report
+ * read, its time watched (SH-2, SH-15, SH-16).
+ *
+ * Three things end it: the process itself; time (wall or idle); somebody outside (a lost lease, a
+ * stop, an order). In every case the attempt is over when the whole tree is gone and its pipes have
+ * been read.
+ */
+#include "base/clock.h"
+#include "run/attempt_env.h"
+#include "run/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 64 * 1024,
+    TICK_MS = 250,    /* how often the report is read and output is handed on */
+    SETTLED_MS = 200, /* a process that has lived so long is worth to be recorded */
+    LEFTOVER_GRACE_MS = 1000,
+    CHILD_NICE = 5,
+};
+
+struct process {
+    struct attempt *attempt;
+    struct arena arena;
+    struct tree *tree;
+    int pipes[2]; /* stdout and stderr, to be read; -1: at their end */
+    int report_fd;
+    bool over;                 /* the tree is gone */
+    bool stopping;             /* it was told to end */
+    enum attempt_end ended_by; /* ... from outside: why; ATTEMPT_SUCCEEDED: not from outside */
+    enum ending_kind timeout;  /* ... by time: which; ENDED_EXIT: not by time */
+    bool recorded;             /* its pid is in the store */
+    int64_t begun_ms, tick_ms, waits_until_ms;
+    struct tree_event event; /* the last */
+};
+
+/* --- starting --- */
+
+/* The payload, to be read by a handler. */
+static int payload_fd(const struct tend_job *job)
+{
+    int fd = memfd_create("payload", MFD_CLOEXEC);
+    if (fd >= 0 && (write(fd, job->payload, job->payload_bytes) != (ssize_t)job->payload_bytes ||
+                    lseek(fd, 0, SEEK_SET) < 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* Where it runs. A link that leads out of the workspace is refused: NULL with last_error. */
+static const char *working_folder(struct process *process)
+{
+    struct job_run *run = process->attempt->run;
+    const char *cwd = process->attempt->step->cwd;
+    const char *base = run->has_workspace ? run->workspace.folder : run->runner->here;
+    if (cwd == NULL)
+        return base;
+    const char *path = arena_printf(&process->arena, "%s/%s", base, cwd);
+    char real[4096];
+    if (path == NULL || !run->has_workspace)
+        return path;
+    if (strlen(path) < sizeof real && realpath(path, real) != NULL && !is_below(real, base)) {
+        snprintf(run->last_error, sizeof run->last_error,
+                 "folder %s of the step leads out of the workspace", cwd);
+        return NULL;
+    }
+    return path;
+}
+
+static int spawn(struct process *process, struct tree_spec *spec, struct err *err)
+{
+    tend_runner *runner = process->attempt->run->runner;
+    int ends[2][2];
+    for (int i = 0; i < 2; i++) {
+        if (pipe2(ends[i], O_CLOEXEC) < 0) {
+            if (i == 1) {
+                close(ends[0][0]);
+                close(ends[0][1]);
+            }
+            return err_set(err, TEND_EIO, "no pipe could be made: %s", strerror(errno));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        process->pipes[i] = ends[i][0];
+        fcntl(ends[i][0], F_SETFL, O_NONBLOCK);
+        spec->fds[i + 1] = ends[i][1];
+    }
+    pthread_mutex_lock(&runner->pool_mutex);
+    int rc = tree_spawn(runner->pool, spec, &process->tree, err);
+    pthread_mutex_unlock(&runner->pool_mutex);
+    close(ends[0][1]);
+    close(ends[1][1]);
+    return rc;
+}
+
+static bool start(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    struct job_run *run = attempt->run;
+    const char *const shell[] = {"sh", "-c", attempt->step->run, NULL};
+    struct tree_spec spec;
+    struct err err;
+    tree_spec_init(&spec);
+    spec.argv = attempt->step->kind == STEP_RUN ? shell : attempt->step->argv;
+    spec.env = attempt_environment(attempt, &process->arena);
+    spec.cwd = working_folder(process);
+    spec.fds[0] = run->handler != NULL ? payload_fd(run->task->job) : -1;
+    spec.marker = attempt->marker;
+    spec.nice = CHILD_NICE;
+    spec.deadline_mono_ms = task_safe_until(run->task);
+    spec.leftover_grace_ms = LEFTOVER_GRACE_MS;
+    if (spec.cwd == NULL) {
+        attempt->ending = (struct ending){.kind = ENDED_BAD_PLAN};
+        return false;
+    }
+    int rc = spec.env == NULL ? err_set(&err, TEND_ENOMEM, "out of memory")
+                              : spawn(process, &spec, &err);
+    if (spec.fds[0] >= 0)
+        close(spec.fds[0]);
+    if (rc == 0)
+        return true;
+    snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
+    attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = EAGAIN};
+    return false;
+}
+
+/* --- while it runs --- */
+
+static void stop(struct process *process, int64_t grace_ms)
+{
+    process->stopping = true;
+    tree_stop(process->tree, grace_ms);
+}
+
+/* Reads what is there; true: there may be more. */
+static bool read_pipe(struct process *process, int stream)
+{
+    char bytes[READ_BYTES];
+    int *fd = &process->pipes[stream - 1];
+    ssize_t len = read(*fd, bytes, sizeof bytes);
+    if (len > 0) {
+        attempt_hear(process->attempt, stream, bytes, (size_t)len);
+        return true;
+    }
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    close(*fd);
+    *fd = -1;
+    return false;
+}
+
+static void read_events(struct process *process)
+{
+    struct tree_event event;
+    while (!process->over) {
+        if (tree_read(process->tree, &event) < 0)
+            event.kind = TREE_LOST;
+        if (event.kind == TREE_NOTHING)
+            return;
+        if (event.kind == TREE_STARTED) {
+            process->event.pid = event.pid;
+            process->event.start_ticks = event.start_ticks;
+            continue;
+        }
+        process->event = event;
+        process->over = true;
+    }
+}
+
+static void read_report(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    struct err err;
+    char bytes[4096];
+    ssize_t len;
+    if (process->report_fd < 0)
+        process->report_fd = open(attempt->run->output_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    while (process->report_fd >= 0 && (len = read(process->report_fd, bytes, sizeof bytes)) > 0)
+        report_feed(&attempt->report, bytes, (size_t)len, &err);
+    if ((attempt->report.changed & REPORT_WAITING) != 0)
+        process->waits_until_ms = clock_mono_ms() + attempt->report.waiting_ms;
+    attempt_progress(attempt);
+    attempt->report.changed = 0;
+}
+
+/* What is done from time to time. */
+static void tick(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    int64_t now_ms = clock_mono_ms();
+    if (now_ms < process->tick_ms)
+        return;
+    process->tick_ms = now_ms + TICK_MS;
+    read_report(process);
+    attempt_flush(attempt);
+    if (!process->recorded && process->event.pid > 0 && now_ms - process->begun_ms >= SETTLED_MS)
+        process->recorded = tend_attempt_started(attempt->run->runner->t, attempt->run->task->lease,
+                                                 attempt->number, process->event.pid,
+                                                 process->event.start_ticks) >= 0;
+}
+
+static void watch_time(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    const struct budgets *budgets = &attempt->budgets;
+    int64_t now_ms = clock_mono_ms();
+    if (process->stopping)
+        return;
+    int64_t heard_ms = attempt_heard_at(attempt);
+    if (process->waits_until_ms > heard_ms)
+        heard_ms = process->waits_until_ms;
+    if (budgets->step_timeout_ms > 0 && now_ms - process->begun_ms >= budgets->step_timeout_ms)
+        process->timeout = ENDED_WALL_TIMEOUT;
+    else if (budgets->step_idle_timeout_ms > 0 &&
+             now_ms - heard_ms >= budgets->step_idle_timeout_ms)
+        process->timeout = ENDED_IDLE_TIMEOUT;
+    else
+        return;
+    stop(process, budgets->step_grace_ms);
+}
+
+static void watch_signals(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    enum attempt_end end = attempt_signal(attempt);
+    tree_keep(process->tree, task_safe_until(attempt->run->task));
+    if (end == ATTEMPT_SUCCEEDED || process->ended_by == ATTEMPT_LOST)
+        return;
+    bool first = process->ended_by == ATTEMPT_SUCCEEDED;
+    process->ended_by = end;
+    if (first || end == ATTEMPT_LOST)
+        stop(process, end == ATTEMPT_LOST ? 0 : attempt->budgets.step_grace_ms);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until something must be done that no descriptor tells. */
+static int sleep_ms(const struct process *process)
+{
+    const struct attempt *attempt = process->attempt;
+    const struct budgets *budgets = &attempt->budgets;
+    int64_t at_ms = process->tick_ms;
+    if (!process->stopping && budgets->step_timeout_ms > 0)
+        at_ms = earlier(at_ms, process->begun_ms + budgets->step_timeout_ms);
+    int64_t left_ms = at_ms - clock_mono_ms();
+    return left_ms < 0 ? 0 : (int)earlier(left_ms, TICK_MS);
+}
+
+static void wait_for_news(struct process *process)
+{
+    struct pollfd fds[] = {
+        {.fd = process->pipes[0], .events = POLLIN},
+        {.fd = process->pipes[1], .events = POLLIN},
+        {.fd = tree_fd(process->tree), .events = POLLIN},
+        {.fd = process->attempt->run->task->wake_fd, .events = POLLIN},
+    };
+    if (poll(fds, 4, sleep_ms(process)) <= 0)
+        return;
+    for (int stream = 1; stream <= 2; stream++)
+        if (fds[stream - 1].revents != 0)
+            read_pipe(process, stream);
+    if (fds[2].revents != 0)
+        read_events(process);
+    if (fds[3].revents != 0)
+        watch_signals(process);
+}
+
+/* --- its end --- */
+
+static void judge_not_started(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    const struct tree_event *event = &process->event;
+    attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = event->err_number};
+    snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", event->text);
+}
+
+static void judge_exit(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    int status = process->event.wait_status;
+    if (WIFSIGNALED(status)) {
+        attempt->signal = WTERMSIG(status);
+        attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = WTERMSIG(status)};
+    } else {
+        attempt->exit_code = WEXITSTATUS(status);
+        attempt->ending = (struct ending){.kind = ENDED_EXIT, .number = WEXITSTATUS(status)};
+    }
+}
+
+static void judge(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    attempt->end = ATTEMPT_FAILED;
+    if (process->event.kind == TREE_NOT_STARTED)
+        judge_not_started(process);
+    else if (process->event.kind == TREE_LOST && process->event.pid == 0)
+        attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = EAGAIN};
+    else if (process->event.kind == TREE_LOST)
+        attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL};
+    else
+        judge_exit(process);
+    if (process->ended_by != ATTEMPT_SUCCEEDED)
+        attempt->end = process->ended_by;
+    else if (process->event.deadline_passed)
+        attempt->end = ATTEMPT_STOPPED;
+    else if (process->timeout != ENDED_EXIT)
+        attempt->ending = (struct ending){.kind = process->timeout};
+    else if (attempt->ending.kind == ENDED_EXIT && attempt->ending.number == 0)
+        attempt->end = ATTEMPT_SUCCEEDED;
+}
+
+static void finish(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    tend_runner *runner = attempt->run->runner;
+    struct err err;
+    for (int stream = 1; stream <= 2; stream++) {
+        while (process->pipes[stream - 1] >= 0 && read_pipe(process, stream))
+            ;
+        if (process->pipes[stream - 1] >= 0)
+            close(process->pipes[stream - 1]);
+    }
+    read_report(process);
+    report_end(&attempt->report, &err);
+    if (process->report_fd >= 0)
+        close(process->report_fd);
+    pthread_mutex_lock(&runner->pool_mutex);
+    tree_free(process->tree);
+    pthread_mutex_unlock(&runner->pool_mutex);
+    judge(process);
+    capture_end(&attempt->capture, clock_wall_ms(), &err);
+    if (attempt->end != ATTEMPT_LOST)
+        attempt_flush(attempt);
+}
+
+void attempt_run_process(struct attempt *attempt)
+{
+    struct process process = {.attempt = attempt,
+                              .pipes = {-1, -1},
+                              .report_fd = -1,
+                              .ended_by = ATTEMPT_SUCCEEDED,
+                              .timeout = ENDED_EXIT,
+                              .begun_ms = clock_mono_ms()};
+    process.tick_ms = process.begun_ms + TICK_MS;
+    arena_init(&process.arena);
+    if (start(&process)) {
+        while (!process.over) {
+            wait_for_news(&process);
+            watch_time(&process);
+            tick(&process);
+        }
+        finish(&process);
+    } else {
+        attempt->end = ATTEMPT_FAILED;
+        for (int i = 0; i < 2; i++)
+            if (process.pipes[i] >= 0)
+                close(process.pipes[i]);
+    }
+    arena_done(&process.arena);
+}

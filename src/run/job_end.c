@@ -1,0 +1,130 @@
+/* How a job ends, and how what its steps did reaches the store. See job.h. */
+#include "run/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void forget_change(struct job_run *run)
+{
+    struct pending_change *change = &run->change;
+    if (change->has_checkpoint)
+        workspace_change_done(&change->checkpoint);
+    arena_done(&change->arena);
+    *change = (struct pending_change){0};
+    arena_init(&change->arena);
+}
+
+static struct tend_step_change pending(const struct job_run *run)
+{
+    return (struct tend_step_change){
+        .ended = run->change.has_end ? &run->change.end : NULL,
+        .events = run->change.events,
+        .event_count = run->change.event_count,
+        .baseline_repo = run->has_workspace ? run->plan.workspace_repo : NULL,
+        .baseline_commit = run->has_workspace ? run->workspace.commit : NULL,
+    };
+}
+
+bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int64_t *ret_number)
+{
+    struct tend_step_change change = pending(run);
+    int rc;
+    change.begun = begun;
+    if (change.ended == NULL && change.event_count == 0 && begun == NULL)
+        return true;
+    do
+        rc = tend_step_next(run->runner->t, run->task->lease, &change, ret_number);
+    while (task_try_again(run->task, rc));
+    if (rc < 0)
+        snprintf(run->last_error, sizeof run->last_error, "%s", tend_errmsg(run->runner->t));
+    else
+        forget_change(run);
+    return rc >= 0;
+}
+
+static void count(struct job_run *run, int64_t *total)
+{
+    pthread_mutex_lock(&run->runner->mutex);
+    ++*total;
+    pthread_mutex_unlock(&run->runner->mutex);
+}
+
+/* Ends the job. Negative: it was not written; the lease ends by its time, or is lost already. */
+static int finish(struct job_run *run, const struct tend_step_close *close, int64_t *ret_due_ms)
+{
+    struct tend_step_change change = pending(run);
+    int rc;
+    do
+        rc = tend_step_finish(run->runner->t, run->task->lease, &change, close, ret_due_ms);
+    while (task_try_again(run->task, rc));
+    if (rc < 0)
+        runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
+                    (long long)run->task->job->id, tend_errmsg(run->runner->t));
+    forget_change(run);
+    run->closed |= rc >= 0;
+    return rc;
+}
+
+/* What the job leaves: the result of its last step, else what its steps have put out. */
+static char *result_of(struct job_run *run)
+{
+    if (run->result != NULL)
+        return strdup(run->result);
+    return json_object_size(run->outputs) == 0 ? NULL : json_dumps(run->outputs, JSON_COMPACT);
+}
+
+void job_complete(struct job_run *run)
+{
+    long long id = (long long)run->task->job->id;
+    char *result = result_of(run);
+    struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
+    if (finish(run, &close, NULL) >= 0) {
+        count(run, &run->runner->totals.done);
+        runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_DONE, "job %lld is done", id);
+    }
+    free(result);
+}
+
+void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
+              const char *text)
+{
+    long long id = (long long)run->task->job->id;
+    int64_t due_ms = TEND_UNSET;
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.error_class = failure_class_name(class);
+    failure.text = text;
+    failure.final = !retryable;
+    failure.retry_in_ms = retry_in_ms;
+    struct tend_step_close close = {.how = TEND_STEPS_FAIL, .failure = &failure};
+    if (finish(run, &close, &due_ms) < 0)
+        return;
+    bool again = due_ms != TEND_UNSET;
+    count(run, again ? &run->runner->totals.retried : &run->runner->totals.failed);
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, again ? TEND_SCHEDULED : TEND_FAILED,
+                "job %lld %s: %s", id, again ? "is tried again later" : "has failed", text);
+}
+
+void job_give_back(struct job_run *run, const char *why)
+{
+    long long id = (long long)run->task->job->id;
+    struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why};
+    if (finish(run, &close, NULL) < 0)
+        return;
+    count(run, &run->runner->totals.given_back);
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_PENDING, "job %lld is given back: %s", id,
+                why);
+}
+
+void job_hold(struct job_run *run, struct order *order, const char *why)
+{
+    long long id = (long long)run->task->job->id;
+    struct tend_step_close close = {
+        .how = TEND_STEPS_HOLD, .why = why, .control_id = order->id, .outcome = why};
+    if (finish(run, &close, NULL) >= 0) {
+        count(run, &run->runner->totals.held);
+        runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_HELD, "job %lld is held: %s", id,
+                    why);
+    }
+    order_free(order);
+}

@@ -1,0 +1,219 @@
+/*
+ * One job from its claim to its end: what it has to do, what is done already, step after step.
+ *
+ * Resuming is nothing special: the steps that have a checkpoint are done, whoever did them and
+ * wherever, and the first without one is next (SH-10, SH-11).
+ */
+#include "run/job.h"
+
+#include "queue/handle.h"
+#include "run/step_record.h"
+#include "run/sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void job_init(struct job_run *run, struct task *task)
+{
+    *run =
+        (struct job_run){.task = task, .runner = task->runner, .redactor = task->runner->redactor};
+    arena_init(&run->arena);
+    arena_init(&run->change.arena);
+    run->outputs = json_object();
+    run->folder = arena_printf(&run->arena, "%s/job-%lld", task->runner->options.folder,
+                               (long long)task->job->id);
+    workspace_keeper_init(&run->keeper,
+                          arena_printf(&run->arena, "%s/cache", task->runner->options.folder));
+    run->keeper.limits.cancel_fd = task->cancel_fd;
+}
+
+static void job_done(struct job_run *run)
+{
+    job_workspace_clean(run);
+    job_clean_files(run);
+    redactor_free(run->own_redactor);
+    classifier_free(run->rules);
+    json_decref(run->outputs);
+    free(run->result);
+    if (run->change.has_checkpoint)
+        workspace_change_done(&run->change.checkpoint);
+    arena_done(&run->change.arena);
+    arena_done(&run->arena);
+}
+
+/* --- what it has to do --- */
+
+static const char *handler_of(const tend_runner *runner, const char *kind)
+{
+    for (size_t i = 0; i < runner->options.handler_count; i++)
+        if (strcmp(runner->options.handlers[i].kind, kind) == 0)
+            return runner->options.handlers[i].command;
+    return NULL;
+}
+
+/* A job of a handler has one step: the command. */
+static int plan_of_handler(struct job_run *run)
+{
+    struct step_plan *step = arena_zalloc(&run->arena, sizeof *step);
+    if (step == NULL)
+        return TEND_ENOMEM;
+    *step = (struct step_plan){
+        .id = "step-1", .kind = STEP_RUN, .run = run->handler, .budgets = budget_none()};
+    run->plan = (struct job_plan){.budgets = budget_none(), .steps = step, .step_count = 1};
+    return 0;
+}
+
+static int read_plan(struct job_run *run)
+{
+    const struct tend_job *job = run->task->job;
+    struct err err;
+    run->handler = handler_of(run->runner, job->kind);
+    if (run->handler != NULL)
+        return plan_of_handler(run);
+    int rc = spec_parse(job->payload, job->payload_bytes, &run->arena, &run->plan, &err);
+    if (rc == SPEC_NONE)
+        snprintf(run->last_error, sizeof run->last_error,
+                 "this worker has no handler for kind '%s' (tend work --handler %s=COMMAND), and "
+                 "the payload is no plan",
+                 job->kind, job->kind[0] != '\0' ? job->kind : "KIND");
+    else if (rc < 0)
+        snprintf(run->last_error, sizeof run->last_error, "the payload is no good plan: %s",
+                 err.text);
+    return rc == SPEC_PLAN ? 0 : rc == TEND_ENOMEM ? rc : TEND_EINVAL;
+}
+
+/* What the job's own variables hold is secret too. */
+static int make_redactor(struct job_run *run)
+{
+    struct err err;
+    size_t count = run->plan.env.count;
+    for (size_t i = 0; i < run->plan.step_count; i++)
+        count += run->plan.steps[i].env.count;
+    if (count == 0)
+        return 0;
+    return runner_redactor(run, &run->own_redactor, &err);
+}
+
+static int read_rules(struct job_run *run)
+{
+    struct err err;
+    struct tend_queue queue;
+    int rc = tend_queue_get(run->runner->t, run->task->job->queue, &queue);
+    if (rc < 0)
+        return rc;
+    run->queue_budgets = (struct budgets){
+        .step_max_attempts = queue.step_max_attempts,
+        .step_timeout_ms = queue.step_timeout_ms,
+        .step_idle_timeout_ms = queue.step_idle_timeout_ms,
+        .step_no_progress_limit = queue.step_no_progress_limit,
+        .job_self_heal_max_resets = queue.job_self_heal_max_resets,
+        .step_grace_ms = queue.step_grace_ms,
+    };
+    if (run->plan.rules.count > 0 &&
+        (rc = classifier_new_user(run->plan.rules.items, run->plan.rules.count, &run->rules,
+                                  &err)) < 0)
+        return rc;
+    if ((rc = make_redactor(run)) == 0 && run->own_redactor != NULL)
+        run->redactor = run->own_redactor;
+    return rc;
+}
+
+/* --- what is done already --- */
+
+/* Resets count over the job's whole life. */
+static int64_t resets_used(const struct tend_attempts *attempts)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < attempts->count; i++)
+        count += strcmp(attempts->items[i].strategy, "hard_reset") == 0;
+    return count;
+}
+
+/* Nothing of a step that may still be done may run twice: the steps with a checkpoint are over. */
+static int read_past(struct job_run *run)
+{
+    tend *t = run->runner->t;
+    struct tend_checkpoints *checkpoints;
+    struct tend_attempts *attempts;
+    int64_t resets = 0;
+    size_t done = 0;
+    int rc;
+    run->step = 1;
+    if (run->task->lease.token > 1) {
+        if ((rc = tend_attempts(t, run->task->job->id, &attempts)) < 0)
+            return rc;
+        resets = resets_used(attempts);
+        tend_attempts_free(attempts);
+        sweep_left_behind(run->runner);
+        pulse_bring_orders(run->task);
+    }
+    if ((rc = tend_checkpoints(t, run->task->job->id, &checkpoints)) < 0)
+        return rc;
+    for (size_t i = 0; i < checkpoints->count; i++) {
+        const struct tend_checkpoint *checkpoint = &checkpoints->items[i];
+        if (checkpoint->step_index != (int64_t)done + 1)
+            continue; /* the baseline */
+        done++;
+        if (checkpoint->outputs != NULL)
+            json_object_set_new(run->outputs, checkpoint->step_id,
+                                json_loads(checkpoint->outputs, JSON_DECODE_ANY, NULL));
+    }
+    tend_checkpoints_free(checkpoints);
+    run->step = done + 1;
+    heal_begin_job(&run->heal, resets, run->plan.workspace_repo != NULL);
+    return 0;
+}
+
+/* --- the whole --- */
+
+/* True: the steps can begin. False: the job's end is written. */
+static bool prepare(struct job_run *run)
+{
+    int rc = read_plan(run);
+    if (rc < 0) {
+        run->early.ending = (struct ending){.kind = ENDED_BAD_PLAN};
+        step_fail_early(run);
+        return false;
+    }
+    do
+        rc = read_rules(run);
+    while (task_try_again(run->task, rc));
+    if (rc >= 0) {
+        do
+            rc = read_past(run);
+        while (task_try_again(run->task, rc));
+    }
+    if (rc < 0) {
+        job_give_back(run, tend_errmsg(run->runner->t));
+        return false;
+    }
+    if (run->plan.workspace_repo == NULL || run->step > run->plan.step_count)
+        return true;
+    if (job_workspace_make(run, run->step) == 0)
+        return true;
+    step_fail_early(run);
+    return false;
+}
+
+void job_run(struct task *task)
+{
+    struct job_run run;
+    enum step_outcome outcome = STEP_SUCCEEDED;
+    long long id = (long long)task->job->id;
+    job_init(&run, task);
+    runner_tell(task->runner, TEND_NEWS_JOB_BEGINS, id, -1, "job %lld begins", id);
+    if (prepare(&run)) {
+        while (run.step <= run.plan.step_count && outcome != STEP_OVER) {
+            outcome = step_run(&run);
+            if (outcome == STEP_SUCCEEDED)
+                run.step++;
+        }
+        if (outcome != STEP_OVER)
+            job_complete(&run);
+    }
+    if (!run.closed && task_signal(task) == TASK_LOST)
+        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, -1,
+                    "job %lld was taken away: its lease is lost or it was cancelled", id);
+    job_done(&run);
+}

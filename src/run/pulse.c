@@ -1,0 +1,216 @@
+/*
+ * The pulse of a runner: a thread that heartbeats the leases of all tasks, so that they are held
+ * however busy or slow the tasks themselves are, sees which were lost, and brings the controls
+ * operators have given (SH-12).
+ *
+ * A task whose lease could not be extended for two thirds of its time must stop what it runs (the
+ * task and its minder look at safe_until_ms): the lease may end, and the job run elsewhere, while
+ * the store is out of reach from here.
+ */
+#include "base/clock.h"
+#include "run/runner.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LOOK_MS = 400,     /* how often controls and lost leases are looked for */
+    BEATS_A_LEASE = 4, /* heartbeats in the time of a lease */
+};
+
+/* Leases of the tasks at one moment; the tasks may have ended since, so they are found by lease. */
+struct roll {
+    struct tend_lease *leases;
+    int *each;
+    size_t count;
+    int64_t shortest_ms; /* lease */
+};
+
+static struct roll call_roll(tend_runner *runner)
+{
+    struct roll roll = {.shortest_ms = 60000};
+    pthread_mutex_lock(&runner->mutex);
+    roll.leases = calloc(runner->task_count + 1, sizeof *roll.leases);
+    roll.each = calloc(runner->task_count + 1, sizeof *roll.each);
+    if (roll.leases != NULL && roll.each != NULL) {
+        for (const struct task *task = runner->tasks; task != NULL; task = task->next) {
+            if (task->ended || task->lost)
+                continue;
+            roll.leases[roll.count++] = task->lease;
+            if (task->lease_ms < roll.shortest_ms)
+                roll.shortest_ms = task->lease_ms;
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return roll;
+}
+
+static void roll_done(struct roll *roll)
+{
+    free(roll->leases);
+    free(roll->each);
+}
+
+/* Under the mutex. */
+static struct task *find(tend_runner *runner, int64_t id, int64_t token)
+{
+    struct task *task = runner->tasks;
+    while (task != NULL && (task->lease.id != id || (token != 0 && task->lease.token != token)))
+        task = task->next;
+    return task != NULL && !task->ended ? task : NULL;
+}
+
+/* What the store said of each lease; extended_ms: when those that are held were extended, or 0. */
+static void note(tend_runner *runner, const struct roll *roll, int64_t extended_ms)
+{
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < roll->count; i++) {
+        struct task *task = find(runner, roll->leases[i].id, roll->leases[i].token);
+        if (task == NULL)
+            continue;
+        if (roll->each[i] == TEND_ELEASELOST) {
+            task->lost = true;
+            task_alarm(task);
+        } else if (roll->each[i] == 0 && extended_ms > 0) {
+            task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
+            task_wake(task);
+        }
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+static char *copy(const char *text)
+{
+    return text == NULL ? NULL : strdup(text);
+}
+
+/* A pause that has not taken hold yet is taken back by a resume. Under the mutex. */
+static void take_back_pauses(struct task *task)
+{
+    for (struct order **at = &task->orders; *at != NULL;) {
+        struct order *order = *at;
+        if (strcmp(order->action, "pause") != 0 && strcmp(order->action, "takeover") != 0) {
+            at = &order->next;
+            continue;
+        }
+        *at = order->next;
+        order_free(order);
+    }
+}
+
+/* A control that is told again is not taken twice. Under the mutex. */
+static void give_order(struct task *task, const struct tend_control *control)
+{
+    if (control->id <= task->last_order)
+        return;
+    if (strcmp(control->action, "resume") == 0)
+        take_back_pauses(task);
+    struct order **at = &task->orders;
+    while (*at != NULL)
+        at = &(*at)->next;
+    struct order *order = calloc(1, sizeof *order);
+    if (order == NULL)
+        return; /* it is told again */
+    *order = (struct order){.id = control->id,
+                            .action = copy(control->action),
+                            .step_id = copy(control->step_id),
+                            .actor = copy(control->actor),
+                            .reason = copy(control->reason),
+                            .step_index = control->step_index};
+    if (order->action == NULL || order->actor == NULL) {
+        order_free(order);
+        return;
+    }
+    task->last_order = control->id;
+    *at = order;
+    if (order_is_urgent(order))
+        task_alarm(task);
+}
+
+static void bring_orders(tend_runner *runner, const struct tend_lease *leases, size_t count)
+{
+    struct tend_controls *controls;
+    if (tend_controls_take(runner->t, leases, count, &controls) < 0)
+        return; /* they are told again */
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < controls->count; i++) {
+        struct task *task = find(runner, controls->items[i].job_id, 0);
+        if (task != NULL)
+            give_order(task, &controls->items[i]);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    tend_controls_free(controls);
+}
+
+/* A heartbeat when it is time, else only a look. Answers with when the last heartbeat was. */
+static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms)
+{
+    int64_t now_ms = clock_mono_ms();
+    bool beats = now_ms >= last_beat_ms + roll->shortest_ms / BEATS_A_LEASE;
+    int rc = beats ? tend_heartbeat(runner->t, roll->leases, roll->count, TEND_UNSET, roll->each)
+                   : tend_check(runner->t, roll->leases, roll->count, roll->each);
+    bool answered = rc == 0 || rc == TEND_ELEASELOST;
+    if (answered)
+        note(runner, roll, beats ? now_ms : 0);
+    return answered && beats ? now_ms : last_beat_ms;
+}
+
+static bool goes_on(tend_runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool goes_on = !runner->pulse_ends;
+    pthread_mutex_unlock(&runner->mutex);
+    return goes_on;
+}
+
+static void *pulse(void *arg)
+{
+    tend_runner *runner = arg;
+    int64_t last_beat_ms = 0;
+    while (goes_on(runner)) {
+        struct roll roll = call_roll(runner);
+        int64_t pause_ms = roll.shortest_ms / BEATS_A_LEASE / 2;
+        if (roll.count > 0) {
+            last_beat_ms = beat(runner, &roll, last_beat_ms);
+            bring_orders(runner, roll.leases, roll.count);
+        }
+        roll_done(&roll);
+        struct pollfd fd = {.fd = runner->pulse_fd, .events = POLLIN};
+        poll(&fd, 1, (int)(pause_ms < LOOK_MS ? pause_ms : LOOK_MS));
+    }
+    return NULL;
+}
+
+void pulse_bring_orders(struct task *task)
+{
+    bring_orders(task->runner, &task->lease, 1);
+}
+
+int pulse_start(tend_runner *runner)
+{
+    sigset_t all;
+    sigset_t old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&runner->pulse_thread, NULL, pulse, runner);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    runner->pulse_runs = rc == 0;
+    return rc == 0 ? 0 : TEND_EIO;
+}
+
+void pulse_end(tend_runner *runner)
+{
+    if (!runner->pulse_runs)
+        return;
+    uint64_t one = 1;
+    pthread_mutex_lock(&runner->mutex);
+    runner->pulse_ends = true;
+    pthread_mutex_unlock(&runner->mutex);
+    ssize_t ignored = write(runner->pulse_fd, &one, sizeof one);
+    (void)ignored;
+    pthread_join(runner->pulse_thread, NULL);
+    runner->pulse_runs = false;
+}

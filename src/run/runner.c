@@ -1,0 +1,302 @@
+/*
+ * The runner itself: made, claims and hands out jobs, stops. See runner.h.
+ *
+ * Stopping: claims end at once. Then the tasks that run are waited for, up to stop_ms, or not at
+ * all; then every task ends its attempt and gives its job back. tend_runner_run returns when the
+ * last thread has ended, so nothing stays leased or running (LS-6).
+ */
+#include "run/runner.h"
+
+#include "base/clock.h"
+#include "run/sweep.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    STOP_DEFAULT_MS = 30000,
+    CLAIM_MOST = 100,
+    FULL_KINDS = 15, /* one more goes in for jobs that say no kind */
+    STORE_AGAIN_MS = 500,
+    WAIT_MS = 5000,
+    REAP_MS = 200,
+};
+
+void tend_runner_options_init(struct tend_runner_options *options)
+{
+    *options = (struct tend_runner_options){.limit_others = TEND_UNSET, .stop_ms = STOP_DEFAULT_MS};
+}
+
+void runner_tell(tend_runner *runner, enum tend_news_kind kind, int64_t job_id, int state,
+                 const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (runner->options.tell == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const struct tend_runner_news news = {
+        .kind = kind, .job_id = job_id, .state = state, .text = text};
+    pthread_mutex_lock(&runner->tell_mutex);
+    runner->options.tell(runner->options.tell_arg, &news);
+    pthread_mutex_unlock(&runner->tell_mutex);
+}
+
+/* --- claiming --- */
+
+/* Jobs that can start now: how many, and which kinds not. */
+struct wish {
+    size_t count;
+    const char *not_kinds[FULL_KINDS + 1];
+    size_t not_kind_count;
+    char names[FULL_KINDS][KIND_BYTES];
+};
+
+static void make_wish(tend_runner *runner, struct wish *wish)
+{
+    const char *full[FULL_KINDS];
+    size_t full_count;
+    wish->not_kind_count = 0;
+    pthread_mutex_lock(&runner->mutex);
+    wish->count = bulkhead_room(&runner->bulkheads, full, FULL_KINDS, &full_count);
+    for (size_t i = 0; i < full_count; i++) {
+        memcpy(wish->names[i], full[i], strlen(full[i]) + 1);
+        wish->not_kinds[wish->not_kind_count++] = wish->names[i];
+        if (strcmp(full[i], bulkhead_kind("")) == 0)
+            wish->not_kinds[wish->not_kind_count++] = "";
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (wish->count > CLAIM_MOST)
+        wish->count = CLAIM_MOST;
+}
+
+/* Every job of the haul gets a thread; one that cannot is given back. */
+static void hand_out(tend_runner *runner, struct tend_jobs *jobs)
+{
+    struct haul *haul = calloc(1, sizeof *haul);
+    if (haul != NULL)
+        *haul = (struct haul){.jobs = jobs, .users = 1};
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct tend_job *job = &jobs->items[i];
+        if (haul != NULL && task_start(runner, haul, job) == 0)
+            continue;
+        struct tend_lease lease = {.id = job->id, .token = job->token};
+        tend_release(runner->t, &lease, 1, STORE_AGAIN_MS, "the worker has no memory for it", NULL);
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool unused = haul == NULL || --haul->users == 0;
+    pthread_mutex_unlock(&runner->mutex);
+    if (unused) {
+        tend_jobs_free(jobs);
+        free(haul);
+    }
+}
+
+/* One look at one queue. Returns as tend_claim_jobs. */
+static int claim_from(tend_runner *runner, const char *queue)
+{
+    struct wish wish;
+    struct tend_claim claim;
+    struct tend_jobs *jobs;
+    make_wish(runner, &wish);
+    if (wish.count == 0)
+        return TEND_ELIMITED;
+    tend_claim_init(&claim);
+    claim.queue = queue;
+    claim.count = wish.count;
+    claim.not_kinds = wish.not_kinds;
+    claim.not_kind_count = wish.not_kind_count;
+    int rc = tend_claim_jobs(runner->t, &claim, &jobs, NULL);
+    if (rc > 0)
+        hand_out(runner, jobs);
+    return rc;
+}
+
+static void wait_for_change(tend_runner *runner, int64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    if (runner->stop == STOP_NOT)
+        pthread_cond_timedwait(&runner->changed, &runner->mutex, &until);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* A round over all queues, each first in its turn. */
+struct round {
+    int claimed; /* how many jobs in all */
+    bool full;   /* no slot of any kind is free */
+    bool left;   /* something is there, but cannot be had now */
+    int failed;  /* the last code that is no answer, or 0 */
+};
+
+static struct round go_round(tend_runner *runner, size_t first)
+{
+    struct round round = {0};
+    size_t count = runner->options.queue_count;
+    for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
+        int rc = claim_from(runner, runner->options.queues[(first + i) % count]);
+        if (rc > 0)
+            round.claimed += rc;
+        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY || rc == TEND_EPAUSED)
+            round.left = true;
+        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EINTERRUPTED)
+            round.failed = rc;
+    }
+    struct wish wish;
+    make_wish(runner, &wish);
+    round.full = wish.count == 0;
+    return round;
+}
+
+/* Whether a failure is one that passes: the runner then stays and tries again. */
+static bool passes(int rc)
+{
+    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL ||
+           rc == TEND_ENOMEM;
+}
+
+static bool is_drained(tend_runner *runner, const struct round *round)
+{
+    pthread_mutex_lock(&runner->mutex);
+    bool idle = runner->task_count == 0;
+    pthread_mutex_unlock(&runner->mutex);
+    return runner->options.drain != 0 && idle && round->claimed == 0 && round->failed == 0 &&
+           !round->left;
+}
+
+static int claim_until_stopped(tend_runner *runner)
+{
+    int told = 0;
+    for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
+        task_reap(runner);
+        struct round round = go_round(runner, turn);
+        if (round.failed < 0 && !passes(round.failed))
+            return round.failed;
+        if (round.failed != told && round.failed < 0)
+            runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", tend_errmsg(runner->t));
+        told = round.failed;
+        if (is_drained(runner, &round))
+            return 0;
+        if (round.claimed > 0)
+            continue;
+        if (round.failed < 0)
+            wait_for_change(runner, STORE_AGAIN_MS);
+        else if (round.full)
+            wait_for_change(runner, REAP_MS);
+        else
+            tend_wait(runner->t, WAIT_MS); /* a task that ends interrupts it */
+    }
+    return 0;
+}
+
+/* --- stopping --- */
+
+void tend_runner_stop(tend_runner *runner, int at_once)
+{
+    uint64_t one = 1;
+    int wanted = at_once ? STOP_NOW : STOP_DRAIN;
+    if (runner->stop < wanted)
+        runner->stop = wanted;
+    ssize_t ignored = write(runner->stop_fd, &one, sizeof one);
+    (void)ignored;
+    tend_interrupt(runner->t);
+}
+
+static size_t tasks_left(tend_runner *runner)
+{
+    task_reap(runner);
+    pthread_mutex_lock(&runner->mutex);
+    size_t left = runner->task_count;
+    pthread_mutex_unlock(&runner->mutex);
+    return left;
+}
+
+static void alarm_all(tend_runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    for (struct task *task = runner->tasks; task != NULL; task = task->next)
+        task_alarm(task);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* The tasks end by themselves, or are told to when it takes too long. */
+static void wait_for_tasks(tend_runner *runner)
+{
+    int64_t until_ms = clock_mono_ms() + runner->options.stop_ms;
+    bool told = false;
+    while (tasks_left(runner) > 0) {
+        if (runner->stop != STOP_NOT && clock_mono_ms() >= until_ms)
+            runner->stop = STOP_NOW;
+        if (runner->stop == STOP_NOW && !told) {
+            alarm_all(runner);
+            told = true;
+        }
+        struct pollfd fd = {.fd = runner->stop_fd, .events = told ? 0 : POLLIN};
+        uint64_t ignored;
+        if (poll(&fd, 1, 20) > 0 && read(runner->stop_fd, &ignored, sizeof ignored) < 0)
+            break;
+    }
+}
+
+int tend_runner_run(tend_runner *runner)
+{
+    struct err err;
+    int rc = tree_pool_open(&runner->pool, runner->options.helper_path, &err);
+    if (rc < 0)
+        return runner_fail(runner, &err);
+    if ((rc = pulse_start(runner)) < 0)
+        return rc;
+    sweep_left_behind(runner);
+    rc = claim_until_stopped(runner);
+    if (rc < 0)
+        tend_runner_stop(runner, 0);
+    wait_for_tasks(runner);
+    pulse_end(runner);
+    tree_pool_close(runner->pool);
+    runner->pool = NULL;
+    return rc;
+}
+
+/* --- looking --- */
+
+size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, size_t max)
+{
+    size_t count = 0;
+    int64_t now_ms = clock_mono_ms();
+    pthread_mutex_lock(&runner->mutex);
+    for (const struct task *task = runner->tasks; task != NULL && count < max; task = task->next) {
+        if (!task->viewed)
+            continue;
+        ret[count] = task->view;
+        ret[count].running_ms = now_ms - task->begun_mono_ms;
+        ret[count].silent_ms = now_ms - task->heard_mono_ms;
+        count++;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return count;
+}
+
+void tend_runner_count(tend_runner *runner, struct tend_runner_totals *ret)
+{
+    pthread_mutex_lock(&runner->mutex);
+    *ret = runner->totals;
+    pthread_mutex_unlock(&runner->mutex);
+}

@@ -1,0 +1,172 @@
+/*
+ * The inside of a runner (tend_runner in tend.h): what its threads share.
+ *
+ *     runner.c    claims jobs, gives each a thread, waits for their end         one thread, the
+ * caller's pulse.c     heartbeats all leases, brings controls, sees lost leases      one thread
+ *     task.c      a leased job in hand: its signals, its place in the list
+ *     job_run.c   one job: plan, workspace, step after step, its end            a thread per
+ * running job step_run.c  one step: attempts until it has succeeded or is given up        ... the
+ * same attempt_*.c one attempt: a process tree, an HTTP call or a sleep             ... the same
+ *
+ * A thread per running job, because the work of a job is a sequence: the code reads as the rules
+ * do, and what many threads write at once goes to disk in one commit (group commit). Threads of
+ * this kind sleep nearly always and cost a few pages each.
+ *
+ * Invariants: only a task's own thread writes about its job, and stops doing so when the lease is
+ * lost. What more than one thread touches is guarded by runner->mutex, which nobody holds while
+ * calling the store.
+ */
+#ifndef RUN_RUNNER_H
+#define RUN_RUNNER_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "core/budget.h"
+#include "core/classify.h"
+#include "core/redact.h"
+#include "run/bulkhead.h"
+#include "run/tree.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tend.h>
+
+/* Jobs that came with one claim; they are freed when the last of them has ended. */
+struct haul {
+    struct tend_jobs *jobs;
+    size_t users;
+};
+
+/* What an operator asks of a running job; see tend_control. */
+struct order {
+    struct order *next;
+    int64_t id;
+    char *action, *step_id, *actor, *reason; /* step_id and reason may be NULL */
+    int64_t step_index;
+};
+
+struct task {
+    struct task *next;
+    tend_runner *runner;
+    const struct tend_job *job; /* of the haul */
+    struct haul *haul;
+    struct tend_lease lease;
+    int64_t lease_ms;
+    pthread_t thread;
+    int wake_fd;   /* an eventfd: something below has changed */
+    int cancel_fd; /* an eventfd: readable while the task should drop what it does */
+
+    /* under runner->mutex */
+    bool lost;             /* the lease is no longer held: stop, write nothing */
+    bool ended;            /* its thread is done and can be joined */
+    int64_t safe_until_ms; /* monotonic: nothing may run longer without another heartbeat */
+    struct order *orders;  /* oldest first */
+    int64_t last_order;    /* the newest that was ever given */
+    struct tend_running view;
+    bool viewed;                          /* view is filled: a step runs */
+    char slot[KIND_BYTES];                /* the kind it has a slot of; "": none */
+    int64_t begun_mono_ms, heard_mono_ms; /* of that attempt: its start, its last output */
+};
+
+enum stop_level { STOP_NOT, STOP_DRAIN, STOP_NOW };
+
+struct tend_runner {
+    tend *t;
+    struct tend_runner_options options; /* its pointers are copies, in arena */
+    struct arena arena;
+    const char *here;           /* the folder it was made in */
+    uint64_t tag;               /* random: in markers, as stores count their jobs alike */
+    struct budgets environment; /* what the environment says of budgets */
+    struct classifier *classifier;
+    struct redactor *redactor; /* of this process' own environment */
+    struct tree_pool *pool;    /* under pool_mutex */
+    pthread_mutex_t pool_mutex;
+    struct statsd *statsd; /* NULL: no metrics */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a task has ended, a slot is free, or stop was called */
+    struct bulkheads bulkheads;
+    struct task *tasks;
+    size_t task_count;
+    struct tend_runner_totals totals;
+    pthread_mutex_t tell_mutex;
+    _Atomic int stop; /* enum stop_level */
+    int stop_fd; /* an eventfd, written by tend_runner_stop, which may be in a signal handler */
+    pthread_t pulse_thread;
+    int pulse_fd; /* an eventfd: it is to end */
+    bool pulse_runs, pulse_ends;
+};
+
+/* --- task.c --- */
+
+/* A task for a job of the haul, with its thread. 0, TEND_ENOMEM or TEND_EIO. */
+int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job);
+/* Frees those that have ended. */
+void task_reap(tend_runner *runner);
+
+/* Wakes the task's thread; under runner->mutex. */
+void task_wake(struct task *task);
+/* ... because it should drop what it does: it is lost, to stop, or has an order that cannot wait.
+ */
+void task_alarm(struct task *task);
+
+enum task_signal {
+    TASK_GO_ON,
+    TASK_LOST,    /* the lease is gone */
+    TASK_STOP,    /* the runner stops at once */
+    TASK_ORDERED, /* there is an order that cannot wait for the end of the attempt */
+};
+/* What the thread of a task should do now. */
+enum task_signal task_signal(struct task *task);
+
+/* The next order; NULL: none. The caller frees it with order_free. */
+struct order *task_next_order(struct task *task);
+/* The first order with this action is taken out of the list; NULL: none. */
+struct order *task_take_order(struct task *task, const char *action);
+void order_free(struct order *order);
+/* A pause waits for the end of the attempt, the others end it. */
+bool order_is_urgent(const struct order *order);
+
+/*
+ * Whether a call of the store that answered rc is to be repeated: the store was out of reach, the
+ * lease still has time, and nobody wants the task to stop. Pauses a moment then. A lost lease is
+ * noted.
+ */
+bool task_try_again(struct task *task, int rc);
+
+/* Sleeps up to ms (-1: for ever), until signalled. */
+void task_sleep(struct task *task, int64_t ms);
+
+int64_t task_safe_until(struct task *task);
+
+/*
+ * A slot for a step of this kind, in place of the one the task has. False: there is none now.
+ * Waiting for one: ask again after task_sleep.
+ */
+bool task_slot(struct task *task, const char *kind);
+
+/* --- pulse.c --- */
+
+int pulse_start(tend_runner *runner);
+void pulse_end(tend_runner *runner);
+/* What was asked of a job before it was claimed: now, and not with the next beat. */
+void pulse_bring_orders(struct task *task);
+
+/* --- job_run.c: the body of a task's thread --- */
+
+void job_run(struct task *task);
+
+/* --- runner_new.c --- */
+
+struct job_run;
+/* For this process' own variables, and those of a job's plan (may be NULL). */
+int runner_redactor(const struct job_run *run, struct redactor **ret, struct err *err);
+/* The handle says what err says. */
+int runner_fail(tend_runner *runner, const struct err *err);
+
+/* --- runner.c --- */
+
+void runner_tell(tend_runner *runner, enum tend_news_kind kind, int64_t job_id, int state,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+#endif

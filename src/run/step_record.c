@@ -1,0 +1,387 @@
+#include "run/step_record.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "queue/handle.h"
+#include "run/artifact.h"
+#include "run/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void failure_done(struct failure *failure)
+{
+    if (failure->has_change)
+        workspace_change_done(&failure->change);
+    failure->has_change = false;
+}
+
+static const char *clean(struct attempt *attempt, const char *text)
+{
+    const char *redacted =
+        redact_text(attempt->run->redactor, &attempt->run->change.arena, text == NULL ? "" : text);
+    const char *copy =
+        redacted == NULL ? NULL : arena_strdup(&attempt->run->change.arena, redacted);
+    return copy != NULL ? copy : "";
+}
+
+/* --- the end, as the store is told --- */
+
+static struct tend_attempt_end *end_of(struct attempt *attempt, int state)
+{
+    struct pending_change *change = &attempt->run->change;
+    tend_attempt_end_init(&change->end);
+    change->has_end = true;
+    change->end.number = attempt->number;
+    change->end.state = state;
+    change->end.exit_code = attempt->exit_code;
+    change->end.signal = attempt->signal;
+    change->end.output_bytes = (int64_t)attempt->capture.total_bytes;
+    change->end.output_dropped_bytes = (int64_t)attempt->capture.dropped_bytes;
+    return &change->end;
+}
+
+static void add_event(struct attempt *attempt, const struct failure *failure, const char *what)
+{
+    struct pending_change *change = &attempt->run->change;
+    const struct heal_verdict *verdict = &failure->verdict;
+    const char *strategy = heal_strategy_name(verdict->action);
+    if (change->event_count == STEP_EVENTS_MAX)
+        return;
+    change->events[change->event_count++] = (struct tend_step_event){
+        .what = what,
+        .step_index = (int64_t)attempt->run->step,
+        .step_id = attempt->step->id,
+        .attempt = attempt->attempt,
+        .failure_class = failure_class_name(verdict->class),
+        .signature = arena_strdup(&change->arena, failure->signature.hash),
+        .diff_hash = arena_strdup(&change->arena, failure->diff_hash),
+        .strategy = strategy[0] != '\0' ? strategy : NULL,
+        .why = arena_strdup(&change->arena, verdict->reason),
+    };
+}
+
+static void record_artifact(struct attempt *attempt, const char *state,
+                            const struct failure *failure)
+{
+    struct err err;
+    struct artifact_folder folder = {.path = attempt->run->folder};
+    json_t *record =
+        json_pack("{s:s, s:I, s:I, s:s, s:I, s:s}", "stepId", attempt->step->id, "stepIndex",
+                  (json_int_t)attempt->run->step, "attempt", (json_int_t)attempt->attempt, "state",
+                  state, "durationMs", (json_int_t)attempt->duration_ms, "diffHash",
+                  failure != NULL ? failure->diff_hash : "");
+    if (record != NULL && failure != NULL) {
+        json_object_set_new(record, "failureClass",
+                            json_string(failure_class_name(failure->verdict.class)));
+        json_object_set_new(record, "rule", json_string(failure->class.rule));
+        json_object_set_new(record, "evidence", json_string(failure->class.line));
+        json_object_set_new(record, "failureSignature", json_string(failure->signature.hash));
+        json_object_set_new(record, "summary", json_string(failure->text));
+        json_object_set_new(record, "strategy",
+                            json_string(heal_strategy_name(failure->verdict.action)));
+    }
+    if (record == NULL || artifact_write_attempt(&folder, attempt->number, record, &err) < 0)
+        runner_tell(attempt->run->runner, TEND_NEWS_NOTE, attempt->run->task->job->id, -1,
+                    "the record of an attempt could not be written: %s",
+                    record == NULL ? "no memory" : err.text);
+    json_decref(record);
+}
+
+/* --- failure --- */
+
+/* How it ended, in words, with the last thing it said. */
+static void describe(struct attempt *attempt, struct failure *failure)
+{
+    char ending[ENDING_TEXT_BYTES];
+    const char *line =
+        failure->class.line[0] != '\0' ? failure->class.line : capture_last_line(&attempt->capture);
+    snprintf(failure->text, sizeof failure->text, "step %s, attempt %lld of %lld: %.1000s%s%s",
+             attempt->step->id, (long long)attempt->attempt,
+             (long long)attempt->budgets.step_max_attempts,
+             attempt->run->last_error[0] != '\0' ? attempt->run->last_error
+                                                 : ending_text(attempt->ending, ending),
+             line[0] != '\0' ? ": " : "", line);
+}
+
+static void find_changes(struct attempt *attempt, struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    struct err err;
+    failure_done(failure);
+    failure->diff_hash[0] = '\0';
+    if (!run->has_workspace)
+        return;
+    if (workspace_diff(&run->keeper, &run->workspace, &failure->change, &err) == 0) {
+        failure->has_change = true;
+        memcpy(failure->diff_hash, failure->change.hash, sizeof failure->diff_hash);
+    }
+}
+
+static void judge(struct attempt *attempt, struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    size_t tail_bytes;
+    const char *tail = capture_tail(&attempt->capture, &tail_bytes);
+    struct classifier *step_rules = NULL;
+    struct err err;
+    signature_make(attempt->ending, tail, tail_bytes, &failure->signature);
+    if (attempt->step->rules.count > 0)
+        classifier_new_user(attempt->step->rules.items, attempt->step->rules.count, &step_rules,
+                            &err);
+    const struct evidence evidence = {
+        .declared = attempt->report.class,
+        .ending = attempt->ending,
+        .tail = tail,
+        .tail_bytes = tail_bytes,
+        .step_rules = step_rules,
+        .job_rules = run->rules,
+        .unknown_before = heal_unknown_before(&run->heal, failure->signature.hash),
+    };
+    classify(run->runner->classifier, &evidence, &failure->class);
+    classifier_free(step_rules);
+    const struct heal_attempt after = {.class = failure->class.class,
+                                       .unknown = failure->class.unknown,
+                                       .signature = failure->signature.hash,
+                                       .diff_hash = failure->diff_hash};
+    heal_after_failure(&run->heal, &after, &failure->verdict);
+}
+
+void step_record_failure(struct attempt *attempt, struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    struct arena *arena = &run->change.arena;
+    find_changes(attempt, failure);
+    judge(attempt, failure);
+    describe(attempt, failure);
+    run->last_error[0] = '\0';
+    struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_FAILED);
+    end->failure_class = failure_class_name(failure->class.class);
+    end->rule = arena_strdup(arena, failure->class.rule);
+    end->evidence = failure->class.line[0] != '\0' ? clean(attempt, failure->class.line) : NULL;
+    end->summary = clean(attempt, failure->text);
+    end->signature = arena_strdup(arena, failure->signature.hash);
+    end->diff_hash = arena_strdup(arena, failure->diff_hash);
+    snprintf(failure->text, sizeof failure->text, "%s", end->summary);
+    switch (failure->verdict.action) {
+    case HEAL_HARD:
+        add_event(attempt, failure, "task.self_heal.escalated");
+        add_event(attempt, failure, "task.self_heal.triggered");
+        break;
+    case HEAL_SOFT:
+        add_event(attempt, failure, "task.self_heal.triggered");
+        break;
+    case HEAL_EXHAUSTED:
+        add_event(attempt, failure, "task.self_heal.exhausted");
+        break;
+    case HEAL_FAIL:
+        break;
+    }
+    record_artifact(attempt, "failed", failure);
+    metrics_attempt_failed(run->runner, attempt, failure);
+    runner_tell(run->runner, TEND_NEWS_STEP, run->task->job->id, TEND_ATTEMPT_FAILED,
+                "job %lld: %s [%s, %s]", (long long)run->task->job->id, failure->text,
+                failure_class_name(failure->class.class), failure->verdict.reason);
+}
+
+void step_fail_early(struct job_run *run)
+{
+    struct classification class;
+    struct evidence evidence = run->early;
+    if (evidence.ending.kind == ENDED_INTERRUPTED) {
+        if (task_signal(run->task) != TASK_LOST)
+            job_give_back(run, "its worker stops");
+        return;
+    }
+    evidence.tail = run->last_error;
+    evidence.tail_bytes = strlen(run->last_error);
+    classify(run->runner->classifier, &evidence, &class);
+    job_fail(run, class.class, class.retryable, TEND_UNSET,
+             redact_text(run->redactor, &run->arena, run->last_error));
+}
+
+/* --- success --- */
+
+static const char *files_json(struct arena *arena, const struct workspace_change *change)
+{
+    struct buf buf;
+    buf_init(&buf);
+    buf_putc(&buf, '[');
+    for (size_t i = 0; i < change->file_count; i++) {
+        if (i > 0)
+            buf_putc(&buf, ',');
+        const char *path = handle_clean_text(arena, change->files[i].path);
+        buf_json_string(&buf, path, strlen(path));
+    }
+    buf_putc(&buf, ']');
+    const char *json = buf.failed ? NULL : arena_strndup(arena, buf.data, buf.len);
+    buf_done(&buf);
+    return json;
+}
+
+/* The patch, and its copies in the job's folder. */
+static void keep_checkpoint(struct attempt *attempt, struct tend_attempt_end *end)
+{
+    struct job_run *run = attempt->run;
+    const struct workspace_change *change = &run->change.checkpoint;
+    struct artifact_folder folder = {.path = run->folder};
+    struct err err;
+    end->patch = change->patch.len > 0 ? change->patch.data : "";
+    end->patch_bytes = change->patch.len;
+    end->diff_hash = change->hash;
+    end->changed_files = files_json(&run->change.arena, change);
+    const char **files = arena_alloc(&run->change.arena, (change->file_count + 1) * sizeof *files);
+    for (size_t i = 0; files != NULL && i < change->file_count; i++)
+        files[i] = change->files[i].path;
+    const struct artifact_step step = {.id = attempt->step->id,
+                                       .index = (int64_t)run->step,
+                                       .attempt = attempt->attempt,
+                                       .diff_hash = change->hash,
+                                       .changed_files = files,
+                                       .changed_file_count = files == NULL ? 0 : change->file_count,
+                                       .at_ms = clock_wall_ms()};
+    if (artifact_write_patch(&folder, (int64_t)run->step, end->patch, end->patch_bytes, &err) < 0 ||
+        artifact_write_step(&folder, &step, &err) < 0)
+        runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
+                    "a copy of a checkpoint could not be written: %s", err.text);
+}
+
+/* What it has put out, redacted, goes to the checkpoint and to later steps. */
+static void keep_outputs(struct attempt *attempt, struct tend_attempt_end *end)
+{
+    struct job_run *run = attempt->run;
+    if (json_object_size(attempt->report.outputs) == 0)
+        return;
+    char *text = json_dumps(attempt->report.outputs, JSON_COMPACT);
+    end->outputs = text == NULL ? NULL : clean(attempt, text);
+    json_t *outputs = end->outputs == NULL ? NULL : json_loads(end->outputs, JSON_DECODE_ANY, NULL);
+    run->outputs_changed = outputs != NULL;
+    if (outputs != NULL)
+        json_object_set_new(run->outputs, attempt->step->id, outputs);
+    else
+        end->outputs = NULL;
+    free(text);
+}
+
+static void keep_result(struct attempt *attempt)
+{
+    struct job_run *run = attempt->run;
+    char *result = attempt_result(attempt);
+    if (result == NULL)
+        return;
+    free(run->result);
+    run->result = result;
+}
+
+bool step_record_success(struct attempt *attempt, struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    struct err err;
+    if (run->has_workspace) {
+        if (workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint, &err) <
+            0) {
+            attempt->end = ATTEMPT_FAILED;
+            workspace_problem_evidence(run->keeper.problem, &run->early);
+            attempt->ending = run->early.ending;
+            attempt->report.class = run->early.declared;
+            snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
+            step_record_failure(attempt, failure);
+            return false;
+        }
+        run->change.has_checkpoint = true;
+    }
+    struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_SUCCEEDED);
+    if (run->change.has_checkpoint)
+        keep_checkpoint(attempt, end);
+    keep_outputs(attempt, end);
+    keep_result(attempt);
+    if (run->has_workspace || attempt->attempt > 1) /* a plain command leaves nothing on the disk */
+        record_artifact(attempt, "succeeded", NULL);
+    job_workspace_settle(run);
+    metrics_attempt_succeeded(run->runner, attempt, failure);
+    runner_tell(run->runner, TEND_NEWS_STEP, run->task->job->id, TEND_ATTEMPT_SUCCEEDED,
+                "job %lld: step %s is done (%lld ms)", (long long)run->task->job->id,
+                attempt->step->id, (long long)attempt->duration_ms);
+    return true;
+}
+
+void step_record_stop(struct attempt *attempt)
+{
+    end_of(attempt, TEND_ATTEMPT_STOPPED);
+}
+
+/* --- for the next attempt --- */
+
+const char *step_retry_context(struct attempt *attempt, const struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    struct arena *arena = &run->arena;
+    struct err err;
+    char *json;
+    size_t count = failure->has_change ? failure->change.file_count : 0;
+    const char **files = arena_alloc(arena, (count + 1) * sizeof *files);
+    for (size_t i = 0; files != NULL && i < count; i++)
+        files[i] = failure->change.files[i].path;
+    const struct retry_context context = {
+        .objective = run->plan.objective,
+        .step_id = attempt->step->id,
+        .step_title = attempt->step->title,
+        .step_instructions = attempt->step->instructions,
+        .failure = &failure->class,
+        .signature = &failure->signature,
+        .summary = failure->text,
+        .last_command = attempt_command(attempt, arena),
+        .changed_files = files,
+        .changed_count = files == NULL ? 0 : count,
+        .diff_hash = failure->diff_hash,
+        .attempt = attempt->attempt,
+        .max_attempts = attempt->budgets.step_max_attempts,
+        .strategy = failure->verdict.action,
+    };
+    if (retry_context_json(&context, &json, &err) < 0)
+        return NULL;
+    const char *clean_json = redact_text(run->redactor, arena, json);
+    const char *path = clean_json == NULL
+                           ? NULL
+                           : job_write_file(run, "retry.json", clean_json, strlen(clean_json));
+    free(json);
+    return path;
+}
+
+/* --- for those who look --- */
+
+static void copy_cut(char *out, size_t size, const char *text)
+{
+    size_t len = strlen(text);
+    size_t cut = len < size ? len : utf8_floor(text, len, size - 1);
+    memcpy(out, text, cut);
+    out[cut] = '\0';
+}
+
+void step_view_begin(struct attempt *attempt)
+{
+    struct task *task = attempt->run->task;
+    const char *title = attempt->step->title != NULL ? attempt->step->title : "";
+    pthread_mutex_lock(&task->runner->mutex);
+    task->view = (struct tend_running){.job_id = task->job->id,
+                                       .number = attempt->number,
+                                       .step_index = (int64_t)attempt->run->step,
+                                       .step_count = (int64_t)attempt->run->plan.step_count,
+                                       .attempt = attempt->attempt,
+                                       .percent = TEND_UNSET};
+    copy_cut(task->view.queue, sizeof task->view.queue, task->job->queue);
+    copy_cut(task->view.step_id, sizeof task->view.step_id, attempt->step->id);
+    copy_cut(task->view.title, sizeof task->view.title, title);
+    task->begun_mono_ms = task->heard_mono_ms = clock_mono_ms();
+    task->viewed = true;
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
+void step_view_end(struct attempt *attempt)
+{
+    struct task *task = attempt->run->task;
+    pthread_mutex_lock(&task->runner->mutex);
+    task->viewed = false;
+    pthread_mutex_unlock(&task->runner->mutex);
+}

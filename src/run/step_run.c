@@ -1,0 +1,281 @@
+/*
+ * One step: attempts until one succeeds or the step is given up (SH-1, 3, 6, 7, 11, 12).
+ *
+ *     boundary (orders, stop) ─▶ slot of its kind ─▶ begin ─▶ attempt ─┬─▶ succeeded: checkpoint
+ *         ▲                                                           ├─▶ ended from outside
+ *         └──── soft or hard reset ◀── heal ◀── signature, class ◀────┴─▶ failed
+ */
+#include "base/clock.h"
+#include "run/job.h"
+
+#include "base/text.h"
+#include "run/metrics.h"
+#include "run/step_record.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEASE_PATIENCE_MS = 2000 };
+
+/* --- the boundary before an attempt --- */
+
+static enum step_outcome carry_out(struct job_run *run, struct order *order);
+
+/* A worker that was stopped for a while is given a moment to learn whether it still holds its
+ * leases. */
+static bool is_safe(struct task *task)
+{
+    int64_t until_ms = clock_mono_ms() + LEASE_PATIENCE_MS;
+    while (clock_mono_ms() >= task_safe_until(task) && clock_mono_ms() < until_ms &&
+           task_signal(task) == TASK_GO_ON)
+        task_sleep(task, LEASE_PATIENCE_MS);
+    return clock_mono_ms() < task_safe_until(task);
+}
+
+/* What is to happen instead of another attempt; STEP_SUCCEEDED: nothing, go on. */
+static enum step_outcome boundary(struct job_run *run)
+{
+    struct order *order;
+    switch (task_signal(run->task)) {
+    case TASK_LOST:
+        return STEP_OVER;
+    case TASK_STOP:
+        job_give_back(run, "its worker stops");
+        return STEP_OVER;
+    case TASK_ORDERED:
+    case TASK_GO_ON:
+        break;
+    }
+    if (!is_safe(run->task))
+        return STEP_OVER; /* the lease may end before anything begun now would */
+    if ((order = task_next_order(run->task)) != NULL)
+        return carry_out(run, order);
+    return STEP_SUCCEEDED;
+}
+
+/* Waits for a slot of the step's kind; what is pending is written before a longer wait. */
+static enum step_outcome wait_for_slot(struct job_run *run, const char *kind)
+{
+    enum step_outcome outcome;
+    while (!task_slot(run->task, kind)) {
+        if (!job_write(run, NULL, NULL))
+            return STEP_OVER;
+        task_sleep(run->task, 1000);
+        if ((outcome = boundary(run)) != STEP_SUCCEEDED)
+            return outcome;
+    }
+    return STEP_SUCCEEDED;
+}
+
+/* --- orders --- */
+
+static void answer(struct job_run *run, struct order *order, const char *outcome)
+{
+    int rc;
+    do
+        rc = tend_control_done(run->runner->t, run->task->lease, order->id, outcome);
+    while (task_try_again(run->task, rc));
+    order_free(order);
+}
+
+/* A fresh workspace before the step; when there is none, the job fails. */
+static bool rebuild(struct job_run *run, size_t step_index)
+{
+    if (run->plan.workspace_repo == NULL || job_workspace_make(run, step_index) == 0)
+        return true;
+    step_fail_early(run);
+    return false;
+}
+
+static enum step_outcome jump(struct job_run *run, struct order *order)
+{
+    const struct step_plan *step =
+        order->step_id == NULL ? NULL : spec_find_step(&run->plan, order->step_id);
+    if (step == NULL) {
+        answer(run, order, "refused: the job has no such step");
+        return STEP_SUCCEEDED;
+    }
+    size_t index = (size_t)(step - run->plan.steps) + 1;
+    if (index > run->step) {
+        answer(run, order, "refused: the steps before it have not been done");
+        return STEP_SUCCEEDED;
+    }
+    const struct tend_step_event event = {.what = "task.resume.from_step",
+                                          .step_index = (int64_t)index,
+                                          .step_id = step->id,
+                                          .attempt = TEND_UNSET,
+                                          .why = order->reason};
+    struct tend_step_change change = {
+        .drop_from_step = (int64_t)index, .events = &event, .event_count = 1};
+    int rc;
+    do
+        rc = tend_step_next(run->runner->t, run->task->lease, &change, NULL);
+    while (task_try_again(run->task, rc));
+    answer(run, order, "going on from that step");
+    if (rc < 0 || !rebuild(run, index))
+        return STEP_OVER;
+    run->step = index;
+    return STEP_JUMPED;
+}
+
+static enum step_outcome carry_out(struct job_run *run, struct order *order)
+{
+    char why[1024];
+    bool takeover = strcmp(order->action, "takeover") == 0;
+    if (takeover || strcmp(order->action, "pause") == 0) {
+        const char *reason = order->reason != NULL ? order->reason : "";
+        run->keeps_workspaces = takeover; /* whoever takes over works there */
+        snprintf(why, sizeof why, "%s by %s%s%.200s%s%.500s", takeover ? "taken over" : "paused",
+                 order->actor, reason[0] != '\0' ? ": " : "", reason,
+                 takeover && run->has_workspace ? "; its workspace is " : "",
+                 takeover && run->has_workspace ? run->workspace.folder : "");
+        job_hold(run, order, why);
+        return STEP_OVER;
+    }
+    /* What the attempt had done is told before it is done again. */
+    if (!job_write(run, NULL, NULL)) {
+        order_free(order);
+        return STEP_OVER;
+    }
+    if (strcmp(order->action, "resume_from_step") == 0)
+        return jump(run, order);
+    if (strcmp(order->action, "hard_reset_step") == 0) {
+        answer(run, order, "the step begins in a fresh workspace");
+        return rebuild(run, run->step) ? STEP_JUMPED : STEP_OVER;
+    }
+    if (strcmp(order->action, "retry_step") == 0) {
+        answer(run, order, "the step begins anew");
+        return STEP_JUMPED;
+    }
+    answer(run, order, "nothing to be done: the job runs");
+    return STEP_SUCCEEDED;
+}
+
+/* --- an attempt --- */
+
+static const char *slot_kind(const struct job_run *run, const struct step_plan *step)
+{
+    if (run->handler != NULL)
+        return bulkhead_kind(run->task->job->kind);
+    return step->kind == STEP_HTTP ? "http" : step->kind == STEP_SLEEP ? "sleep" : "shell";
+}
+
+static bool begin(struct attempt *attempt, const char *strategy)
+{
+    struct job_run *run = attempt->run;
+    struct tend_attempt_begin begun;
+    snprintf(attempt->marker, sizeof attempt->marker, "%016llx-%lld-%lld-%lld",
+             (unsigned long long)run->runner->tag, (long long)run->task->lease.id,
+             (long long)run->task->lease.token, (long long)++run->begun);
+    tend_attempt_begin_init(&begun);
+    begun.step_index = (int64_t)run->step;
+    begun.step_id = attempt->step->id;
+    begun.attempt = attempt->attempt;
+    begun.strategy = strategy;
+    begun.marker = attempt->marker;
+    return job_write(run, &begun, &attempt->number);
+}
+
+static void run_attempt(struct attempt *attempt)
+{
+    int64_t begun_ms = clock_mono_ms();
+    step_view_begin(attempt);
+    switch (attempt->step->kind) {
+    case STEP_HTTP:
+        attempt_run_http(attempt);
+        break;
+    case STEP_SLEEP:
+        attempt_run_sleep(attempt);
+        break;
+    case STEP_RUN:
+    case STEP_EXEC:
+        attempt_run_process(attempt);
+        break;
+    }
+    step_view_end(attempt);
+    attempt->duration_ms = clock_mono_ms() - begun_ms;
+}
+
+/* After a failure: what follows, with its events. STEP_SUCCEEDED: another attempt. */
+static enum step_outcome heal(struct attempt *attempt, struct failure *failure)
+{
+    struct job_run *run = attempt->run;
+    struct heal_verdict *verdict = &failure->verdict;
+    switch (verdict->action) {
+    case HEAL_SOFT:
+        return STEP_SUCCEEDED;
+    case HEAL_HARD:
+        if (!job_write(run, NULL, NULL))
+            return STEP_OVER;
+        return rebuild(run, run->step) ? STEP_SUCCEEDED : STEP_OVER;
+    case HEAL_FAIL:
+    case HEAL_EXHAUSTED:
+        break;
+    }
+    int64_t retry_in_ms = attempt->report.retry_after_ms;
+    job_fail(run, verdict->class, verdict->retryable, retry_in_ms < 0 ? TEND_UNSET : retry_in_ms,
+             failure->text);
+    return STEP_OVER;
+}
+
+/* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
+static enum step_outcome after(struct attempt *attempt, struct failure *failure, bool *ret_again)
+{
+    struct job_run *run = attempt->run;
+    *ret_again = true;
+    switch (attempt->end) {
+    case ATTEMPT_SUCCEEDED:
+        *ret_again = false;
+        if (step_record_success(attempt, failure))
+            return STEP_SUCCEEDED;
+        *ret_again = true; /* its changes could not be taken: that is a failure */
+        return heal(attempt, failure);
+    case ATTEMPT_FAILED:
+        step_record_failure(attempt, failure);
+        return heal(attempt, failure);
+    case ATTEMPT_LOST:
+        return STEP_OVER;
+    case ATTEMPT_STOPPED:
+    case ATTEMPT_ORDERED:
+        break;
+    }
+    step_record_stop(attempt);
+    return boundary(run);
+}
+
+enum step_outcome step_run(struct job_run *run)
+{
+    const struct step_plan *step = &run->plan.steps[run->step - 1];
+    struct failure failure = {0};
+    enum step_outcome outcome = STEP_SUCCEEDED;
+    bool again = true;
+    struct budgets budgets = budget_merge(&step->budgets, &run->plan.budgets, &run->queue_budgets,
+                                          &run->runner->environment);
+    heal_begin_step(&run->heal, &budgets);
+    for (int64_t number = 1; again; number++) {
+        struct attempt attempt = {.run = run, .step = step, .budgets = budgets, .attempt = number};
+        if ((outcome = boundary(run)) != STEP_SUCCEEDED ||
+            (outcome = wait_for_slot(run, slot_kind(run, step))) != STEP_SUCCEEDED)
+            break;
+        const char *strategy = number == 1 ? "first" : heal_strategy_name(failure.verdict.action);
+        attempt.retry_context = number == 1 ? NULL : step_retry_context(&attempt, &failure);
+        if (!begin(&attempt, strategy)) {
+            outcome = STEP_OVER;
+            break;
+        }
+        if (attempt_prepare(&attempt)) {
+            run_attempt(&attempt);
+        } else {
+            attempt.end = ATTEMPT_FAILED;
+            attempt.ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = ENOSPC};
+        }
+        outcome = after(&attempt, &failure, &again);
+        attempt_done(&attempt);
+        if (outcome != STEP_SUCCEEDED)
+            break;
+    }
+    failure_done(&failure);
+    return outcome;
+}

@@ -1,0 +1,279 @@
+#include "base/clock.h"
+#include "run/runner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    STACK_BYTES = 256 * 1024,
+    AGAIN_FIRST_MS = 50,
+};
+
+/* --- orders --- */
+
+void order_free(struct order *order)
+{
+    if (order == NULL)
+        return;
+    free(order->action);
+    free(order->step_id);
+    free(order->actor);
+    free(order->reason);
+    free(order);
+}
+
+static struct order *take_order(struct task *task, const char *action)
+{
+    struct order *found = NULL;
+    pthread_mutex_lock(&task->runner->mutex);
+    for (struct order **at = &task->orders; *at != NULL && found == NULL; at = &(*at)->next) {
+        if (action != NULL && strcmp((*at)->action, action) != 0)
+            continue;
+        found = *at;
+        *at = found->next;
+        break;
+    }
+    pthread_mutex_unlock(&task->runner->mutex);
+    return found;
+}
+
+struct order *task_next_order(struct task *task)
+{
+    return take_order(task, NULL);
+}
+
+struct order *task_take_order(struct task *task, const char *action)
+{
+    return take_order(task, action);
+}
+
+bool order_is_urgent(const struct order *order)
+{
+    return strcmp(order->action, "pause") != 0 && strcmp(order->action, "resume") != 0;
+}
+
+/* --- signals --- */
+
+static void set(int fd)
+{
+    uint64_t one = 1;
+    ssize_t ignored = write(fd, &one, sizeof one);
+    (void)ignored;
+}
+
+static void reset(int fd)
+{
+    uint64_t count;
+    ssize_t ignored = read(fd, &count, sizeof count);
+    (void)ignored;
+}
+
+void task_wake(struct task *task)
+{
+    set(task->wake_fd);
+}
+
+void task_alarm(struct task *task)
+{
+    set(task->wake_fd);
+    set(task->cancel_fd);
+}
+
+enum task_signal task_signal(struct task *task)
+{
+    pthread_mutex_lock(&task->runner->mutex);
+    enum task_signal signal = TASK_GO_ON;
+    reset(task->wake_fd);
+    for (const struct order *order = task->orders; order != NULL; order = order->next)
+        if (order_is_urgent(order))
+            signal = TASK_ORDERED;
+    if (task->runner->stop == STOP_NOW)
+        signal = TASK_STOP;
+    if (task->lost)
+        signal = TASK_LOST;
+    if (signal == TASK_GO_ON)
+        reset(task->cancel_fd);
+    pthread_mutex_unlock(&task->runner->mutex);
+    return signal;
+}
+
+int64_t task_safe_until(struct task *task)
+{
+    pthread_mutex_lock(&task->runner->mutex);
+    int64_t until_ms = task->safe_until_ms;
+    pthread_mutex_unlock(&task->runner->mutex);
+    return until_ms;
+}
+
+void task_sleep(struct task *task, int64_t ms)
+{
+    struct pollfd fd = {.fd = task->wake_fd, .events = POLLIN};
+    poll(&fd, 1, ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+static void note_lost(struct task *task)
+{
+    pthread_mutex_lock(&task->runner->mutex);
+    task->lost = true;
+    task_alarm(task);
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
+bool task_try_again(struct task *task, int rc)
+{
+    if (rc >= 0)
+        return false;
+    if (rc == TEND_ELEASELOST) {
+        note_lost(task);
+        return false;
+    }
+    bool passes = rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL;
+    enum task_signal signal = task_signal(task);
+    if (!passes || signal == TASK_LOST || signal == TASK_STOP ||
+        clock_mono_ms() >= task_safe_until(task))
+        return false;
+    task_sleep(task, AGAIN_FIRST_MS);
+    return true;
+}
+
+bool task_slot(struct task *task, const char *kind)
+{
+    tend_runner *runner = task->runner;
+    pthread_mutex_lock(&runner->mutex);
+    bool has = strcmp(task->slot, kind) == 0;
+    if (!has && task->slot[0] != '\0') {
+        bulkhead_give(&runner->bulkheads, task->slot);
+        task->slot[0] = '\0';
+        pthread_cond_broadcast(&runner->changed);
+    }
+    if (!has && bulkhead_take(&runner->bulkheads, kind)) {
+        snprintf(task->slot, sizeof task->slot, "%s", kind);
+        has = true;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return has;
+}
+
+/* --- their life --- */
+
+static void task_free(struct task *task)
+{
+    if (--task->haul->users == 0) {
+        tend_jobs_free(task->haul->jobs);
+        free(task->haul);
+    }
+    while (task->orders != NULL) {
+        struct order *order = task->orders;
+        task->orders = order->next;
+        order_free(order);
+    }
+    if (task->wake_fd >= 0)
+        close(task->wake_fd);
+    if (task->cancel_fd >= 0)
+        close(task->cancel_fd);
+    free(task);
+}
+
+static void *body(void *arg)
+{
+    struct task *task = arg;
+    tend_runner *runner = task->runner;
+    job_run(task);
+    pthread_mutex_lock(&runner->mutex);
+    if (task->slot[0] != '\0')
+        bulkhead_give(&runner->bulkheads, task->slot);
+    task->ended = true;
+    for (struct task *other = runner->tasks; other != NULL; other = other->next)
+        if (other->slot[0] == '\0')
+            task_wake(other); /* it may wait for a slot */
+    pthread_cond_broadcast(&runner->changed);
+    pthread_mutex_unlock(&runner->mutex);
+    tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
+    return NULL;
+}
+
+/* The thread takes no signals: they belong to the program. */
+static int start_thread(struct task *task)
+{
+    pthread_attr_t attr;
+    sigset_t all;
+    sigset_t old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&task->thread, &attr, body, task);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+/* Its own time, or the queue's: what the lease was given at the claim. */
+static int64_t lease_length(const struct tend_job *job)
+{
+    int64_t ms = job->until_ms - job->seen_at_ms;
+    return ms < 1000 ? 1000 : ms;
+}
+
+int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job)
+{
+    struct task *task = calloc(1, sizeof *task);
+    if (task == NULL)
+        return TEND_ENOMEM;
+    *task = (struct task){.runner = runner,
+                          .job = job,
+                          .haul = haul,
+                          .lease = {.id = job->id, .token = job->token},
+                          .lease_ms = lease_length(job),
+                          .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                          .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    pthread_mutex_lock(&runner->mutex);
+    haul->users++;
+    task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
+    const char *kind = bulkhead_kind(job->kind);
+    if (bulkhead_take(&runner->bulkheads, kind))
+        snprintf(task->slot, sizeof task->slot, "%s", kind);
+    task->next = runner->tasks;
+    runner->tasks = task;
+    runner->task_count++;
+    int rc = task->wake_fd < 0 || task->cancel_fd < 0 ? EMFILE : start_thread(task);
+    if (rc != 0) {
+        runner->tasks = task->next;
+        runner->task_count--;
+        if (task->slot[0] != '\0')
+            bulkhead_give(&runner->bulkheads, task->slot);
+        task_free(task);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    return rc == 0 ? 0 : TEND_EIO;
+}
+
+void task_reap(tend_runner *runner)
+{
+    struct task *ended = NULL;
+    pthread_mutex_lock(&runner->mutex);
+    for (struct task **at = &runner->tasks; *at != NULL;) {
+        struct task *task = *at;
+        if (!task->ended) {
+            at = &task->next;
+            continue;
+        }
+        *at = task->next;
+        runner->task_count--;
+        task->next = ended;
+        ended = task;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    while (ended != NULL) {
+        struct task *task = ended;
+        ended = task->next;
+        pthread_join(task->thread, NULL);
+        task_free(task);
+    }
+}

@@ -1,0 +1,44 @@
+/* What tree.c and tree_pool.c share. See tree.h. */
+#ifndef RUN_TREE_POOL_H
+#define RUN_TREE_POOL_H
+
+#include "base/buf.h"
+#include "run/tree.h"
+
+#include <sys/types.h>
+
+/* A minder and the tree it runs, if any: made once, used again and again. */
+struct tree {
+    struct tree_pool *pool;
+    struct tree *previous, *next; /* all of the pool */
+    struct tree *next_idle;
+    int fd;      /* socket of the minder */
+    bool busy;   /* handed out by tree_spawn, not freed yet */
+    bool ended;  /* the last event has been read */
+    bool broken; /* the minder is no more, or has something it cannot end */
+    int64_t pid, start_ticks;
+    char *marker;
+};
+
+struct tree_pool {
+    char *helper;
+    int nursery_fd; /* -1: none runs */
+    int nursery_pidfd;
+    pid_t nursery_pid;
+    struct tree *all, *idle;
+    size_t count;    /* of all */
+    struct buf body; /* of a command on its way */
+};
+
+/* Makes sure that a nursery runs. Where it was killed, a new one, and idle minders are let go. */
+int pool_check_nursery(struct tree_pool *pool, struct err *err);
+
+/* An idle minder, or a new one; not busy yet. */
+int pool_take(struct tree_pool *pool, struct tree **ret_tree, struct err *err);
+
+void pool_give_back(struct tree *tree);
+
+/* Closes the socket: the minder kills what it has and ends. */
+void pool_discard(struct tree *tree);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * Folders and small files of a workspace. Not a file library: only what workspaces and their
+ * artifacts need, each with a sentence that names the file. Nothing here follows a symbolic link
+ * out of a folder that is taken away.
+ */
+#ifndef RUN_WORKSPACE_FILES_H
+#define RUN_WORKSPACE_FILES_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+struct buf;
+
+/* Makes the folder and those above it; fine when it is there. */
+int files_make_folder(const char *path, struct err *err);
+
+/* Removes a file, or a folder with all that is in it, read-only folders too; fine when not there.
+ */
+int files_remove(const char *path, struct err *err);
+
+/* Appends the file's bytes. TEND_ENOTFOUND, TEND_EIO, TEND_ENOMEM. */
+int files_read(const char *path, struct buf *out, struct err *err);
+
+/* 0 or an errno. */
+int files_write_all(int fd, const char *data, size_t bytes);
+
+/* Makes or replaces a file in place, not atomically and not durably. */
+int files_write(const char *path, const void *data, size_t bytes, struct err *err);
+
+/* Copies a file with its time: git trusts an index only as far as it is younger than its files. */
+int files_copy(const char *from, const char *to, struct err *err);
+
+/* TEND_EFULL, TEND_ENOTFOUND, TEND_ENOMEM or TEND_EIO by errno, and "what path: why, what to do".
+ */
+int files_fail(struct err *err, const char *what, const char *path, int problem);
+
+/* A copy of a path made absolute and without links; NULL with errno set. */
+char *files_absolute(const char *path);
+
+#endif

@@ -1,0 +1,170 @@
+-- Attempts of steps. Whoever writes one has the job's row locked and its lease checked (step_fence), or says so in
+-- the statement itself.
+
+-- define: attempt
+a.job_id, a.number, a.step_index, a.step_id, a.attempt, a.token, a.worker_id, a.host, a.boot_id, a.pid,
+a.start_ticks, a.marker, a.state, a.strategy, a.started_at, a.ended_at, a.exit_code, a.signal,
+a.failure_class, a.rule, a.evidence, a.summary, a.signature, a.diff_hash, a.progress_percent,
+a.progress_text, a.output_bytes, a.output_dropped_bytes, j.state, j.token
+
+-- name: step_fence
+-- The job as its owner's report finds it; on PostgreSQL it stays so until the end of the transaction, and what is
+-- read by statements after this one is of that moment. Primary key. Called by queue/attempt.c and queue/control.c.
+SELECT state, token, owner, queue, worker_id, event_id, lock_name
+FROM job
+WHERE id = $1;
+-- dialect: postgres
+SELECT state, token, owner, queue, worker_id, event_id, lock_name
+FROM job
+WHERE id = $1
+FOR NO KEY UPDATE;
+
+-- name: attempt_last
+-- The job's newest attempt: the only one that can be running. Primary key. Called by queue/attempt.c.
+SELECT number, state, token, marker, step_index, step_id, attempt, strategy
+FROM attempt
+WHERE job_id = $1
+ORDER BY number DESC
+LIMIT 1;
+
+-- name: attempt_begin
+-- Called by queue/attempt_write.c.
+INSERT INTO attempt
+    (job_id, number, step_index, step_id, attempt, token, worker_id, host, boot_id, pid, start_ticks,
+     marker, strategy, state, may_live, started_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 1, now($14));
+
+-- name: attempt_end
+-- $15 = 1: something of it may be left. Primary key. Called by queue/attempt_write.c.
+UPDATE attempt
+SET state = $3, ended_at = now($4), exit_code = $5, signal = $6, failure_class = $7, rule = $8,
+    evidence = $9, summary = $10, signature = $11, diff_hash = $12, output_bytes = $13,
+    output_dropped_bytes = $14, may_live = $15
+WHERE job_id = $1 AND number = $2 AND state = 0;
+
+-- name: step_event
+-- An event of a job that is no move of it, behind $1 in the job's chain, or behind the one written before.
+-- Called by queue/attempt_write.c.
+INSERT INTO event (prev, id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data)
+VALUES (coalesce($1, (SELECT max(id) FROM event)), next_event(), now($2), $3, $4, $5, $6, $7, $7, $8, $9,
+        $10, $11);
+-- dialect: postgres
+-- The columns of a row are computed in the table's order, id first; so the event before comes from a row of its own.
+INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data)
+SELECT next_event(), c.prev, c.t, $3::bigint, $4::text, $5::text, $6::text, $7::smallint, $7::smallint,
+       $8::bigint, $9::text, $10::text, $11::text
+FROM (SELECT coalesce($1::bigint, currval('event_id')) AS prev, now($2) AS t OFFSET 0) c;
+
+-- name: step_chain
+-- The event just written is the job's newest. A report about steps is a sign of life, and work has begun.
+-- Called by queue/attempt_write.c.
+UPDATE job
+SET event_id = (SELECT max(id) FROM event), seen_at = now($2), started_at = coalesce(started_at, now($2))
+WHERE id = $1;
+-- dialect: postgres
+UPDATE job
+SET event_id = currval('event_id'), seen_at = c.t, started_at = coalesce(started_at, c.t)
+FROM (SELECT now($2) AS t OFFSET 0) c
+WHERE id = $1;
+
+-- name: attempt_started
+-- Its process is known; for db_each. Primary keys. Called by queue/attempt_read.c.
+UPDATE attempt
+SET pid = $4, start_ticks = $5
+WHERE job_id = $1 AND number = $3 AND token = $2 AND state = 0
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state = 2);
+-- dialect: postgres
+UPDATE attempt
+SET pid = $4, start_ticks = $5
+WHERE job_id = $1 AND number = $3 AND token = $2 AND state = 0
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state + 0 = 2 FOR SHARE);
+
+-- name: attempt_progress
+-- For db_each. Primary keys. Called by queue/attempt_read.c.
+UPDATE attempt
+SET progress_percent = $4, progress_text = $5
+WHERE job_id = $1 AND number = $3 AND token = $2 AND state = 0
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state = 2);
+-- dialect: postgres
+UPDATE attempt
+SET progress_percent = $4, progress_text = $5
+WHERE job_id = $1 AND number = $3 AND token = $2 AND state = 0
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state + 0 = 2 FOR SHARE);
+
+-- name: attempt_list
+-- All of one job, in order. Primary keys. Called by queue/attempt_read.c.
+SELECT {attempt}
+FROM attempt a JOIN job j ON j.id = a.job_id
+WHERE a.job_id = $1
+ORDER BY a.number;
+
+-- name: attempt_running
+-- Those whose owner is at it. Index attempt_may_live (CROSS JOIN: SQLite begins with it). Called by queue/attempt_read.c.
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = 0 AND j.state = 2 AND j.token = a.token
+LIMIT $1;
+-- dialect: postgres
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = 0 AND j.state + 0 = 2 AND j.token = a.token
+LIMIT $1;
+
+-- name: attempt_left_behind
+-- Attempts of one boot of a machine whose lease is no longer held. Index attempt_may_live. Called by
+-- queue/attempt_read.c.
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id = $1 AND NOT (j.state = 2 AND j.token = a.token)
+LIMIT $2;
+
+-- name: attempt_swept
+-- Nothing is left of its process tree; for db_each. Not while its lease is held: then its owner says so.
+-- Called by queue/attempt_read.c.
+UPDATE attempt
+SET may_live = 0
+WHERE job_id = $1 AND number = $2 AND may_live = 1
+  AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = $1 AND j.state = 2 AND j.token = attempt.token);
+
+-- name: attempt_delete
+-- Of a job that is gone; for db_each. Called by queue/retain.c.
+DELETE FROM attempt
+WHERE job_id = $1 AND NOT EXISTS (SELECT 1 FROM job WHERE id = $1);
+-- dialect: postgres
+DELETE FROM attempt
+USING unnest($1::bigint[]) AS u (id)
+WHERE attempt.job_id = u.id AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = u.id);
+
+-- name: step_totals
+-- What attempts came to, over all jobs that are kept, by class of failure, by what followed, and how that ended:
+-- recovered (a later attempt that succeeded), succeeded (at once), retried, failed or exhausted. Next and previous
+-- attempt of the same step under the same lease by primary key; a scan otherwise, for whoever asks for figures.
+-- Called by queue/step_totals.c.
+SELECT t.class, t.strategy, t.outcome, count(*), CAST(sum(t.ms) AS bigint),
+       CAST(sum(t.idle) AS bigint), CAST(sum(t.wall) AS bigint), CAST(sum(t.alike) AS bigint)
+FROM (
+    SELECT CASE WHEN a.state = 1 THEN p.failure_class ELSE a.failure_class END AS class,
+           CASE WHEN a.state = 1 THEN a.strategy ELSE coalesce(n.strategy, 'none') END AS strategy,
+           CASE WHEN a.state = 1 AND a.attempt > 1 THEN 'recovered'
+                WHEN a.state = 1 THEN 'succeeded'
+                WHEN n.number IS NOT NULL OR (j.state = 2 AND j.token = a.token) THEN 'retried'
+                WHEN a.failure_class LIKE 'deterministic%' THEN 'failed'
+                ELSE 'exhausted'
+           END AS outcome,
+           coalesce(a.ended_at, a.started_at) - a.started_at AS ms,
+           CASE WHEN a.rule = 'timeout.idle' THEN 1 ELSE 0 END AS idle,
+           CASE WHEN a.rule = 'timeout.wall' THEN 1 ELSE 0 END AS wall,
+           CASE WHEN a.state = 2 AND p.state = 2 AND p.signature = a.signature
+                     AND coalesce(p.diff_hash, '') = coalesce(a.diff_hash, '')
+                THEN 1 ELSE 0
+           END AS alike
+    FROM attempt a
+    JOIN job j ON j.id = a.job_id
+    LEFT JOIN attempt n ON n.job_id = a.job_id AND n.number = a.number + 1 AND n.token = a.token
+                           AND n.step_index = a.step_index AND n.attempt = a.attempt + 1
+    LEFT JOIN attempt p ON p.job_id = a.job_id AND p.number = a.number - 1 AND p.token = a.token
+                           AND p.step_index = a.step_index AND p.attempt = a.attempt - 1
+    WHERE a.state IN (1, 2)
+) t
+GROUP BY t.class, t.strategy, t.outcome
+ORDER BY t.class, t.strategy, t.outcome;

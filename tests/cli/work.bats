@@ -1,0 +1,292 @@
+# tend work, and tend add of what it runs.
+load helper
+load running
+
+# --- tend add ---
+
+@test "a command is of kind shell, or of the kind that is given" {
+    tend add -k report -- make >/dev/null
+    run -0 tend jobs --kind report --json
+    json '.payload == {"exec": ["make"]}'
+    tend add -- make >/dev/null
+    run -0 tend jobs --kind shell --json
+    json '.payload == {"exec": ["make"]}'
+    fails 2 tend add --payload '{}' -- make
+    says "leave out --payload"
+}
+
+@test "a plan without a kind gets that of its first step" {
+    tend add --payload '{"run": "make"}' >/dev/null
+    tend add --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
+    tend add --payload '{"steps": [{"sleep": "1s"}, {"run": "x"}]}' >/dev/null
+    tend add --payload '{"steps": []}' >/dev/null
+    tend add -k mine --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
+    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http sleep  mine ' ]
+}
+
+@test "a plan with a mistake is refused with its place, data is not looked at" {
+    fails 2 tend add --payload '{"run": "x", "timeoutt": 1}'
+    says 'timeoutt: there is no such member; did you mean "timeout"?'
+    fails 2 tend add --payload '{"steps": [{"run": "x"}, {"run": "x", "timeout": "soon"}]}'
+    says 'steps[1].timeout'
+    fails 2 tend add -k http --payload '{"http": {"url": "ftp://x"}}'
+    says 'http.url'
+    [ ! -e .tend ]
+    tend add --payload '{"runn": "x"}' >/dev/null
+    tend add -k mine --payload '{"run": 5}' >/dev/null
+}
+
+# --- running ---
+
+@test "drain runs what is there and ends" {
+    tend add -- sh -c 'echo hello' >/dev/null
+    tend add --payload '{"run": "exit 65"}' >/dev/null
+    tend add -q other -- true >/dev/null
+    run -0 tend work --drain
+    [[ "$output" == *"job 1 is done"* ]]
+    [[ "$output" == *"job 2 has failed: step step-1, attempt 1 of 3: exit 65"* ]]
+    [ "${lines[-1]}" = '1 done, 1 failed, 0 tried again later, 0 held, 0 given back' ]
+    [ "$(tend jobs --json | jq -r .state | tr '\n' ' ')" = 'done failed pending ' ]
+}
+
+@test "with --json every event is an object" {
+    tend add -- true >/dev/null
+    run -0 tend work --drain --json
+    [ "$(jq -r .event <<<"$output" | tr '\n' ' ')" = 'note job_begins step job_ends end ' ]
+    [ "$(jq -c 'select(.event == "job_ends") | [.job_id, .state]' <<<"$output")" = '[1,"done"]' ]
+    [ "$(jq -c 'select(.event == "step") | .state' <<<"$output")" = '"succeeded"' ]
+    [ "$(jq -c 'select(.event == "end") | [.done, .failed]' <<<"$output")" = '[1,0]' ]
+}
+
+@test "several queues are worked on" {
+    tend add -q a -- true >/dev/null
+    tend add -q b -- true >/dev/null
+    tend add -q c -- true >/dev/null
+    run -0 tend work --drain -q a -q b
+    [[ "$output" == *"working on the queues a, b"* ]]
+    [ "$(tend jobs --json | jq -r .state | tr '\n' ' ')" = 'done done pending ' ]
+}
+
+@test "a command that does not exist fails for good, and says so" {
+    id=$(tend add -- no-such-command --flag)
+    tend work --drain >/dev/null
+    run -0 tend show "$id" --json
+    json '.job.state == "failed" and .job.error_class == "deterministic_contract"'
+    json '.job.error_text | contains("no-such-command")'
+    json '.attempts | length == 1'
+}
+
+@test "a handler gets the payload and what it prints is the result" {
+    id=$(tend add -k double --payload '{"n":  21}')
+    tend add -k text --payload '"plain"' >/dev/null
+    run -0 tend work --drain --handler 'double=tee seen | jq -c "{twice: (.n * 2)}"' --handler 'text=cat'
+    [ "$(cat seen)" = '{"n":  21}' ]
+    run -0 tend show "$id" --json
+    json '.job.state == "done" and .job.result == {"twice": 42}'
+}
+
+@test "a kind without a handler fails with what is missing" {
+    tend add -k mail --payload '{"to": "ann"}' >/dev/null
+    tend work --drain >/dev/null
+    run -0 tend show 1 --json
+    json '.job.state == "failed"'
+    json '.job.error_text | contains("--handler mail=COMMAND")'
+}
+
+at_once() {
+    [ "$(find . -name '*.pid' | wc -l)" = "$1" ]
+}
+
+# WF-7
+@test "no more steps of a kind run at once than its limit" {
+    for name in a b c; do tend add --payload "$(jq -n --arg run "$(gated $name)" '{$run}')" >/dev/null; done
+    tend add --payload '{"sleep": "0s"}' >/dev/null
+    start_worker --limit shell=2
+    until_true at_once 2
+    # One full kind never delays another.
+    until_true has_state "$(tend jobs --kind sleep --json | jq .id)" 'done'
+    at_once 2
+    touch gate
+    until_true at_once 3
+    kill -TERM "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+}
+
+@test "bad options are refused before anything is done" {
+    tend migrate >/dev/null
+    while IFS="|" read -r option sentence; do
+        # shellcheck disable=SC2086
+        fails 2 tend work --drain $option
+        says "$sentence"
+    done <<'END'
+-c 0|--concurrency: "0" is not a whole number from 1
+-c x|--concurrency: "x" is not a whole number
+--limit shell|--limit: "shell" is not of the form KIND=N
+--limit =3|--limit: "=3" is not of the form KIND=N
+--limit shell=0|--limit: "0" is not a whole number from 1
+--limit shell=2x|--limit: "2x" is not a whole number
+--handler x|--handler: "x" is not of the form KIND=COMMAND
+--handler x=|--handler: "x=" is not of the form KIND=COMMAND
+--handler =x|--handler: "=x" is not of the form KIND=COMMAND
+--stop-after soon|--stop-after: "soon" is not a duration
+--statsd nowhere|host:port
+END
+    fails 2 tend work --handler a=x --handler a=y
+    says "two commands"
+    fails 2 tend work extra
+    TEND_STEP_TIMEOUT_SECONDS=x fails 2 tend work --drain
+    says TEND_STEP_TIMEOUT_SECONDS
+}
+
+@test "a store that is not there, or out of reach" {
+    fails 3 tend work --drain
+    [ ! -e .tend ]
+    fails 69 tend work --drain --store 'postgresql://127.0.0.1:1/nowhere'
+}
+
+@test "a folder that cannot be made" {
+    tend migrate >/dev/null
+    touch file
+    fails 1 tend work --drain --folder file/below
+    says "--folder"
+}
+
+# --- stopping ---
+
+# LS-6
+@test "TERM: nothing more is begun, what runs is waited for, the exit status is 0" {
+    first=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
+    start_worker -c 1
+    until_true test -s one.pid
+    second=$(tend add -- true)
+    kill -TERM "$worker"
+    until_true log_says 'stopping; what runs is waited for'
+    touch gate
+    ended "$worker"
+    [ "$status" = 0 ]
+    [ "$(state_of "$first")" = 'done' ]
+    [ "$(state_of "$second")" = pending ]
+    run -0 tend logs "$first"
+    [ "$output" = 'one is through' ]
+}
+
+# LS-6, RC-14
+@test "a second signal: the job is pending again, no attempt burned, nothing of it runs" {
+    id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
+    start_worker
+    until_true test -s one.pid
+    kill -TERM "$worker"
+    until_true log_says 'stopping; what runs is waited for'
+    kill -INT "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+    is_gone "$(cat one.pid)"
+    run -0 tend show "$id" --json
+    json '.job.state == "pending" and .job.attempts == 0 and .job.crashes == 0'
+    json '[.attempts[].state] == ["stopped"]'
+    tail -n 1 work.log | grep -q '1 given back'
+}
+
+@test "what is waited for is waited for so long only" {
+    id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
+    start_worker --stop-after 100ms
+    until_true test -s one.pid
+    kill -TERM "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+    is_gone "$(cat one.pid)"
+    [ "$(state_of "$id")" = pending ]
+}
+
+@test "a hangup is noted and nothing else" {
+    tend migrate >/dev/null
+    start_worker
+    kill -HUP "$worker"
+    until_true log_says SIGHUP
+    id=$(tend add -- true)
+    until_true has_state "$id" 'done'
+    kill -INT "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+}
+
+@test "a worker whose reader has gone stops" {
+    tend add -- true >/dev/null
+    run bash -c 'set -o pipefail; "$0" work | head -n 1' "$TEND"
+    [ "$status" = 141 ]
+    [ "$(tend jobs --state running --json)" = '' ]
+}
+
+# --- telling others ---
+
+has_packet() {
+    grep -q -- "$1" packets
+}
+
+# SH-14
+@test "metrics are sent to a StatsD server" {
+    start_listener udp
+    port=$(head -n 1 packets)
+    tend add --max-attempts 1 --payload '{"run": "[ $TEND_STEP_ATTEMPT = 2 ] || exit 75"}' >/dev/null
+    TEND_STATSD=127.0.0.1:$port tend work --drain >/dev/null
+    until_true has_packet 'task.self_heal.recovered_total:1|c'
+    has_packet 'task.self_heal.attempts_total:1|c|#class:transient_runtime,strategy:soft_reset,outcome:retried'
+    has_packet 'task.step.duration_seconds:[0-9.]*|h|#outcome:succeeded'
+    tend add -- no-such-command >/dev/null
+    tend work --drain --statsd "127.0.0.1:$port" >/dev/null
+    until_true has_packet 'class:deterministic_contract,strategy:none,outcome:failed'
+}
+
+@test "systemd is told: ready, status, watchdog, stopping; the steps are not in its way" {
+    for name in "unix:$PWD/notify" "unix:@tend-test-$$"; do
+        rm -f packets
+        start_listener "$name"
+        id=$(tend add --payload '{"run": "echo socket=$NOTIFY_SOCKET dog=$WATCHDOG_USEC"}')
+        export NOTIFY_SOCKET=${name#unix:} WATCHDOG_USEC=200000
+        start_worker
+        unset NOTIFY_SOCKET WATCHDOG_USEC
+        until_true has_packet READY=1
+        until_true has_packet 'STATUS=0 running, 1 done, 0 failed'
+        until_true has_packet WATCHDOG=1
+        kill -TERM "$worker"
+        ended "$worker"
+        has_packet STOPPING=1
+        run -0 tend logs "$id"
+        [ "$output" = 'socket= dog=' ]
+        tend retry "$id" 2>/dev/null || true
+        kill "$listener"
+    done
+}
+
+@test "a watchdog that waits for another process is left alone" {
+    tend migrate >/dev/null
+    start_listener "unix:$PWD/notify"
+    NOTIFY_SOCKET=$PWD/notify WATCHDOG_USEC=20000 WATCHDOG_PID=1 start_worker
+    until_true has_packet READY=1
+    id=$(tend add -- sleep 0.2)
+    until_true has_state "$id" 'done'
+    ! has_packet WATCHDOG=1
+}
+
+# --- on a terminal ---
+
+@test "on a terminal each running step has a line, and what ended scrolls above" {
+    tend add --payload '{"steps": [{"id": "talk", "title": "Talking",
+        "run": "echo progress=40 half way >>$TEND_OUTPUT; printf \"last\\033[31m line\\n\"; sleep 0.5"},
+        {"id": "end", "run": "exit 65"}]}' >/dev/null
+    TERM=xterm run -0 script -qec "stty cols 100 rows 30; '$TEND' work --drain" /dev/null
+    [[ "$output" == *"Talking"*"40%"*"half way"*"last"*"line"* ]]
+    [[ "$output" == *"1 running"* ]]
+    [[ "$output" == *"job 1 has failed"* ]]
+    # The cursor comes back, and the output of a step does not steer the terminal.
+    [[ "$output" == *$'\033[?25h'* ]]
+    [[ "$output" != *$'last\033[31m'* ]]
+}
+
+@test "a terminal that cannot move its cursor gets plain lines" {
+    tend add -- true >/dev/null
+    TERM=dumb run -0 script -qec "'$TEND' work --drain" /dev/null
+    [[ "$output" == *"job 1 is done"* ]]
+    [[ "$output" != *$'\033'* ]]
+}

@@ -1,0 +1,171 @@
+/* Steps that are HTTP calls, through a runner. */
+#include "runner_case.h"
+
+#include "run/http_server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int64_t add_call(tend *t, struct http_server *server, const char *members)
+{
+    return add_plan(t, keep_text("{\"steps\":[{\"id\":\"call\",\"http\":{\"url\":\"%s\"%s}}]}",
+                                 server_url(server, "/"), members));
+}
+
+TEST(http_step, the_answer_is_output_and_result)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server =
+        server_start(serve_text, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{ \"n\" : 42 }\n");
+    int64_t id = add_call(t, server, ",\"body\":{\"a\":1}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(job_of(t, id)->result, "{\"n\":42}");
+    check_str(output_of(t, id, 1), "{ \"n\" : 42 }\n");
+    check_str(output_of(t, id, 2), "http 200, 13 bytes\n");
+    const struct visit *visit = server_visit(server, 1);
+    check_str(visit->body, "{\"a\":1}");
+    check_str(visit_header(visit, "Idempotency-Key"), keep_text("tend-%lld-call", (long long)id));
+    server_stop(server);
+}
+
+static void serve_fine_at_last(struct visit *visit)
+{
+    visit_say(visit, visit->number < 2 ? "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
+                                       : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(http_step, SH_6_a_failure_that_passes_is_tried_again_with_the_same_key)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(serve_fine_at_last, NULL);
+    int64_t id = add_call(t, server, "");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:http.503 2:succeeded::");
+    const char *key = keep_text("tend-%lld-call", (long long)id);
+    check_str(visit_header(server_visit(server, 1), "Idempotency-Key"), key);
+    check_str(visit_header(server_visit(server, 2), "Idempotency-Key"), key);
+    server_stop(server);
+}
+
+TEST(http_step, SH_4_a_status_that_stays_fails_the_job_at_once)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server =
+        server_start(serve_text, "HTTP/1.1 404 No\r\nContent-Length: 8\r\n\r\nno such\n");
+    int64_t id = add_call(t, server, "");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(attempts_of(t, id), "1:failed:deterministic_contract:http.404");
+    check_str(output_of(t, id, 1), "no such\n");
+    check_int(server_visits(server), ==, 1);
+    server_stop(server);
+}
+
+TEST(http_step, SH_15_secrets_in_an_answer_are_not_stored)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(
+        serve_text,
+        "HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n{\"password\": \"hunter2hunter2!!\"}\n");
+    int64_t id = add_call(t, server, "");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check(strstr(output_of(t, id, 1), "hunter2") == NULL);
+    check(strstr(job_of(t, id)->result, "hunter2") == NULL);
+    server_stop(server);
+}
+
+/* WF-11 */
+TEST(http_step, the_server_says_when_the_job_is_tried_again)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(
+        serve_text, "HTTP/1.1 429 No\r\nRetry-After: 5000\r\nContent-Length: 0\r\n\r\n");
+    int64_t id = add_call(t, server, "");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    int64_t now_ms;
+    check_ok(t, tend_now(t, &now_ms));
+    check_int(job_of(t, id)->due_at_ms, <=, now_ms + 5000 * 1000);
+    check_int(job_of(t, id)->due_at_ms, >, now_ms + 4000 * 1000);
+    server_stop(server);
+}
+
+static void serve_nothing(struct visit *visit)
+{
+    visit_await_close(visit);
+}
+
+TEST(http_step, SH_2_a_server_that_is_silent_runs_into_the_idle_timeout)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(serve_nothing, NULL);
+    int64_t id = add_plan(t, keep_text("{\"http\":{\"url\":\"%s\"},\"idle_timeout\":\"300ms\","
+                                       "\"attempts\":1}",
+                                       server_url(server, "/")));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
+    server_stop(server);
+}
+
+/* LS-6 */
+TEST(http_step, LS_6_a_stop_at_once_ends_the_call)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(serve_nothing, NULL);
+    int64_t id = add_call(t, server, "");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(server_visits(server) == 1, PATIENCE_MS);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_contains(attempts_of(t, id), "1:stopped");
+    server_stop(server); /* it has seen the connection closed */
+}
+
+/* RC-11, SH-12 */
+TEST(http_step, RC_11_a_cancelled_job_ends_the_call)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(serve_nothing, NULL);
+    int64_t id = add_call(t, server, "");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(server_visits(server) == 1, PATIENCE_MS);
+    check_ok(t, tend_act(t, TEND_CANCEL, id, "me", "enough"));
+    server_stop(server); /* waits until it has seen the connection closed */
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_CANCELLED);
+}
+
+static void serve_at_second(struct visit *visit)
+{
+    if (visit->number == 1)
+        visit_await_close(visit);
+    else
+        visit_say(visit, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST(http_step, SH_12_retry_step_calls_anew)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    struct http_server *server = server_start(serve_at_second, NULL);
+    int64_t id = add_call(t, server, "");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(server_visits(server) == 1, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "retry_step", NULL, "hangs", "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(attempts_of(t, id), "1:stopped:: 1:succeeded::");
+    server_stop(server);
+}

@@ -1,0 +1,295 @@
+/*
+ * A runner with real processes: what a job says is done, what fails is healed, nothing is left
+ * running or leased.
+ */
+#include "support/store.h"
+
+#include "runner_case.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+TEST(runner, a_command_runs_and_its_job_is_done)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo hello > made\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("made"), "hello\n");
+    check_str(events_of(t, id), "job.added job.claimed task.step.attempt.started "
+                                "task.step.attempt.finished job.completed");
+}
+
+/* SH-1: steps run one after another, each in a process of its own. */
+TEST(runner, SH_1_steps_run_in_their_order)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"steps\":[{\"run\":\"echo one >> made\"},"
+                             "{\"exec\":[\"sh\",\"-c\",\"echo two >> made\"]},{\"sleep\":\"1ms\"},"
+                             "{\"run\":\"echo three >> made\"}]}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("made"), "one\ntwo\nthree\n");
+}
+
+/* SH-6: a failure that passes is tried again in a fresh process. */
+TEST(runner, SH_6_a_step_that_fails_once_is_tried_again)
+{
+    tend *t = store_open_real("w");
+    int64_t id =
+        add_plan(t, "{\"run\":\"echo x >> tries; test $(wc -l < tries) -ge 2 || exit 75\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\nx\n");
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:exit.75 2:succeeded::");
+}
+
+/* SH-4: what another attempt cannot mend is not tried again. */
+TEST(runner, SH_4_a_deterministic_failure_fails_the_job_at_once)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; exit 64\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(file_text("tries"), "x\n");
+    check_str(job_of(t, id)->error_class, "deterministic_contract");
+}
+
+TEST(runner, a_command_that_does_not_exist_is_a_clear_failure)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"exec\":[\"no-such-command-here\"]}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(job_of(t, id)->error_class, "deterministic_contract");
+    check_contains(job_of(t, id)->error_text, "no-such-command-here");
+}
+
+/* SH-2: idle time. What the step started goes with it. */
+TEST(runner, SH_2_a_step_that_hangs_is_ended_and_tried_again)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; test $(wc -l < tries) -ge 2 && exit 0; "
+                             "sleep 600 & echo $! > child; sleep 600\","
+                             "\"idle_timeout\":\"300ms\",\"grace\":\"100ms\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
+    wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
+}
+
+TEST(runner, SH_2_wall_time_counts_although_there_is_output)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; test $(wc -l < tries) -ge 2 && exit 0; "
+                             "while :; do echo more; sleep 0.02; done\",\"timeout\":\"400ms\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.wall");
+}
+
+/* SH-11: used up in the step, the queue's own attempts take over, and go on where it stopped. */
+TEST(runner, SH_11_an_exhausted_step_fails_the_job_for_the_queue_to_retry)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"steps\":[{\"run\":\"echo a >> first\"},"
+                             "{\"run\":\"echo x >> tries; test -f cured || exit 75\"}]}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_contains(events_of(t, id), "task.self_heal.exhausted");
+    check_int(job_of(t, id)->attempts, ==, 1);
+    check(file_text("tries") != NULL && system("touch cured") == 0);
+    check_ok(t, tend_act(t, TEND_HOLD, id, "me", NULL));
+    sql_exec("UPDATE job SET due_at = 1 WHERE id = %lld", (long long)id);
+    check_ok(t, tend_act(t, TEND_RESUME, id, "me", NULL));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("first"), "a\n");
+}
+
+TEST(runner, a_handler_gets_the_payload_and_gives_the_result)
+{
+    tend *t = store_open_real("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_handler handler = {.kind = "greet", .command = "sed s/world/you/"};
+    struct tend_runner_options options = runner_options();
+    spec.kind = "greet";
+    spec.payload = "{\"hello\":\"world\"}";
+    int64_t id = add_spec(t, &spec);
+    options.handlers = &handler;
+    options.handler_count = 1;
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(job_of(t, id)->result, "{\"hello\":\"you\"}");
+}
+
+TEST(runner, a_job_nobody_here_can_do_says_so)
+{
+    tend *t = store_open_real("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = "unheard-of";
+    int64_t id = add_spec(t, &spec);
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_contains(job_of(t, id)->error_text, "no handler for kind 'unheard-of'");
+}
+
+/* SH-16: output is in the store, by attempt and stream. */
+TEST(runner, SH_16_output_can_be_read)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo out; echo err >&2\"}");
+    run_until_drained(t);
+    check_str(output_of(t, id, 1), "out\n");
+    check_str(output_of(t, id, 2), "err\n");
+}
+
+/* SH-15 */
+TEST(runner, SH_15_secrets_of_the_job_are_not_stored)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo it is $MY_TOKEN; echo it is $MY_TOKEN >&2; exit 64\","
+                             "\"env\":{\"MY_TOKEN\":\"hunter2hunter2\"}}");
+    run_until_drained(t);
+    check_str(output_of(t, id, 1), "it is [redacted]\n");
+    check(strstr(job_of(t, id)->error_text, "hunter2hunter2") == NULL);
+    check_int(sql_int("SELECT count(*) FROM event WHERE data LIKE '%%hunter2%%' OR why LIKE "
+                      "'%%hunter2%%'"),
+              ==, 0);
+}
+
+/* LS-6: nothing stays leased or running. */
+TEST(runner, LS_6_a_stop_at_once_gives_the_job_back_free_of_charge)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"sleep 600 & echo $! > child; wait\",\"grace\":\"100ms\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(file_text("child") != NULL, PATIENCE_MS);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_int(job_of(t, id)->crashes, ==, 0);
+    check(kill((pid_t)atoi(file_text("child")), 0) < 0);
+    check_contains(attempts_of(t, id), "1:stopped");
+}
+
+TEST(runner, LS_6_a_stop_waits_for_what_runs)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"touch begun; while ! test -f go; do sleep 0.01; done\"}");
+    int64_t later = add_plan(t, "{\"run\":\"true\"}");
+    struct tend_runner_options options = runner_options();
+    options.limit_others = 1;
+    struct running_runner running = runner_start(t, &options);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    check_int(system("touch go"), ==, 0);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_int(state_of(t, later), ==, TEND_PENDING);
+}
+
+/* RC-11: the lease was taken away: the process goes, and nothing is written. */
+TEST(runner, RC_11_a_cancelled_job_is_stopped)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"sleep 600 & echo $! > child; wait\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(file_text("child") != NULL, PATIENCE_MS);
+    check_ok(t, tend_act(t, TEND_CANCEL, id, "me", "enough"));
+    wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_CANCELLED);
+}
+
+/* A lease is held however long the step runs. */
+TEST(runner, a_step_may_last_longer_than_its_lease)
+{
+    tend *t = store_open_real("w");
+    set_queue(t, "q", "lease", "1s");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; sleep 3\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\n");
+    check_int(job_of(t, id)->crashes, ==, 0);
+}
+
+/* SH-12: pause takes hold before the next attempt; resumed, the job goes on. */
+TEST(runner, SH_12_a_pause_takes_hold_at_the_boundary_and_resume_goes_on)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    int64_t id =
+        add_plan(t, "{\"steps\":[{\"run\":\"touch begun; while ! test -f go; do sleep 0.01; "
+                    "done; echo a >> first\"},{\"run\":\"echo b >> second\"}]}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "pause", NULL, "lunch", "me", &result));
+    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
+               PATIENCE_MS);
+    check_int(system("touch go"), ==, 0);
+    wait_until(state_of(t, id) == TEND_HELD, PATIENCE_MS);
+    check_str(file_text("first"), "a\n");
+    check(file_text("second") == NULL);
+    check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("first"), "a\n");
+    check_str(file_text("second"), "b\n");
+    check_int(job_of(t, id)->attempts, ==, 1);
+}
+
+TEST(runner, SH_12_retry_step_begins_the_step_anew)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; test $(wc -l < tries) -ge 2 && exit 0; "
+                             "touch begun; sleep 600\",\"grace\":\"100ms\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "retry_step", NULL, "hangs", "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(attempts_of(t, id), "1:stopped:: 1:succeeded::");
+}
+
+/* WF-7 */
+TEST(runner, WF_7_limits_hold_per_kind)
+{
+    tend *t = store_open_real("w");
+    struct tend_kind_limit limit = {.kind = "shell", .limit = 2};
+    struct tend_runner_options options = runner_options();
+    options.limits = &limit;
+    options.limit_count = 1;
+    for (int i = 0; i < 8; i++)
+        add_plan(t, "{\"run\":\"touch in.$$; ls in.* | wc -l >> counts; sleep 0.05; rm in.$$\"}");
+    run_with(t, &options);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, 8);
+    check(strchr(file_text("counts"), '3') == NULL);
+}
+
+TEST(runner, SH_12_a_pause_that_was_taken_back_does_not_hold_the_job)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    int64_t id = add_plan(
+        t, "{\"steps\":[{\"run\":\"touch begun; while ! test -f go; do sleep 0.01; done\"},"
+           "{\"run\":\"true\"}]}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", &result));
+    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
+               PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", &result));
+    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 2,
+               PATIENCE_MS);
+    check_int(system("touch go"), ==, 0);
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}

@@ -1,0 +1,252 @@
+/* A runner with real git: checkpoints, resets, resuming (SH-7, SH-9, SH-10). */
+#include "runner_case.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void shell(const char *command)
+{
+    if (chdir(test_folder()) < 0 || system(command) != 0)
+        test_fail(__FILE__, __LINE__, "this failed: %s", command);
+}
+
+/* A repository "repo" with one commit, and a change nobody has committed. */
+static void make_repository(void)
+{
+    shell("exec >/dev/null 2>&1; git init -q -b main repo && cd repo && "
+          "git config user.email a@b && git config user.name n && "
+          "echo first > kept && echo ignored > .gitignore && git add . && git commit -qm one && "
+          "echo dirty >> kept");
+}
+
+/* Everything in the repository that belongs to the user. */
+static const char *fingerprint(void)
+{
+    shell("cd repo && { cat kept; git status --porcelain; git rev-parse HEAD; git branch -a; "
+          "git stash list; } > ../fingerprint");
+    return file_text("fingerprint");
+}
+
+static const char *with_workspace(const char *steps)
+{
+    return keep_text("{\"workspace\":{\"repo\":\"%s/repo\",\"ref\":\"main\"},"
+                     "\"env\":{\"T\":\"%s\"},\"steps\":[%s]}",
+                     test_folder(), test_folder(), steps);
+}
+
+/* SH-9: what a step has changed is kept, as files and in the store. */
+TEST(runner_workspace, SH_9_each_step_leaves_a_checkpoint_and_the_repository_is_untouched)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    const char *before = fingerprint();
+    int64_t id =
+        add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"cat kept > $T/seen; echo new > made\"},"
+                                   "{\"id\":\"b\",\"run\":\"cat made > $T/seen-too; rm kept\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("seen"), "first\n");
+    check_str(file_text("seen-too"), "new\n");
+    check_str(fingerprint(), before);
+    const char *folder = keep_text(".tend/run/job-%lld", (long long)id);
+    check_contains(file_text(keep_text("%s/patches/steps/step-0001.patch", folder)), "+new");
+    check_contains(file_text(keep_text("%s/state/steps/step-0002.json", folder)), "kept");
+    check_contains(file_text(keep_text("%s/state/self_heal/attempt-0001.json", folder)),
+                   "succeeded");
+    check_int(sql_int("SELECT count(*) FROM checkpoint WHERE job_id = %lld AND step_index > 0",
+                      (long long)id),
+              ==, 2);
+    check(access(keep_text("%s/workspace-0001", folder), F_OK) < 0);
+}
+
+/* SH-7: no progress in the same workspace; a fresh one with the work of the steps before heals it.
+ */
+TEST(runner_workspace, SH_7_no_progress_leads_to_a_fresh_workspace_and_the_job_recovers)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace("{\"id\":\"a\",\"run\":\"echo one > one\"},"
+                          "{\"id\":\"b\",\"run\":\"echo x >> $T/tries; cat one >> $T/ones; "
+                          "test -e stale || test $(wc -l < $T/tries) -lt 3 || exit 0; touch stale; "
+                          "echo the same error >&2; exit 75\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\nx\nx\n");
+    check_str(file_text("ones"), "one\none\none\n");
+    check_contains(events_of(t, id), "task.self_heal.escalated");
+    check_int(
+        sql_int("SELECT count(*) FROM attempt WHERE job_id = %lld AND strategy = 'hard_reset'",
+                (long long)id),
+        ==, 1);
+}
+
+/* SH-8: the second attempt is told what went wrong. */
+TEST(runner_workspace, SH_8_a_retry_gets_its_context)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace("{\"id\":\"a\",\"run\":\"echo change > made; "
+                          "test -n \\\"$TEND_RETRY_CONTEXT\\\" || { echo it broke; exit 75; }; "
+                          "cp $TEND_RETRY_CONTEXT $T/context\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(file_text("context"), "transient_runtime");
+    check_contains(file_text("context"), "made");
+    check_contains(file_text("context"), "\"attempt\"");
+}
+
+/* SH-10, SH-11: on another machine, from the store alone. */
+TEST(runner_workspace, SH_10_a_job_resumes_elsewhere_from_its_checkpoints)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t,
+        with_workspace("{\"id\":\"a\",\"run\":\"echo x >> $T/a-runs; echo one > one\"},"
+                       "{\"id\":\"b\",\"run\":\"test -f $T/cured || exit 64; cat one > $T/got\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    shell(
+        "touch cured; rm -rf .tend/run; cd repo; git checkout -q -f -b elsewhere; git rm -q kept; "
+        "git commit -qm two");
+    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", &result));
+    struct tend_runner_options options = runner_options();
+    options.folder = keep_text("%s/elsewhere", test_folder());
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("a-runs"), "x\n");
+    check_str(file_text("got"), "one\n");
+}
+
+/* SH-10: also when it has succeeded: as a new job. */
+TEST(runner_workspace, SH_10_a_done_job_can_be_resumed_from_a_step)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace("{\"id\":\"a\",\"run\":\"echo x >> $T/a-runs; echo one > one\"},"
+                          "{\"id\":\"b\",\"run\":\"echo x >> $T/b-runs; cat one >> $T/got\"}"));
+    run_until_drained(t);
+    check_ok(t, tend_control(t, id, "resume_from_step", "b", NULL, "me", &result));
+    check_int(result.job_id, !=, id);
+    run_until_drained(t);
+    check_int(state_of(t, result.job_id), ==, TEND_DONE);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("a-runs"), "x\n");
+    check_str(file_text("b-runs"), "x\nx\n");
+    check_str(file_text("got"), "one\none\n");
+}
+
+/* SH-12: while it runs. */
+TEST(runner_workspace, SH_12_resume_from_step_goes_back_in_a_running_job)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace(
+               "{\"id\":\"a\",\"run\":\"echo x >> $T/a-runs; echo one >> one\"},"
+               "{\"id\":\"b\",\"grace\":\"100ms\",\"run\":\"cat one >> $T/got; touch $T/begun; "
+               "test $(wc -l < $T/a-runs) -ge 2 || sleep 600\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "resume_from_step", "a", "again", "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("a-runs"), "x\nx\n");
+    check_str(file_text("got"), "one\none\n");
+    check_contains(events_of(t, id), "task.resume.from_step");
+}
+
+/* A checkpoint that does not apply: the sentence says which step, and both workspaces stay. */
+TEST(runner_workspace, a_patch_that_does_not_apply_fails_the_job_and_names_the_step)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"echo one > one\"},"
+                                            "{\"id\":\"b\",\"run\":\"exit 64\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    sql_exec("UPDATE checkpoint SET patch = %s WHERE job_id = %lld AND step_index = 1",
+             store_is_postgres() ? "convert_to('no patch', 'UTF8')" : "CAST('no patch' AS BLOB)",
+             (long long)id);
+    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", &result));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(job_of(t, id)->error_class, "deterministic_repo");
+    check_contains(job_of(t, id)->error_text, "a");
+    check_int(system(keep_text("ls -d .tend/run/job-%lld/workspace-* >/dev/null", (long long)id)),
+              ==, 0);
+}
+
+static void check_refused(const char *payload, const char *part)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, payload);
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(job_of(t, id)->error_class, "deterministic_repo");
+    check_contains(job_of(t, id)->error_text, part);
+}
+
+TEST(runner_workspace, a_workspace_that_is_no_repository_is_a_clear_failure)
+{
+    shell("mkdir plain");
+    check_refused(
+        keep_text("{\"workspace\":{\"repo\":\"%s/plain\"},\"run\":\"true\"}", test_folder()),
+        "plain");
+}
+
+TEST(runner_workspace, a_ref_that_does_not_exist_is_a_clear_failure)
+{
+    make_repository();
+    check_refused(keep_text("{\"workspace\":{\"repo\":\"%s/repo\",\"ref\":\"nowhere\"},"
+                            "\"run\":\"true\"}",
+                            test_folder()),
+                  "nowhere");
+}
+
+/* A folder of the step that leads out of the workspace by a link. */
+TEST(runner_workspace, a_step_cannot_be_led_out_of_its_workspace)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(t, with_workspace("{\"run\":\"ln -s / out\"},"
+                                            "{\"run\":\"touch $T/ran\",\"cwd\":\"out\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_contains(job_of(t, id)->error_text, "leads out of the workspace");
+    check(access("ran", F_OK) < 0);
+}
+
+/* SH-12: the operator gets the workspace, the job waits for its return. */
+TEST(runner_workspace, SH_12_takeover_stops_the_attempt_and_leaves_the_workspace)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace("{\"grace\":\"100ms\",\"run\":\"echo half > half; touch $T/begun; "
+                          "test -f $T/go || sleep 600\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "takeover", NULL, "let me", "me", &result));
+    wait_until(state_of(t, id) == TEND_HELD, PATIENCE_MS);
+    check_contains(job_of(t, id)->changed_why, "taken over by me: let me; its workspace is ");
+    const char *folder = strstr(job_of(t, id)->changed_why, "/");
+    check_str(file_text(keep_text("%s/half", folder)), "half\n");
+    shell("touch go");
+    check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check(access(folder, F_OK) < 0);
+}

@@ -1,0 +1,337 @@
+/* What a payload says a job has to do: SH-1, SH-17. */
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/spec.h"
+#include "unit/case.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tend.h>
+
+static struct arena arena;
+
+static struct job_plan parse(const char *payload)
+{
+    struct job_plan plan;
+    struct err err = {0};
+    int code = spec_parse(payload, strlen(payload), &arena, &plan, &err);
+    if (code != SPEC_PLAN)
+        test_fail(__FILE__, __LINE__, "'%s' is %d: %s", payload, code, err.text);
+    test_count_check();
+    return plan;
+}
+
+TEST(spec, a_payload_without_anything_to_do_is_no_plan)
+{
+    static const char *const payloads[] = {
+        "",
+        "null",
+        "17",
+        "\"run\"",
+        "[]",
+        "[\"run\",{\"run\":\"x\"}]",
+        "{}",
+        "{\"to\":\"ann\"}",
+        "{\"objective\":\"x\",\"timeout\":true}",
+        "{\"data\":{\"run\":\"make\"},\"list\":[{\"steps\":[]}]}",
+        "{\"a\":\"run\",\"b\":\"steps\"}",
+        "{\"list\":[\"a\",\"run\",\"steps\"],\"data\":{\"a\":1,\"run\":\"x\"}}",
+        "{\"n\":99999999999999999999999999,\"n\":1e999,\"z\":\"\\u0000\"}",
+        " \n{ \"a\\\"\" : \"{\\\"run\\\":1}\" }",
+    };
+    for (size_t i = 0; i < CASES(payloads); i++) {
+        struct job_plan plan;
+        struct err err = {0};
+        check_case_int(spec_parse(payloads[i], strlen(payloads[i]), &arena, &plan, &err), SPEC_NONE,
+                       payloads[i]);
+    }
+    struct job_plan plan;
+    check_int(spec_parse(NULL, 0, &arena, &plan, NULL), ==, SPEC_NONE);
+    arena_done(&arena);
+}
+
+TEST(spec, the_length_given_is_the_end_of_the_payload)
+{
+    struct job_plan plan;
+    static const char text[] = {'{', '}', '"', 'r', 'u', 'n'};
+    check_int(spec_parse(text, 2, &arena, &plan, NULL), ==, SPEC_NONE);
+    arena_done(&arena);
+}
+
+TEST(spec, the_short_form_is_a_plan_of_one_step)
+{
+    struct job_plan plan = parse("{\"run\":\"make -j2\"}");
+    check_int(plan.step_count, ==, 1);
+    check_str(plan.steps[0].id, "step-1");
+    check_int(plan.steps[0].kind, ==, STEP_RUN);
+    check_str(plan.steps[0].run, "make -j2");
+    check(plan.objective == NULL && plan.workspace_repo == NULL && plan.steps[0].title == NULL);
+    check_int(plan.steps[0].budgets.step_timeout_ms, ==, TEND_UNSET);
+
+    plan = parse("{\"exec\":[\"make\",\"-j2\",\"\"],\"id\":\"b\",\"timeout\":\"15m\","
+                 "\"step_max_attempts\":5,\"env\":{\"A\":\"1\"},\"cwd\":\"lib\","
+                 "\"objective\":\"o\",\"workspace\":{\"repo\":\".\"}}");
+    check_str(plan.steps[0].id, "b");
+    check_int(plan.steps[0].kind, ==, STEP_EXEC);
+    check_int(plan.steps[0].argc, ==, 3);
+    check_str(plan.steps[0].argv[1], "-j2");
+    check_str(plan.steps[0].argv[2], "");
+    check(plan.steps[0].argv[3] == NULL);
+    check_str(plan.steps[0].cwd, "lib");
+    check_str(plan.objective, "o");
+    check_str(plan.workspace_repo, ".");
+    check(plan.workspace_ref == NULL);
+    struct budgets budgets = budget_merge(&plan.steps[0].budgets, &plan.budgets, NULL, NULL);
+    check_int(budgets.step_timeout_ms, ==, 900000);
+    check_int(budgets.step_max_attempts, ==, 5);
+    check_int(plan.env.count, ==, 1);
+
+    plan = parse("{\"sleep\":\"1m5s\"}");
+    check_int(plan.steps[0].kind, ==, STEP_SLEEP);
+    check_int(plan.steps[0].sleep_ms, ==, 65000);
+    arena_done(&arena);
+}
+
+TEST(spec, the_long_form_has_everything)
+{
+    struct job_plan plan = parse(
+        "{\"objective\":\"ship it\",\"workspace\":{\"repo\":\"https://x.org/r.git\",\"ref\":\"main\"},"
+        "\"env\":{\"CI\":\"1\",\"PORT\":8080,\"ON\":true},\"step_timeout_seconds\":600,"
+        "\"job_self_heal_max_resets\":2,\"steps\":["
+        "{\"id\":\"build\",\"title\":\"Build\",\"instructions\":\"do\",\"run\":\"make\","
+        "\"timeout\":\"15m\",\"idle_timeout\":\"5m\",\"attempts\":7,\"grace\":\"5s\","
+        "\"no_progress_limit\":3,\"env\":{\"X\":\"y\"},\"cwd\":\"a/../b\"},"
+        "{\"exec\":[\"true\"],\"step_timeout_seconds\":0.5},"
+        "{\"http\":{\"url\":\"http://127.0.0.1/x\"}},"
+        "{\"sleep\":\"0\"}],"
+        "\"classify\":[{\"match\":\"quota \\\\d+\",\"class\":\"deterministic_policy\"}]}");
+    check_str(plan.objective, "ship it");
+    check_str(plan.workspace_repo, "https://x.org/r.git");
+    check_str(plan.workspace_ref, "main");
+    check_int(plan.env.count, ==, 3);
+    check_str(plan.env.items[1].name, "PORT");
+    check_str(plan.env.items[1].value, "8080");
+    check_str(plan.env.items[2].value, "true");
+    check_int(plan.budgets.step_timeout_ms, ==, 600000);
+    check_int(plan.budgets.job_self_heal_max_resets, ==, 2);
+    check_int(plan.rules.count, ==, 1);
+    check_str(plan.rules.items[0].match, "quota \\d+");
+    check_int(plan.rules.items[0].class, ==, CLASS_DETERMINISTIC_POLICY);
+    check_int(plan.step_count, ==, 4);
+    const struct step_plan *build = &plan.steps[0];
+    check_str(build->title, "Build");
+    check_str(build->instructions, "do");
+    check_int(build->budgets.step_timeout_ms, ==, 900000);
+    check_int(build->budgets.step_idle_timeout_ms, ==, 300000);
+    check_int(build->budgets.step_max_attempts, ==, 7);
+    check_int(build->budgets.step_grace_ms, ==, 5000);
+    check_int(build->budgets.step_no_progress_limit, ==, 3);
+    check_str(build->env.items[0].value, "y");
+    check_str(plan.steps[1].id, "step-2");
+    check_int(plan.steps[1].budgets.step_timeout_ms, ==, 500);
+    check_int(plan.steps[2].kind, ==, STEP_HTTP);
+    check_int(plan.steps[3].kind, ==, STEP_SLEEP);
+    check(spec_find_step(&plan, "step-3") == &plan.steps[2]);
+    check(spec_find_step(&plan, "step-1") == NULL);
+    check_str(step_kind_name(plan.steps[2].kind), "http");
+    arena_done(&arena);
+}
+
+TEST(spec, a_plan_may_have_no_steps)
+{
+    check_int(parse("{\"steps\":[]}").step_count, ==, 0);
+    arena_done(&arena);
+}
+
+TEST(spec, http_steps_have_sensible_defaults)
+{
+    struct job_plan plan = parse("{\"http\":{\"url\":\"http://a/\"}}");
+    struct http_plan *http = plan.steps[0].http;
+    check_str(http->method, "GET");
+    check_int(http->expect_count, ==, 1);
+    check_int(http->expect[0].low, ==, 200);
+    check_int(http->expect[0].high, ==, 299);
+    check_int(http->max_response_bytes, ==, 1 << 20);
+    check(!http->follow_redirects && http->body == NULL);
+
+    plan = parse("{\"http\":{\"url\":\"HTTPS://a\",\"body\":{\"ok\":[1,true]},"
+                 "\"headers\":{\"X-A\":\"b c\",\"X-N\":5},\"expect\":[201,\"3xx\"],"
+                 "\"max_response_bytes\":10,\"follow_redirects\":true}}");
+    http = plan.steps[0].http;
+    check_str(http->method, "POST");
+    check_str(http->body, "{\"ok\":[1,true]}");
+    check_int(http->body_bytes, ==, strlen(http->body));
+    check(http->body_is_json && http->follow_redirects);
+    check_int(http->headers.count, ==, 2);
+    check_str(http->headers.items[1].value, "5");
+    check_int(http->expect[0].high, ==, 201);
+    check_int(http->expect[1].low, ==, 300);
+    check_int(http->expect[1].high, ==, 399);
+    check_int(http->max_response_bytes, ==, 10);
+
+    plan =
+        parse("{\"http\":{\"method\":\"put\",\"url\":\"http://a\",\"body\":\"x\",\"expect\":204}}");
+    http = plan.steps[0].http;
+    check_str(http->method, "PUT");
+    check_str(http->body, "x");
+    check(!http->body_is_json);
+    check_int(http->expect[0].low, ==, 204);
+    arena_done(&arena);
+}
+
+TEST(spec, what_is_wrong_is_refused_with_its_place)
+{
+    static const struct {
+        const char *payload, *sentence;
+    } cases[] = {
+        {"{\"run\":", "the payload is not JSON, line 1, column 8"},
+        {"{\"run\":17}", "run: must be text in double quotes"},
+        {"{\"run\":\"\"}", "run: must not be empty"},
+        {"{\"run\":\"a\\u0000b\"}", "holds \\u0000"},
+        {"{\"run\":\"a\",\"run\":\"b\"}", "duplicate object key"},
+        {"{\"run\":\"a\",\"exec\":[\"b\"]}", "run and exec cannot stand together"},
+        {"{\"run\":\"a\",\"timout\":\"5s\"}",
+         "timout: there is no such member; did you mean \"timeout\"?"},
+        {"{\"run\":\"a\",\"workspce\":{}}", "did you mean \"workspace\"?"},
+        {"{\"run\":\"a\",\"colour\":1}", "colour: there is no such member"},
+        {"{\"run\":\"a\",\"timeout\":15}", "timeout: \"15\" must be a duration such as 15m"},
+        {"{\"run\":\"a\",\"timeout\":true}", "timeout: must be a number or a duration"},
+        {"{\"run\":\"a\",\"step_max_attempts\":0}",
+         "step_max_attempts: \"0\" must be a whole number from 1 to 1000"},
+        {"{\"run\":\"a\",\"step_max_attempts\":1e999}", "cannot be read"},
+        {"{\"exec\":[]}", "exec: must be a list of texts"},
+        {"{\"exec\":\"make\"}", "exec: must be a list of texts"},
+        {"{\"exec\":[\"\"]}", "exec[0]: must not be empty"},
+        {"{\"exec\":[\"a\",5]}", "exec[1]: must be text"},
+        {"{\"sleep\":5}", "sleep: must be a duration such as \"5s\""},
+        {"{\"sleep\":\"366d\"}", "up to 365d"},
+        {"{\"steps\":{}}", "steps: must be a list of steps"},
+        {"{\"steps\":[7]}", "steps[0]: must be an object"},
+        {"{\"steps\":[{}]}", "steps[0]: there is nothing to do"},
+        {"{\"steps\":[{\"id\":\"a\",\"run\":\"x\"},{\"title\":\"t\"}]}",
+         "steps[1]: there is nothing to do; one of run, exec, http and sleep is needed"},
+        {"{\"steps\":[{\"run\":\"x\",\"http\":{\"url\":\"http://a\"}}]}",
+         "steps[0]: run and http cannot stand together; a step does one thing"},
+        {"{\"steps\":[],\"run\":\"x\"}", "run: cannot stand beside steps"},
+        {"{\"steps\":[],\"timeout\":\"5s\"}",
+         "timeout: belongs to a step; for every step write \"step_timeout_seconds\""},
+        {"{\"steps\":[{\"run\":\"x\",\"job_self_heal_max_resets\":1}]}",
+         "steps[0].job_self_heal_max_resets: belongs to the job"},
+        {"{\"steps\":[],\"title\":\"t\"}", "title: there is no such member"},
+        {"{\"steps\":[{\"run\":\"a\"},{\"run\":\"a\"},{\"run\":\"a\"},"
+         "{\"run\":\"a\",\"timeout\":\"soon\"}]}",
+         "steps[3].timeout: \"soon\" must be a duration"},
+        {"{\"steps\":[{\"rnu\":\"x\"}]}", "steps[0].rnu: there is no such member; did you mean"},
+        {"{\"steps\":[{\"id\":\"a\",\"run\":\"x\"},{\"run\":\"x\"},{\"id\":\"a\",\"run\":\"y\"}]}",
+         "steps[2].id: \"a\" is the id of steps[0] already"},
+        {"{\"steps\":[{\"id\":\"step-2\",\"run\":\"x\"},{\"run\":\"x\"}]}",
+         "steps[1].id: \"step-2\" is the id of steps[0] already"},
+        {"{\"steps\":[{\"id\":\"\",\"run\":\"x\"}]}", "steps[0].id: must be 1 to 128"},
+        {"{\"steps\":[{\"id\":\"a b\",\"run\":\"x\"}]}", "steps[0].id: must be 1 to 128"},
+        {"{\"steps\":[{\"id\":\"../x\",\"run\":\"x\"}]}", "steps[0].id: must be 1 to 128"},
+        {"{\"run\":\"x\",\"cwd\":\"/etc\"}", "cwd: \"/etc\" leads out of the workspace"},
+        {"{\"run\":\"x\",\"cwd\":\"..\"}", "leads out of the workspace"},
+        {"{\"run\":\"x\",\"cwd\":\"a/./../../b\"}", "leads out of the workspace"},
+        {"{\"run\":\"x\",\"cwd\":\"\"}", "cwd: must not be empty"},
+        {"{\"run\":\"x\",\"env\":[]}", "env: must be an object of names and texts"},
+        {"{\"run\":\"x\",\"env\":{\"A=B\":\"1\"}}", "env.A=B: is not a name"},
+        {"{\"run\":\"x\",\"env\":{\"\":\"1\"}}", "is not a name"},
+        {"{\"run\":\"x\",\"env\":{\"A\":null}}", "env.A: must be text, a whole number"},
+        {"{\"run\":\"x\",\"workspace\":\".\"}", "workspace: must be an object"},
+        {"{\"run\":\"x\",\"workspace\":{}}", "workspace: repo is missing"},
+        {"{\"run\":\"x\",\"workspace\":{\"repo\":\"\"}}", "workspace.repo: must not be empty"},
+        {"{\"run\":\"x\",\"workspace\":{\"repo\":\"--upload-pack=x\"}}",
+         "workspace.repo: must not begin with a minus sign"},
+        {"{\"run\":\"x\",\"workspace\":{\"repo\":\".\",\"ref\":\"-x\"}}",
+         "workspace.ref: must not"},
+        {"{\"run\":\"x\",\"workspace\":{\"repo\":\".\",\"ref\":\"a\\nb\"}}", "control characters"},
+        {"{\"run\":\"x\",\"workspace\":{\"rep\":\".\"}}", "did you mean \"repo\"?"},
+        {"{\"http\":\"http://a\"}", "http: must be an object"},
+        {"{\"http\":{}}", "http: url is missing"},
+        {"{\"http\":{\"url\":\"ftp://a\"}}", "http.url: must be a URL that begins with http://"},
+        {"{\"http\":{\"url\":\"http://\"}}", "http.url: must be a URL"},
+        {"{\"http\":{\"url\":\"http://a b\"}}", "http.url: must be a URL"},
+        {"{\"http\":{\"url\":\"http://a\",\"method\":\"GE T\"}}", "http.method: must be a method"},
+        {"{\"http\":{\"url\":\"http://a\",\"headers\":{\"A B\":\"x\"}}}",
+         "http.headers.A B: is not a name"},
+        {"{\"http\":{\"url\":\"http://a\",\"headers\":{\"A\":\"x\\r\\ny\"}}}",
+         "http.headers.A: must be one line"},
+        {"{\"http\":{\"url\":\"http://a\",\"expect\":[]}}", "http.expect: must name at least one"},
+        {"{\"http\":{\"url\":\"http://a\",\"expect\":[200,\"6xx\"]}}",
+         "http.expect[1]: must be a status from 100 to 599"},
+        {"{\"http\":{\"url\":\"http://a\",\"expect\":99}}", "http.expect: must be a status"},
+        {"{\"http\":{\"url\":\"http://a\",\"max_response_bytes\":-1}}",
+         "http.max_response_bytes: must be a whole number of bytes from 0 to 1073741824"},
+        {"{\"http\":{\"url\":\"http://a\",\"follow_redirects\":1}}", "must be true or false"},
+        {"{\"http\":{\"url\":\"http://a\",\"methd\":\"GET\"}}", "did you mean \"method\"?"},
+        {"{\"run\":\"x\",\"classify\":{}}", "classify: must be a list of at most 50 rules"},
+        {"{\"run\":\"x\",\"classify\":[1]}", "classify[0]: must be an object"},
+        {"{\"run\":\"x\",\"classify\":[{\"match\":\"a\"}]}", "classify[0]: class is missing"},
+        {"{\"run\":\"x\",\"classify\":[{\"class\":\"transient_runtime\"}]}",
+         "classify[0]: match is missing"},
+        {"{\"run\":\"x\",\"classify\":[{\"match\":\"a\",\"class\":\"bad\"}]}",
+         "classify[0].class: \"bad\" must be transient_runtime"},
+        {"{\"steps\":[{\"run\":\"x\",\"classify\":[{\"match\":\"fine\",\"class\":\"transient_runtime\"},"
+         "{\"match\":\"a(b\",\"class\":\"transient_runtime\"}]}]}",
+         "steps[0].classify[1].match: \"a(b\" is no regular expression: "},
+        {"{\"run\":\"x\",\"objective\":5}", "objective: must be text"},
+    };
+    for (size_t i = 0; i < CASES(cases); i++) {
+        struct job_plan plan = {.step_count = 77};
+        struct err err = {0};
+        check_case_int(spec_parse(cases[i].payload, strlen(cases[i].payload), &arena, &plan, &err),
+                       TEND_EINVAL, cases[i].payload);
+        check_contains(err.text, cases[i].sentence);
+        check_int(plan.step_count, ==, 77);
+        check_int(spec_parse(cases[i].payload, strlen(cases[i].payload), &arena, &plan, NULL), ==,
+                  TEND_EINVAL);
+        arena_reset(&arena);
+    }
+    arena_done(&arena);
+}
+
+TEST(spec, folders_below_the_workspace_are_allowed)
+{
+    static const char *const fine[] = {"a",    "a/b", "./a", "a/..", "a/../b",
+                                       "a//b", ".",   "..a", "a/."};
+    for (size_t i = 0; i < CASES(fine); i++) {
+        char *payload = arena_printf(&arena, "{\"run\":\"x\",\"cwd\":\"%s\"}", fine[i]);
+        check_str(parse(payload).steps[0].cwd, fine[i]);
+    }
+    arena_done(&arena);
+}
+
+TEST(spec, ids_of_128_characters_are_allowed_and_129_are_not)
+{
+    char id[STEP_ID_BYTES + 2];
+    memset(id, 'x', sizeof id - 1);
+    id[STEP_ID_BYTES] = '\0';
+    check_str(parse(arena_printf(&arena, "{\"run\":\"x\",\"id\":\"%s\"}", id)).steps[0].id, id);
+    id[STEP_ID_BYTES] = 'x';
+    id[STEP_ID_BYTES + 1] = '\0';
+    char *payload = arena_printf(&arena, "{\"run\":\"x\",\"id\":\"%s\"}", id);
+    struct job_plan plan;
+    check_int(spec_parse(payload, strlen(payload), &arena, &plan, NULL), ==, TEND_EINVAL);
+    arena_done(&arena);
+}
+
+/* A comparison of every id with every other would take hours here. */
+TEST(spec, ten_thousand_steps_and_many_times_more_are_read)
+{
+    static const int counts[] = {10000, 100000};
+    for (size_t i = 0; i < CASES(counts); i++) {
+        struct buf payload;
+        buf_init(&payload);
+        buf_puts(&payload, "{\"steps\":[");
+        for (int step = 0; step < counts[i]; step++)
+            buf_printf(&payload, "%s{\"id\":\"tpl:%d\",\"run\":\"true\"}", step > 0 ? "," : "",
+                       step);
+        buf_puts(&payload, "]}");
+        struct job_plan plan = parse(payload.data);
+        check_int(plan.step_count, ==, counts[i]);
+        check_str(plan.steps[9999].id, "tpl:9999");
+        buf_done(&payload);
+        arena_done(&arena);
+    }
+}
