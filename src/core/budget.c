@@ -11,28 +11,26 @@
 #include <string.h>
 #include <tend.h>
 
-enum { MOST_ATTEMPTS = 1000, MOST_RESETS = 100 };
-
 static const int64_t second_ms = 1000;
-#define HOUR_MS (INT64_C(3600) * 1000)
-#define MONTH_MS (INT64_C(30) * 24 * HOUR_MS)
 
 #define AT(member) offsetof(struct budgets, member)
 static const struct budget_row table[] = {
-    {"step_max_attempts", "TEND_STEP_MAX_ATTEMPTS", "attempts", BUDGET_COUNT, 3, 1, MOST_ATTEMPTS,
-     AT(step_max_attempts), "attempts of a step, the first included"},
+    {"step_max_attempts", "TEND_STEP_MAX_ATTEMPTS", "attempts", BUDGET_COUNT, 3, 1,
+     BUDGET_ATTEMPTS_MOST, AT(step_max_attempts), "attempts of a step, the first included"},
     {"step_timeout_seconds", "TEND_STEP_TIMEOUT_SECONDS", "timeout", BUDGET_TIME, 900 * 1000, 0,
-     MONTH_MS, AT(step_timeout_ms), "how long an attempt may take; 0: as long as it likes"},
+     BUDGET_TIMEOUT_MOST_MS, AT(step_timeout_ms),
+     "how long an attempt may take; 0: as long as it likes"},
     {"step_idle_timeout_seconds", "TEND_STEP_IDLE_TIMEOUT_SECONDS", "idle_timeout", BUDGET_TIME,
-     300 * 1000, 0, MONTH_MS, AT(step_idle_timeout_ms),
+     300 * 1000, 0, BUDGET_TIMEOUT_MOST_MS, AT(step_idle_timeout_ms),
      "how long an attempt may be silent; 0: as long as it likes"},
     {"step_no_progress_limit", "TEND_STEP_NO_PROGRESS_LIMIT", "no_progress_limit", BUDGET_COUNT, 2,
-     1, MOST_ATTEMPTS, AT(step_no_progress_limit),
+     1, BUDGET_ATTEMPTS_MOST, AT(step_no_progress_limit),
      "failed attempts in a row, alike in failure and changes, that count as stuck; 1 acts as 2"},
     {"job_self_heal_max_resets", "TEND_JOB_SELF_HEAL_MAX_RESETS", NULL, BUDGET_COUNT, 1, 0,
-     MOST_RESETS, AT(job_self_heal_max_resets), "hard resets of a job over all its steps"},
-    {"step_grace_seconds", "TEND_STEP_GRACE_SECONDS", "grace", BUDGET_TIME, 10 * 1000, 0, HOUR_MS,
-     AT(step_grace_ms), "from asking a process to end (TERM) to ending it (KILL)"},
+     BUDGET_RESETS_MOST, AT(job_self_heal_max_resets), "hard resets of a job over all its steps"},
+    {"step_grace_seconds", "TEND_STEP_GRACE_SECONDS", "grace", BUDGET_TIME, 10 * 1000, 0,
+     BUDGET_GRACE_MOST_MS, AT(step_grace_ms),
+     "from asking a process to end (TERM) to ending it (KILL)"},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

@@ -16,6 +16,11 @@
 
 struct err;
 
+/* The highest values, also for those who keep budgets elsewhere. */
+enum { BUDGET_ATTEMPTS_MOST = 1000, BUDGET_RESETS_MOST = 100 };
+#define BUDGET_TIMEOUT_MOST_MS (INT64_C(30) * 24 * 3600 * 1000)
+#define BUDGET_GRACE_MOST_MS (INT64_C(3600) * 1000)
+
 /* TEND_UNSET where nothing was said. */
 struct budgets {
     int64_t step_max_attempts;        /* attempts of a step in all, the first included */

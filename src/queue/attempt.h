@@ -10,6 +10,7 @@
 #ifndef QUEUE_ATTEMPT_H
 #define QUEUE_ATTEMPT_H
 
+#include "base/buf.h"
 #include "queue/handle.h"
 
 #include <stdbool.h>
@@ -42,6 +43,9 @@ int step_check_change(tend *t, const struct tend_step_change *change);
 int step_check_close(tend *t, const struct tend_step_close *close);
 
 /* --- writing, inside the transaction, all DB_LATER --- */
+
+/* Appends a member to an object; the first opens it. NULL becomes null. */
+void step_put_text(struct buf *json, const char *name, const char *text);
 
 /* What an event says about a step (SH-13). */
 struct step_facts {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void put_text(struct buf *json, const char *name, const char *text)
+void step_put_text(struct buf *json, const char *name, const char *text)
 {
     buf_printf(json, "%s\"%s\":", json->len == 0 ? "{" : ",", name);
     if (text == NULL)
@@ -28,13 +28,13 @@ const char *step_facts_json(struct db_tx *tx, const struct step_facts *facts)
 {
     struct buf json;
     buf_init(&json);
-    put_text(&json, "stepId", facts->step_id);
+    step_put_text(&json, "stepId", facts->step_id);
     put_number(&json, "stepIndex", facts->step_index);
     put_number(&json, "attempt", facts->attempt);
-    put_text(&json, "failureClass", facts->failure_class);
-    put_text(&json, "failureSignature", facts->signature);
-    put_text(&json, "diffHash", facts->diff_hash);
-    put_text(&json, "strategy", facts->strategy);
+    step_put_text(&json, "failureClass", facts->failure_class);
+    step_put_text(&json, "failureSignature", facts->signature);
+    step_put_text(&json, "diffHash", facts->diff_hash);
+    step_put_text(&json, "strategy", facts->strategy);
     buf_putc(&json, '}');
     const char *text = json.failed ? NULL : arena_strndup(db_arena(tx), json.data, json.len);
     buf_done(&json);

@@ -29,25 +29,16 @@ void control_read(struct tend_control *control, const struct db_result *from, si
     };
 }
 
-static void put_text(struct buf *json, const char *name, const char *text)
-{
-    buf_printf(json, "%s\"%s\":", json->len == 0 ? "{" : ",", name);
-    if (text == NULL)
-        buf_puts(json, "null");
-    else
-        buf_json_string(json, text, strlen(text));
-}
-
 const char *control_json(struct db_tx *tx, const struct tend_control *control, const char *outcome)
 {
     struct buf json;
     buf_init(&json);
-    put_text(&json, "action", control->action);
-    put_text(&json, "stepId", control->step_id);
-    put_text(&json, "reason", control->reason);
-    put_text(&json, "actor", control->actor);
+    step_put_text(&json, "action", control->action);
+    step_put_text(&json, "stepId", control->step_id);
+    step_put_text(&json, "reason", control->reason);
+    step_put_text(&json, "actor", control->actor);
     if (outcome != NULL)
-        put_text(&json, "outcome", outcome);
+        step_put_text(&json, "outcome", outcome);
     buf_putc(&json, '}');
     const char *text = json.failed ? NULL : arena_strndup(db_arena(tx), json.data, json.len);
     buf_done(&json);

@@ -3,6 +3,7 @@
 #include "base/rate.h"
 #include "base/text.h"
 #include "base/timetext.h"
+#include "core/budget.h"
 #include "core/limit.h"
 #include "core/policy.h"
 #include "queue/event.h"
@@ -67,12 +68,12 @@ static const struct setting_row table[] = {
     {FORM_DURATION, AT(backoff_max_ms), 0, 366 * DAY_MS, NO_NONE},
     {FORM_DURATION, AT(keep_done_ms), 0, 36600 * DAY_MS, FOR_EVER},
     {FORM_DURATION, AT(keep_failed_ms), 0, 36600 * DAY_MS, FOR_EVER},
-    {FORM_COUNT, AT(step_max_attempts), 1, 1000, NO_NONE},
-    {FORM_DURATION, AT(step_timeout_ms), 0, 30 * DAY_MS, 0},
-    {FORM_DURATION, AT(step_idle_timeout_ms), 0, 30 * DAY_MS, 0},
-    {FORM_COUNT, AT(step_no_progress_limit), 1, 1000, NO_NONE},
-    {FORM_COUNT, AT(job_self_heal_max_resets), 0, 100, NO_NONE},
-    {FORM_DURATION, AT(step_grace_ms), 0, 3600 * 1000, NO_NONE},
+    {FORM_COUNT, AT(step_max_attempts), 1, BUDGET_ATTEMPTS_MOST, NO_NONE},
+    {FORM_DURATION, AT(step_timeout_ms), 0, BUDGET_TIMEOUT_MOST_MS, 0},
+    {FORM_DURATION, AT(step_idle_timeout_ms), 0, BUDGET_TIMEOUT_MOST_MS, 0},
+    {FORM_COUNT, AT(step_no_progress_limit), 1, BUDGET_ATTEMPTS_MOST, NO_NONE},
+    {FORM_COUNT, AT(job_self_heal_max_resets), 0, BUDGET_RESETS_MOST, NO_NONE},
+    {FORM_DURATION, AT(step_grace_ms), 0, BUDGET_GRACE_MOST_MS, NO_NONE},
 };
 
 enum { TABLE_ROWS = sizeof table / sizeof *table };
