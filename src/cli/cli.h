@@ -97,10 +97,10 @@ void signals_start(void);
 /* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
 void signals_interrupt(tend *store);
 /*
- * From now on SIGINT and SIGTERM stop this runner, a second one at once, and SIGHUP is counted;
- * NULL: they end the program again.
+ * From now on SIGINT and SIGTERM stop this runner, a second one at once, with at_once the first one
+ * already, and SIGHUP is counted; NULL: they end the program again.
  */
-void signals_stop_runner(tend_runner *runner);
+void signals_stop_runner(tend_runner *runner, bool at_once);
 /* How many signals to stop have come, and how many hangups. */
 int signals_stops(void);
 int signals_hangups(void);

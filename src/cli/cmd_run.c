@@ -140,6 +140,7 @@ static int run_here(struct cli *cli, int64_t id, const char *queue)
     tend_runner *runner = NULL;
     char hint[96];
     run_screen_init(&watch.screen, cli);
+    watch.screen.stops_at_once = true;
     watch.screen.look = look;
     watch.screen.look_arg = &watch;
     tend_runner_options_init(&wanted);

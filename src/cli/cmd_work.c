@@ -45,19 +45,22 @@ static const struct option options[] = {
     OPTION_END,
 };
 
-/* "KIND=REST": the kind is cut off, on the heap, and *ret_rest is what stands behind the sign. */
-static int split(struct cli *cli, const char *option, const char *form, const char *text,
-                 char **ret_kind, const char **ret_rest)
+/* "KIND=REST": the kind, for free(), and what stands behind the sign. NULL: *ret_status says how
+ * that ends. */
+static char *split(struct cli *cli, const char *option, const char *form, const char *text,
+                   const char **ret_rest, int *ret_status)
 {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1])
-        return cli_fail(cli, TEND_EINVAL, "work: --%s: \"%s\" is not of the form %s", option, text,
-                        form);
-    *ret_kind = strndup(text, (size_t)(equals - text));
-    if (!*ret_kind)
-        return cli_fail(cli, TEND_ENOMEM, "out of memory");
-    *ret_rest = equals + 1;
-    return EXIT_DONE;
+    *ret_rest = equals ? equals + 1 : "";
+    if (!equals || equals == text || !equals[1]) {
+        *ret_status = cli_fail(cli, TEND_EINVAL, "work: --%s: \"%s\" is not of the form %s", option,
+                               text, form);
+        return NULL;
+    }
+    char *kind = strndup(text, (size_t)(equals - text));
+    if (!kind)
+        *ret_status = cli_fail(cli, TEND_ENOMEM, "out of memory");
+    return kind;
 }
 
 /* What the options come to, for the library. */
@@ -80,10 +83,11 @@ static void plan_done(struct plan *plan)
 static int read_handlers(struct cli *cli, struct plan *plan)
 {
     for (size_t i = 0; i < args.handlers.count; i++) {
-        char *kind;
+        int status = EXIT_DONE;
         const char *command;
-        int status = split(cli, "handler", "KIND=COMMAND", args.handlers.items[i], &kind, &command);
-        if (status != EXIT_DONE)
+        char *kind =
+            split(cli, "handler", "KIND=COMMAND", args.handlers.items[i], &command, &status);
+        if (!kind)
             return status;
         plan->handlers[plan->handler_count++] =
             (struct tend_handler){.kind = kind, .command = command};
@@ -98,11 +102,11 @@ static int read_handlers(struct cli *cli, struct plan *plan)
 static int read_limits(struct cli *cli, struct plan *plan)
 {
     for (size_t i = 0; i < args.limits.count; i++) {
-        char *kind;
+        int status = EXIT_DONE;
         char *end;
         const char *number;
-        int status = split(cli, "limit", "KIND=N", args.limits.items[i], &kind, &number);
-        if (status != EXIT_DONE)
+        char *kind = split(cli, "limit", "KIND=N", args.limits.items[i], &number, &status);
+        if (!kind)
             return status;
         errno = 0;
         long long limit = strtoll(number, &end, 10);

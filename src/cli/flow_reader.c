@@ -40,12 +40,13 @@ int flow_fault_at(struct flow_reader *reader, int code, struct yaml_place place,
 
 int flow_fault(struct flow_reader *reader, const char *path, const char *format, ...)
 {
-    char sentence[SENTENCE_BYTES];
+    char said[SENTENCE_BYTES];
+    char sentence[SENTENCE_BYTES + PATH_BYTES];
     va_list args;
-    size_t len = *path ? (size_t)snprintf(sentence, sizeof sentence, "%.120s: ", path) : 0;
     va_start(args, format);
-    vsnprintf(sentence + len, sizeof sentence - len, format, args);
+    vsnprintf(said, sizeof said, format, args);
     va_end(args);
+    snprintf(sentence, sizeof sentence, "%.120s%s%s", path, *path ? ": " : "", said);
     return flow_fault_at(reader, TEND_EINVAL, yaml_find(reader->yaml, path), sentence);
 }
 

@@ -95,7 +95,7 @@ static void tell_signals(struct run_screen *screen)
     if (signals_stops() > screen->stops_told) {
         screen->stops_told = signals_stops();
         sd_notify_send(&screen->notifier, "STOPPING=1");
-        if (screen->stops_told == 1)
+        if (screen->stops_told == 1 && !screen->stops_at_once)
             run_screen_say(screen, "stopping; what runs is waited for, a second signal ends it");
         else
             run_screen_say(screen, "stopping at once; what ran is given back");
@@ -230,13 +230,13 @@ int run_screen_run(struct run_screen *screen, tend_runner *runner)
     screen->runner = runner;
     cli->log_arg = screen;
     cli->log = screen->live ? log_as_note : NULL;
-    signals_stop_runner(runner);
+    signals_stop_runner(runner, screen->stops_at_once);
     int failed = start_thread(screen);
     if (failed)
         return cli_fail(cli, TEND_ENOMEM, "a thread cannot be started: %s", strerror(failed));
     sd_notify_send(&screen->notifier, "READY=1");
     int code = tend_runner_run(runner);
-    signals_stop_runner(NULL);
+    signals_stop_runner(NULL, false);
     end_thread(screen);
     cli->log = NULL;
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;

@@ -31,8 +31,9 @@ struct run_screen {
     /* Called by the screen's thread, after news and at least once a second; may be NULL. */
     void (*look)(void *arg);
     void *look_arg;
-    bool live;   /* redrawn in place */
-    bool stamps; /* plain lines begin with the time: nobody else adds it */
+    bool stops_at_once; /* by the first signal; else what runs is waited for, till the second */
+    bool live;          /* redrawn in place */
+    bool stamps;        /* plain lines begin with the time: nobody else adds it */
 
     pthread_t thread;
     pthread_mutex_t mutex; /* of what follows */

@@ -7,7 +7,9 @@
 
 static _Atomic(tend *) waiting_store;
 static _Atomic(tend_runner *) stopped_runner;
-static volatile sig_atomic_t seen, stops, hangups;
+/* Read by other threads too; lock-free, as a handler needs it. */
+static _Atomic int seen, stops, hangups;
+static _Atomic bool waits; /* for what runs, at the first stop */
 
 static void on_tick(int number)
 {
@@ -25,16 +27,16 @@ static void on_stop(int number)
 static void on_stop_runner(int number)
 {
     seen = number;
-    stops = stops + 1;
+    stops++;
     tend_runner *runner = atomic_load(&stopped_runner);
     if (runner)
-        tend_runner_stop(runner, stops > 1);
+        tend_runner_stop(runner, stops > 1 || !waits);
 }
 
 static void on_hangup(int number)
 {
     (void)number;
-    hangups = hangups + 1;
+    hangups++;
 }
 
 static void handle(int number, void (*handler)(int))
@@ -61,8 +63,9 @@ void signals_interrupt(tend *store)
     handle(SIGTERM, store ? on_stop : SIG_DFL);
 }
 
-void signals_stop_runner(tend_runner *runner)
+void signals_stop_runner(tend_runner *runner, bool at_once)
 {
+    waits = !at_once;
     atomic_store(&stopped_runner, runner);
     handle(SIGINT, runner ? on_stop_runner : SIG_DFL);
     handle(SIGTERM, runner ? on_stop_runner : SIG_DFL);

@@ -44,7 +44,9 @@ int metrics_open(struct statsd **ret, const char *host_port, struct err *err)
     const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
     struct addrinfo *addresses;
     const char *colon = strrchr(host_port, ':');
-    if (colon == NULL || colon == host_port || colon[1] == '\0')
+    char *end = NULL;
+    long port = colon == NULL ? 0 : strtol(colon + 1, &end, 10);
+    if (colon == NULL || colon == host_port || *end != '\0' || port < 1 || port > 65535)
         return bad_form(host_port, err);
     size_t len = (size_t)(colon - host_port);
     bool bracketed = len > 2 && host_port[0] == '[' && colon[-1] == ']';

@@ -120,12 +120,11 @@ END
     started+=("$runner")
     until_true test -s one.pid
     kill -INT "$runner"
-    until_true grep -q 'stopping; what runs' run.log
-    kill -INT "$runner"
     ended "$runner"
     [ "$status" = 130 ]
     is_gone "$(cat one.pid)"
     id=$(tend jobs --json | jq .id)
+    grep -q 'stopping at once' run.log
     grep -q "tend run --resume $id" run.log
     [ "$(state_of "$id")" = pending ]
     touch gate

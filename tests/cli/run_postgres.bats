@@ -65,11 +65,12 @@ teardown() {
 
 @test "a second signal gives the job back" {
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
-    start_worker
+    start_worker --stop-after 1h
     until_true test -s one.pid
     kill -TERM "$worker"
     until_true log_says 'stopping; what runs is waited for'
     kill -TERM "$worker"
+    until_true log_says 'is given back: its worker stops'
     ended "$worker"
     [ "$status" = 0 ]
     is_gone "$(cat one.pid)"

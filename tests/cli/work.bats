@@ -174,11 +174,12 @@ END
 # LS-6, RC-14
 @test "a second signal: the job is pending again, no attempt burned, nothing of it runs" {
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
-    start_worker
+    start_worker --stop-after 1h
     until_true test -s one.pid
     kill -TERM "$worker"
     until_true log_says 'stopping; what runs is waited for'
     kill -INT "$worker"
+    until_true log_says 'is given back: its worker stops'
     ended "$worker"
     [ "$status" = 0 ]
     is_gone "$(cat one.pid)"
@@ -213,7 +214,7 @@ END
 
 @test "a worker whose reader has gone stops" {
     tend add -- true >/dev/null
-    run bash -c 'set -o pipefail; "$0" work | head -n 1' "$TEND"
+    run timeout 20 bash -c 'set -o pipefail; "$0" work | head -n 1' "$TEND"
     [ "$status" = 141 ]
     [ "$(tend jobs --state running --json)" = '' ]
 }
