@@ -2,6 +2,7 @@
 #include "core/report.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/timetext.h"
 
@@ -257,12 +258,18 @@ static int take_object(struct report *report, json_t *object)
 
 static int take_json(struct report *report, const char *line, size_t len)
 {
-    json_error_t fault;
-    json_t *object = json_loadb(line, len, JSON_DECODE_ANY, &fault);
+    struct json_fault fault;
+    /* Checked first: that bounds the depth, and does not go by recursion. */
+    if (json_check(line, len, &fault) < 0) {
+        warn(report, "not a JSON object: %s (column %zu)", fault.reason, fault.column);
+        return 0;
+    }
+    json_error_t error;
+    json_t *object = json_loadb(line, len, JSON_DECODE_ANY, &error);
     if (!object) {
-        if (json_error_code(&fault) == json_error_out_of_memory)
+        if (json_error_code(&error) == json_error_out_of_memory)
             return TEND_ENOMEM;
-        warn(report, "not a JSON object: %s (column %d)", fault.text, fault.column);
+        warn(report, "not a JSON object: %s (column %d)", error.text, error.column);
         return 0;
     }
     int r = take_object(report, object);

@@ -179,6 +179,10 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     int rc = 0;
     if (close->control_id > 0)
         rc = control_answer(tx, job, close->control_id, close->outcome);
+    if (rc == 0 && close->control_id > 0 && close->how == TEND_STEPS_HOLD)
+        return err_set(db_err(tx), TEND_ESTATE,
+                       "job %lld is not held: what was asked has been taken back",
+                       (long long)job->id);
     if (rc < 0 || (rc = step_chain(tx, job, DB_LATER)) < 0)
         return rc;
     switch (close->how) {

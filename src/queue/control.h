@@ -39,7 +39,7 @@ int control_find_step(struct db_tx *tx, struct control_call *call, const struct 
 /* Its columns are {control} in sql/control.sql. */
 void control_read(struct tend_control *control, const struct db_result *from, size_t row);
 
-/* The job's owner answers a control: done, with an event. One that is answered already stays so. */
+/* The job's owner answers a control: done, with an event. 1, or 0 when it was answered before. */
 int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome);
 
 /* All that is open for a job is done with, without being carried out. */

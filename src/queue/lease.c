@@ -275,8 +275,10 @@ static int complete_rest(tend *t, struct completion *all)
                                  .changed = &all->changed[i],
                                  .matters = true};
         int rc = all->changed[i] != 0 ? 0 : handle_write(t, complete_body, &one);
-        if (rc < 0)
+        if (rc < 0) {
+            all->changed[i] = 0; /* it may have been run and undone before it failed */
             return rc;
+        }
     }
     return 0;
 }

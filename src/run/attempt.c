@@ -1,7 +1,9 @@
 /* What all kinds of attempts have in common: files, output, result. */
 #include "run/job.h"
+#include "run/json_redact.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -152,34 +154,17 @@ void attempt_flush(struct attempt *attempt)
 /* --- its result --- */
 
 /* JSON as it is, anything else as a string. */
-static char *text_as_json(const char *text, size_t len)
+static json_t *text_as_json(const char *text, size_t len)
 {
-    json_t *value = json_loadb(text, len, JSON_DECODE_ANY, NULL);
-    if (value == NULL)
-        value = json_stringn(text, len);
-    char *json = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    json_decref(value);
-    return json;
-}
-
-static char *redacted(struct attempt *attempt, char *json)
-{
-    struct arena arena;
-    if (json == NULL)
-        return NULL;
-    arena_init(&arena);
-    const char *clean = redact_text(attempt->run->redactor, &arena, json);
-    char *copy = clean == NULL ? NULL : strdup(clean);
-    arena_done(&arena);
-    free(json);
-    return copy;
+    json_t *value =
+        json_check(text, len, NULL) == 0 ? json_loadb(text, len, JSON_DECODE_ANY, NULL) : NULL;
+    return value != NULL ? value : json_stringn(text, len);
 }
 
 char *attempt_result(struct attempt *attempt)
 {
     if (attempt->report.result != NULL)
-        return redacted(attempt,
-                        json_dumps(attempt->report.result, JSON_ENCODE_ANY | JSON_COMPACT));
+        return json_redacted(attempt->run->redactor, attempt->report.result);
     const char *text = attempt->answer.data;
     size_t len = attempt->answer.len;
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
@@ -188,7 +173,10 @@ char *attempt_result(struct attempt *attempt)
         return NULL;
     if (len > RESULT_BYTES)
         len = utf8_floor(text, len, RESULT_BYTES);
-    return redacted(attempt, text_as_json(text, len));
+    json_t *value = text_as_json(text, len);
+    char *json = value == NULL ? NULL : json_redacted(attempt->run->redactor, value);
+    json_decref(value);
+    return json;
 }
 
 const char *attempt_command(const struct attempt *attempt, struct arena *arena)

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,8 @@ enum {
     SETTLED_MS = 200, /* a process that has lived so long is worth to be recorded */
     LEFTOVER_GRACE_MS = 1000,
     CHILD_NICE = 5,
+    REPORT_TICK_BYTES = 1 << 20, /* of the report at a time, so that nothing else waits for it */
+    REPORT_MOST_BYTES = 16 << 20,
 };
 
 struct process {
@@ -34,12 +37,14 @@ struct process {
     struct tree *tree;
     int pipes[2]; /* stdout and stderr, to be read; -1: at their end */
     int report_fd;
+    size_t report_bytes;       /* read so far */
     bool over;                 /* the tree is gone */
     bool stopping;             /* it was told to end */
     enum attempt_end ended_by; /* ... from outside: why; ATTEMPT_SUCCEEDED: not from outside */
     enum ending_kind timeout;  /* ... by time: which; ENDED_EXIT: not by time */
     bool recorded;             /* its pid is in the store */
     int64_t begun_ms, tick_ms, waits_until_ms;
+    int64_t safe_until_ms;   /* as the tree knows it */
     struct tree_event event; /* the last */
 };
 
@@ -129,8 +134,9 @@ static bool start(struct process *process)
         attempt->ending = (struct ending){.kind = ENDED_BAD_PLAN};
         return false;
     }
-    int rc = spec.env == NULL ? err_set(&err, TEND_ENOMEM, "out of memory")
-                              : spawn(process, &spec, &err);
+    int rc = spec.env == NULL || (run->handler != NULL && spec.fds[0] < 0)
+                 ? err_set(&err, TEND_ENOMEM, "no memory for the command and its payload")
+                 : spawn(process, &spec, &err);
     if (spec.fds[0] >= 0)
         close(spec.fds[0]);
     if (rc == 0)
@@ -183,6 +189,18 @@ static void read_events(struct process *process)
     }
 }
 
+/* A plain file, and not one that a link leads to: reading it must come to an end. */
+static int open_report(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 static void read_report(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -190,9 +208,14 @@ static void read_report(struct process *process)
     char bytes[4096];
     ssize_t len;
     if (process->report_fd < 0)
-        process->report_fd = open(attempt->run->output_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    while (process->report_fd >= 0 && (len = read(process->report_fd, bytes, sizeof bytes)) > 0)
+        process->report_fd = open_report(attempt->run->output_path);
+    for (size_t taken = 0; process->report_fd >= 0 && taken < REPORT_TICK_BYTES &&
+                           process->report_bytes < REPORT_MOST_BYTES;
+         taken += (size_t)len, process->report_bytes += (size_t)len) {
+        if ((len = read(process->report_fd, bytes, sizeof bytes)) <= 0)
+            break;
         report_feed(&attempt->report, bytes, (size_t)len, &err);
+    }
     if ((attempt->report.changed & REPORT_WAITING) != 0)
         process->waits_until_ms = clock_mono_ms() + attempt->report.waiting_ms;
     attempt_progress(attempt);
@@ -220,7 +243,7 @@ static void watch_time(struct process *process)
     struct attempt *attempt = process->attempt;
     const struct budgets *budgets = &attempt->budgets;
     int64_t now_ms = clock_mono_ms();
-    if (process->stopping)
+    if (process->stopping || process->over)
         return;
     int64_t heard_ms = attempt_heard_at(attempt);
     if (process->waits_until_ms > heard_ms)
@@ -239,7 +262,12 @@ static void watch_signals(struct process *process)
 {
     struct attempt *attempt = process->attempt;
     enum attempt_end end = attempt_signal(attempt);
-    tree_keep(process->tree, task_safe_until(attempt->run->task));
+    int64_t safe_until_ms = task_safe_until(attempt->run->task);
+    if (process->over)
+        return;
+    if (safe_until_ms != process->safe_until_ms)
+        tree_keep(process->tree, safe_until_ms);
+    process->safe_until_ms = safe_until_ms;
     if (end == ATTEMPT_SUCCEEDED || process->ended_by == ATTEMPT_LOST)
         return;
     bool first = process->ended_by == ATTEMPT_SUCCEEDED;
@@ -280,8 +308,6 @@ static void wait_for_news(struct process *process)
             read_pipe(process, stream);
     if (fds[2].revents != 0)
         read_events(process);
-    if (fds[3].revents != 0)
-        watch_signals(process);
 }
 
 /* --- its end --- */
@@ -319,14 +345,18 @@ static void judge(struct process *process)
         attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL};
     else
         judge_exit(process);
-    if (process->ended_by != ATTEMPT_SUCCEEDED)
+    bool by_itself = process->event.kind == TREE_EXITED && !process->event.stopped &&
+                     !process->event.deadline_passed;
+    if (process->ended_by == ATTEMPT_LOST)
+        attempt->end = ATTEMPT_LOST;
+    else if (by_itself && attempt->ending.kind == ENDED_EXIT && attempt->ending.number == 0)
+        attempt->end = ATTEMPT_SUCCEEDED; /* whatever was noticed in the same moment */
+    else if (process->ended_by != ATTEMPT_SUCCEEDED)
         attempt->end = process->ended_by;
     else if (process->event.deadline_passed)
         attempt->end = ATTEMPT_STOPPED;
     else if (process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
-    else if (attempt->ending.kind == ENDED_EXIT && attempt->ending.number == 0)
-        attempt->end = ATTEMPT_SUCCEEDED;
 }
 
 static void finish(struct process *process)
@@ -366,6 +396,7 @@ void attempt_run_process(struct attempt *attempt)
     if (start(&process)) {
         while (!process.over) {
             wait_for_news(&process);
+            watch_signals(&process); /* in every round: others may have emptied wake_fd */
             watch_time(&process);
             tick(&process);
         }

@@ -44,7 +44,9 @@ struct job_run {
     struct redactor *own_redactor; /* NULL: the runner's will do */
     const struct redactor *redactor;
     struct classifier *rules; /* of the job; NULL: none */
-    const char *folder;       /* of the job, below the runner's */
+    const char *folder;       /* of the job, below the runner's: what people look at */
+    const char
+        *lease_folder; /* of this lease, below it; an earlier owner may still clean up its own */
     bool folder_made;
     struct workspace_keeper keeper;
     struct workspace_source source;
@@ -53,7 +55,8 @@ struct job_run {
     struct workspace
         old; /* before the last reset; kept until a step has succeeded in the new one */
     bool has_old;
-    bool keeps_workspaces; /* for people to look at */
+    bool keeps_workspaces; /* for people to look at, or to work in */
+    bool done;             /* the job is: nothing of earlier leases is needed any more */
     struct heal heal;
     json_t *outputs;                      /* by step id */
     bool outputs_changed;                 /* since input_path was written */
@@ -62,6 +65,8 @@ struct job_run {
     size_t step;                          /* index of the present one, from 1 */
     int64_t begun;                        /* attempts under this lease */
     bool closed;                          /* its end is written */
+    bool no_handler;                      /* its payload is no plan, and its kind nobody's here */
+    const char *repo_told;                /* the repository of the plan, without a password */
     struct pending_change change;
     char last_error[1024]; /* what went wrong outside of a process, "": nothing */
     struct evidence early; /* ... before a step could be tried */
@@ -129,18 +134,21 @@ enum step_outcome {
     STEP_OVER,   /* so is the job: its end is written, or its lease is lost */
 };
 enum step_outcome step_run(struct job_run *run);
+/* Between attempts: orders are carried out. STEP_SUCCEEDED: go on; STEP_JUMPED: there is a
+ * workspace, where one is needed. */
+enum step_outcome step_boundary(struct job_run *run);
 
 /* --- job_end.c: how a job ends; each writes what is pending with it --- */
 
 void job_complete(struct job_run *run);
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
               const char *text);
-void job_give_back(struct job_run *run, const char *why);
-/* Held, for an order that is answered by it. Frees the order. */
-void job_hold(struct job_run *run, struct order *order, const char *why);
+void job_give_back(struct job_run *run, int64_t delay_ms, const char *why);
+/* Held, for an order that is answered by it. Frees the order. False: it was taken back, and the job
+ * goes on. */
+bool job_hold(struct job_run *run, struct order *order, const char *why);
 
-/* Writes what is pending, and begins an attempt unless begun is NULL. False: the lease is lost, or
- * the store is out of reach for too long. */
+/* Writes what is pending, and begins an attempt unless begun is NULL. False: the job is over. */
 bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int64_t *ret_number);
 
 /* --- job_workspace.c --- */

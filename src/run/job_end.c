@@ -20,9 +20,23 @@ static struct tend_step_change pending(const struct job_run *run)
         .ended = run->change.has_end ? &run->change.end : NULL,
         .events = run->change.events,
         .event_count = run->change.event_count,
-        .baseline_repo = run->has_workspace ? run->plan.workspace_repo : NULL,
+        .baseline_repo = run->has_workspace ? run->repo_told : NULL,
         .baseline_commit = run->has_workspace ? run->workspace.commit : NULL,
     };
+}
+
+/* The store has refused what is to be told; what can be left out is. True: there was something. */
+static bool leave_out(struct job_run *run)
+{
+    struct tend_attempt_end *end = &run->change.end;
+    bool any = run->change.has_end && (end->outputs != NULL || end->changed_files != NULL);
+    end->outputs = end->changed_files = NULL;
+    return any;
+}
+
+static bool is_refused(int rc)
+{
+    return rc < 0 && rc != TEND_ELEASELOST && !task_passes(rc);
 }
 
 bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int64_t *ret_number)
@@ -34,12 +48,15 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
         return true;
     do
         rc = tend_step_next(run->runner->t, run->task->lease, &change, ret_number);
-    while (task_try_again(run->task, rc));
-    if (rc < 0)
-        snprintf(run->last_error, sizeof run->last_error, "%s", tend_errmsg(run->runner->t));
-    else
+    while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
+    if (rc >= 0) {
         forget_change(run);
-    return rc >= 0;
+        return true;
+    }
+    snprintf(run->last_error, sizeof run->last_error, "%s", tend_errmsg(run->runner->t));
+    if (is_refused(rc))
+        job_fail(run, CLASS_DETERMINISTIC_CONTRACT, false, TEND_UNSET, run->last_error);
+    return false;
 }
 
 static void count(struct job_run *run, int64_t *total)
@@ -56,11 +73,12 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     int rc;
     do
         rc = tend_step_finish(run->runner->t, run->task->lease, &change, close, ret_due_ms);
-    while (task_try_again(run->task, rc));
-    if (rc < 0)
+    while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
+    if (rc < 0 && rc != TEND_ESTATE)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
                     (long long)run->task->job->id, tend_errmsg(run->runner->t));
-    forget_change(run);
+    if (rc >= 0)
+        forget_change(run);
     run->closed |= rc >= 0;
     return rc;
 }
@@ -78,11 +96,17 @@ void job_complete(struct job_run *run)
     long long id = (long long)run->task->job->id;
     char *result = result_of(run);
     struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
-    if (finish(run, &close, NULL) >= 0) {
+    int rc = finish(run, &close, NULL);
+    free(result);
+    if (rc >= 0) {
+        run->done = true;
         count(run, &run->runner->totals.done);
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_DONE, "job %lld is done", id);
+    } else if (is_refused(rc)) {
+        snprintf(run->last_error, sizeof run->last_error, "its result cannot be stored: %.900s",
+                 tend_errmsg(run->runner->t));
+        job_fail(run, CLASS_DETERMINISTIC_CONTRACT, false, TEND_UNSET, run->last_error);
     }
-    free(result);
 }
 
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
@@ -105,10 +129,10 @@ void job_fail(struct job_run *run, enum failure_class class, bool retryable, int
                 "job %lld %s: %s", id, again ? "is tried again later" : "has failed", text);
 }
 
-void job_give_back(struct job_run *run, const char *why)
+void job_give_back(struct job_run *run, int64_t delay_ms, const char *why)
 {
     long long id = (long long)run->task->job->id;
-    struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why};
+    struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why, .delay_ms = delay_ms};
     if (finish(run, &close, NULL) < 0)
         return;
     count(run, &run->runner->totals.given_back);
@@ -116,15 +140,19 @@ void job_give_back(struct job_run *run, const char *why)
                 why);
 }
 
-void job_hold(struct job_run *run, struct order *order, const char *why)
+bool job_hold(struct job_run *run, struct order *order, const char *why)
 {
     long long id = (long long)run->task->job->id;
     struct tend_step_close close = {
         .how = TEND_STEPS_HOLD, .why = why, .control_id = order->id, .outcome = why};
-    if (finish(run, &close, NULL) >= 0) {
+    int rc = finish(run, &close, NULL);
+    order_free(order);
+    if (rc == TEND_ESTATE)
+        return false; /* it was taken back */
+    if (rc >= 0) {
         count(run, &run->runner->totals.held);
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_HELD, "job %lld is held: %s", id,
                     why);
     }
-    order_free(order);
+    return true;
 }

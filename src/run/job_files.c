@@ -3,11 +3,15 @@
 #include "run/job.h"
 #include "run/workspace_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* In a lease's folder: its workspaces are a person's now. */
+static const char kept_name[] = "kept";
 
 static int make_folder(const char *path)
 {
@@ -16,12 +20,12 @@ static int make_folder(const char *path)
 
 const char *job_path(struct job_run *run, const char *name)
 {
-    const char *path = arena_printf(&run->arena, "%s/%s", run->folder, name);
+    const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, name);
     if (path == NULL || run->folder_made)
         return path;
-    if (make_folder(run->folder) < 0) {
+    if (make_folder(run->folder) < 0 || make_folder(run->lease_folder) < 0) {
         snprintf(run->last_error, sizeof run->last_error, "folder %s cannot be made: %s",
-                 run->folder, strerror(errno));
+                 run->lease_folder, strerror(errno));
         return NULL;
     }
     run->folder_made = true;
@@ -40,15 +44,43 @@ const char *job_write_file(struct job_run *run, const char *name, const char *te
     return NULL;
 }
 
-void job_clean_files(struct job_run *run)
+/* The files of a lease, and its folder when nothing else is in it. */
+static void clean_lease(struct job_run *run, const char *lease_folder)
 {
     static const char *const names[] = {"input.json", "output", "retry.json"};
-    if (!run->folder_made)
-        return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = job_path(run, names[i]);
+        const char *path = arena_printf(&run->arena, "%s/%s", lease_folder, names[i]);
         if (path != NULL)
             unlink(path);
     }
+    rmdir(lease_folder);
+}
+
+/* What workers that died have left of a job that is done; what was kept for people stays. */
+static void clean_earlier(struct job_run *run)
+{
+    struct err err;
+    DIR *folder = opendir(run->folder);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const char *path = arena_printf(&run->arena, "%s/%s", run->folder, entry->d_name);
+        const char *kept = arena_printf(&run->arena, "%s/%s", path, kept_name);
+        if (strncmp(entry->d_name, "lease-", 6) != 0 || kept == NULL || access(kept, F_OK) == 0 ||
+            strcmp(path, run->lease_folder) == 0)
+            continue;
+        workspace_remove_all(&run->keeper, path, &err);
+        clean_lease(run, path);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+void job_clean_files(struct job_run *run)
+{
+    if (run->keeps_workspaces)
+        job_write_file(run, kept_name, "", 0);
+    if (run->done && run->task->lease.token > 1)
+        clean_earlier(run);
+    if (run->folder_made || run->plan.workspace_repo != NULL)
+        clean_lease(run, run->lease_folder);
     rmdir(run->folder);
 }

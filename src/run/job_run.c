@@ -14,6 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    GIT_MS = 600000,       /* for one git command */
+    NO_HANDLER_MS = 30000, /* a worker with the handler may come by */
+    LEFT_BEHIND_MS = 5000,
+};
+
 static void job_init(struct job_run *run, struct task *task)
 {
     *run =
@@ -23,9 +29,11 @@ static void job_init(struct job_run *run, struct task *task)
     run->outputs = json_object();
     run->folder = arena_printf(&run->arena, "%s/job-%lld", task->runner->options.folder,
                                (long long)task->job->id);
+    run->lease_folder =
+        arena_printf(&run->arena, "%s/lease-%lld", run->folder, (long long)task->lease.token);
     workspace_keeper_init(&run->keeper,
                           arena_printf(&run->arena, "%s/cache", task->runner->options.folder));
-    run->keeper.limits.cancel_fd = task->cancel_fd;
+    run->keeper.limits = (struct git_limits){.cancel_fd = task->cancel_fd, .timeout_ms = GIT_MS};
 }
 
 static void job_done(struct job_run *run)
@@ -72,6 +80,7 @@ static int read_plan(struct job_run *run)
     if (run->handler != NULL)
         return plan_of_handler(run);
     int rc = spec_parse(job->payload, job->payload_bytes, &run->arena, &run->plan, &err);
+    run->no_handler = rc == SPEC_NONE;
     if (rc == SPEC_NONE)
         snprintf(run->last_error, sizeof run->last_error,
                  "this worker has no handler for kind '%s' (tend work --handler %s=COMMAND), and "
@@ -89,7 +98,7 @@ static int make_redactor(struct job_run *run)
     struct err err;
     size_t count = run->plan.env.count;
     for (size_t i = 0; i < run->plan.step_count; i++)
-        count += run->plan.steps[i].env.count;
+        count += run->plan.steps[i].env.count + (run->plan.steps[i].http != NULL);
     if (count == 0)
         return 0;
     return runner_redactor(run, &run->own_redactor, &err);
@@ -116,6 +125,8 @@ static int read_rules(struct job_run *run)
         return rc;
     if ((rc = make_redactor(run)) == 0 && run->own_redactor != NULL)
         run->redactor = run->own_redactor;
+    if (run->plan.workspace_repo != NULL)
+        run->repo_told = redact_text(run->redactor, &run->arena, run->plan.workspace_repo);
     return rc;
 }
 
@@ -145,8 +156,9 @@ static int read_past(struct job_run *run)
             return rc;
         resets = resets_used(attempts);
         tend_attempts_free(attempts);
-        sweep_left_behind(run->runner);
         pulse_bring_orders(run->task);
+        if (!sweep_left_behind(run->runner, run->task->job->id))
+            return TEND_ESTATE;
     }
     if ((rc = tend_checkpoints(t, run->task->job->id, &checkpoints)) < 0)
         return rc;
@@ -171,6 +183,10 @@ static int read_past(struct job_run *run)
 static bool prepare(struct job_run *run)
 {
     int rc = read_plan(run);
+    if (run->no_handler) {
+        job_give_back(run, NO_HANDLER_MS, run->last_error);
+        return false;
+    }
     if (rc < 0) {
         run->early.ending = (struct ending){.kind = ENDED_BAD_PLAN};
         step_fail_early(run);
@@ -185,10 +201,17 @@ static bool prepare(struct job_run *run)
         while (task_try_again(run->task, rc));
     }
     if (rc < 0) {
-        job_give_back(run, tend_errmsg(run->runner->t));
+        job_give_back(run, LEFT_BEHIND_MS,
+                      rc == TEND_ESTATE ? "what an earlier worker left of it still runs"
+                                        : tend_errmsg(run->runner->t));
         return false;
     }
-    if (run->plan.workspace_repo == NULL || run->step > run->plan.step_count)
+    enum step_outcome outcome;
+    while ((outcome = step_boundary(run)) == STEP_JUMPED)
+        continue;
+    if (outcome == STEP_OVER)
+        return false;
+    if (run->plan.workspace_repo == NULL || run->has_workspace || run->step > run->plan.step_count)
         return true;
     if (job_workspace_make(run, run->step) == 0)
         return true;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { REPLAY_PATCHES = 64, REPLAY_BYTES = 32 << 20 };
+enum { REPLAY_PATCHES = 64, REPLAY_BYTES = 32 << 20, CLEAN_MS = 60000 };
 
 static int fail(struct job_run *run, const struct err *err)
 {
@@ -88,7 +88,7 @@ int job_workspace_make(struct job_run *run, size_t step_index)
     struct err err;
     run->keeper.problem = WORKSPACE_FINE;
     if (find_source(run, &err) < 0 ||
-        workspace_make(&run->keeper, &run->source, run->folder, &fresh, &err) < 0)
+        workspace_make(&run->keeper, &run->source, run->lease_folder, &fresh, &err) < 0)
         return fail(run, &err);
     if (replay(run, &fresh, step_index - 1, &err) < 0) {
         workspace_done(&fresh); /* stays on the disk for inspection, as the old one does */
@@ -118,9 +118,9 @@ void job_workspace_settle(struct job_run *run)
 void job_workspace_clean(struct job_run *run)
 {
     struct err err;
-    run->keeper.limits.cancel_fd = -1;
+    run->keeper.limits = (struct git_limits){.cancel_fd = -1, .timeout_ms = CLEAN_MS};
     if (run->plan.workspace_repo != NULL && !run->keeps_workspaces)
-        workspace_remove_all(&run->keeper, run->folder, &err);
+        workspace_remove_all(&run->keeper, run->lease_folder, &err);
     if (run->has_old)
         workspace_done(&run->old);
     if (run->has_workspace)

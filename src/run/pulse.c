@@ -19,11 +19,14 @@
 enum {
     LOOK_MS = 400,     /* how often controls and lost leases are looked for */
     BEATS_A_LEASE = 4, /* heartbeats in the time of a lease */
+    HURRY_BELOW_MS =
+        2 * BEATS_A_LEASE * LOOK_MS, /* a new lease so short does not wait for a look */
 };
 
 /* Leases of the tasks at one moment; the tasks may have ended since, so they are found by lease. */
 struct roll {
     struct tend_lease *leases;
+    int64_t *lengths_ms;
     int *each;
     size_t count;
     int64_t shortest_ms; /* lease */
@@ -35,10 +38,12 @@ static struct roll call_roll(tend_runner *runner)
     pthread_mutex_lock(&runner->mutex);
     roll.leases = calloc(runner->task_count + 1, sizeof *roll.leases);
     roll.each = calloc(runner->task_count + 1, sizeof *roll.each);
-    if (roll.leases != NULL && roll.each != NULL) {
+    roll.lengths_ms = calloc(runner->task_count + 1, sizeof *roll.lengths_ms);
+    if (roll.leases != NULL && roll.each != NULL && roll.lengths_ms != NULL) {
         for (const struct task *task = runner->tasks; task != NULL; task = task->next) {
             if (task->ended || task->lost)
                 continue;
+            roll.lengths_ms[roll.count] = task->lease_ms;
             roll.leases[roll.count++] = task->lease;
             if (task->lease_ms < roll.shortest_ms)
                 roll.shortest_ms = task->lease_ms;
@@ -51,6 +56,7 @@ static struct roll call_roll(tend_runner *runner)
 static void roll_done(struct roll *roll)
 {
     free(roll->leases);
+    free(roll->lengths_ms);
     free(roll->each);
 }
 
@@ -126,8 +132,7 @@ static void give_order(struct task *task, const struct tend_control *control)
     }
     task->last_order = control->id;
     *at = order;
-    if (order_is_urgent(order))
-        task_alarm(task);
+    task_wake(task);
 }
 
 static void bring_orders(tend_runner *runner, const struct tend_lease *leases, size_t count)
@@ -145,17 +150,45 @@ static void bring_orders(tend_runner *runner, const struct tend_lease *leases, s
     tend_controls_free(controls);
 }
 
+/*
+ * A lease keeps the length it was given: whoever set the queue's anew meanwhile must not make it
+ * shorter than its owner believes. One call for each length there is.
+ */
+static int beat_all(tend_runner *runner, const struct roll *roll)
+{
+    size_t begin = 0;
+    int lost = 0;
+    for (size_t end = 1; end <= roll->count; end++) {
+        if (end < roll->count && roll->lengths_ms[end] == roll->lengths_ms[begin])
+            continue;
+        int rc = tend_heartbeat(runner->t, roll->leases + begin, end - begin,
+                                roll->lengths_ms[begin], roll->each + begin);
+        if (rc < 0 && rc != TEND_ELEASELOST)
+            return rc;
+        lost |= rc;
+        begin = end;
+    }
+    return lost;
+}
+
 /* A heartbeat when it is time, else only a look. Answers with when the last heartbeat was. */
 static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms)
 {
     int64_t now_ms = clock_mono_ms();
     bool beats = now_ms >= last_beat_ms + roll->shortest_ms / BEATS_A_LEASE;
-    int rc = beats ? tend_heartbeat(runner->t, roll->leases, roll->count, TEND_UNSET, roll->each)
+    int rc = beats ? beat_all(runner, roll)
                    : tend_check(runner->t, roll->leases, roll->count, roll->each);
     bool answered = rc == 0 || rc == TEND_ELEASELOST;
     if (answered)
         note(runner, roll, beats ? now_ms : 0);
     return answered && beats ? now_ms : last_beat_ms;
+}
+
+static void drain(int fd)
+{
+    uint64_t count;
+    ssize_t ignored = read(fd, &count, sizeof count);
+    (void)ignored;
 }
 
 static bool goes_on(tend_runner *runner)
@@ -179,9 +212,19 @@ static void *pulse(void *arg)
         }
         roll_done(&roll);
         struct pollfd fd = {.fd = runner->pulse_fd, .events = POLLIN};
-        poll(&fd, 1, (int)(pause_ms < LOOK_MS ? pause_ms : LOOK_MS));
+        if (poll(&fd, 1, (int)(pause_ms < LOOK_MS ? pause_ms : LOOK_MS)) > 0)
+            drain(runner->pulse_fd);
     }
     return NULL;
+}
+
+void pulse_hurry(struct task *task)
+{
+    uint64_t one = 1;
+    if (task->lease_ms < HURRY_BELOW_MS) {
+        ssize_t ignored = write(task->runner->pulse_fd, &one, sizeof one);
+        (void)ignored;
+    }
 }
 
 void pulse_bring_orders(struct task *task)
@@ -193,6 +236,7 @@ int pulse_start(tend_runner *runner)
 {
     sigset_t all;
     sigset_t old;
+    runner->pulse_ends = false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int rc = pthread_create(&runner->pulse_thread, NULL, pulse, runner);

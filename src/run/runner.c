@@ -8,6 +8,7 @@
 #include "run/runner.h"
 
 #include "base/clock.h"
+#include "queue/handle.h"
 #include "run/sweep.h"
 
 #include <errno.h>
@@ -25,6 +26,7 @@ extern char **environ;
 enum {
     STOP_DEFAULT_MS = 30000,
     CLAIM_MOST = 100,
+    WAITING_MOST = 5,
     FULL_KINDS = 15, /* one more goes in for jobs that say no kind */
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
@@ -76,20 +78,25 @@ static void make_wish(tend_runner *runner, struct wish *wish)
         if (strcmp(full[i], bulkhead_kind("")) == 0)
             wish->not_kinds[wish->not_kind_count++] = "";
     }
+    size_t waiting = 0; /* their steps are of another kind than they said, and that one is full */
+    for (const struct task *task = runner->tasks; task != NULL; task = task->next)
+        waiting += !task->ended && task->slot[0] == '\0';
     pthread_mutex_unlock(&runner->mutex);
     if (wish->count > CLAIM_MOST)
         wish->count = CLAIM_MOST;
+    if (waiting >= WAITING_MOST)
+        wish->count = 0;
 }
 
 /* Every job of the haul gets a thread; one that cannot is given back. */
-static void hand_out(tend_runner *runner, struct tend_jobs *jobs)
+static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claimed_mono_ms)
 {
     struct haul *haul = calloc(1, sizeof *haul);
     if (haul != NULL)
         *haul = (struct haul){.jobs = jobs, .users = 1};
     for (size_t i = 0; i < jobs->count; i++) {
         const struct tend_job *job = &jobs->items[i];
-        if (haul != NULL && task_start(runner, haul, job) == 0)
+        if (haul != NULL && task_start(runner, haul, job, claimed_mono_ms) == 0)
             continue;
         struct tend_lease lease = {.id = job->id, .token = job->token};
         tend_release(runner->t, &lease, 1, STORE_AGAIN_MS, "the worker has no memory for it", NULL);
@@ -117,9 +124,10 @@ static int claim_from(tend_runner *runner, const char *queue)
     claim.count = wish.count;
     claim.not_kinds = wish.not_kinds;
     claim.not_kind_count = wish.not_kind_count;
+    int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, NULL);
     if (rc > 0)
-        hand_out(runner, jobs);
+        hand_out(runner, jobs, claimed_mono_ms);
     return rc;
 }
 
@@ -155,9 +163,9 @@ static struct round go_round(tend_runner *runner, size_t first)
         int rc = claim_from(runner, runner->options.queues[(first + i) % count]);
         if (rc > 0)
             round.claimed += rc;
-        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY || rc == TEND_EPAUSED)
+        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
             round.left = true;
-        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EINTERRUPTED)
+        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
             round.failed = rc;
     }
     struct wish wish;
@@ -213,8 +221,9 @@ void tend_runner_stop(tend_runner *runner, int at_once)
 {
     uint64_t one = 1;
     int wanted = at_once ? STOP_NOW : STOP_DRAIN;
-    if (runner->stop < wanted)
-        runner->stop = wanted;
+    int present = runner->stop;
+    while (present < wanted && !atomic_compare_exchange_weak(&runner->stop, &present, wanted))
+        continue;
     ssize_t ignored = write(runner->stop_fd, &one, sizeof one);
     (void)ignored;
     tend_interrupt(runner->t);
@@ -262,9 +271,11 @@ int tend_runner_run(tend_runner *runner)
     int rc = tree_pool_open(&runner->pool, runner->options.helper_path, &err);
     if (rc < 0)
         return runner_fail(runner, &err);
-    if ((rc = pulse_start(runner)) < 0)
-        return rc;
-    sweep_left_behind(runner);
+    if (pulse_start(runner) < 0) {
+        tree_pool_close(runner->pool);
+        return handle_fail(runner->t, TEND_EIO, "no thread could be started");
+    }
+    sweep_left_behind(runner, 0);
     rc = claim_until_stopped(runner);
     if (rc < 0)
         tend_runner_stop(runner, 0);

@@ -54,7 +54,7 @@ struct task {
     int64_t lease_ms;
     pthread_t thread;
     int wake_fd;   /* an eventfd: something below has changed */
-    int cancel_fd; /* an eventfd: readable while the task should drop what it does */
+    int cancel_fd; /* an eventfd: readable once the task must end; orders do not set it */
 
     /* under runner->mutex */
     bool lost;             /* the lease is no longer held: stop, write nothing */
@@ -62,6 +62,7 @@ struct task {
     int64_t safe_until_ms; /* monotonic: nothing may run longer without another heartbeat */
     struct order *orders;  /* oldest first */
     int64_t last_order;    /* the newest that was ever given */
+    int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
     struct tend_running view;
     bool viewed;                          /* view is filled: a step runs */
     char slot[KIND_BYTES];                /* the kind it has a slot of; "": none */
@@ -93,21 +94,21 @@ struct tend_runner {
     _Atomic int stop; /* enum stop_level */
     int stop_fd; /* an eventfd, written by tend_runner_stop, which may be in a signal handler */
     pthread_t pulse_thread;
-    int pulse_fd; /* an eventfd: it is to end */
+    int pulse_fd; /* an eventfd: it is to end, or to look at once */
     bool pulse_runs, pulse_ends;
 };
 
 /* --- task.c --- */
 
 /* A task for a job of the haul, with its thread. 0, TEND_ENOMEM or TEND_EIO. */
-int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job);
+int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job,
+               int64_t claimed_mono_ms);
 /* Frees those that have ended. */
 void task_reap(tend_runner *runner);
 
 /* Wakes the task's thread; under runner->mutex. */
 void task_wake(struct task *task);
-/* ... because it should drop what it does: it is lost, to stop, or has an order that cannot wait.
- */
+/* ... because it must end: it is lost, or to stop. */
 void task_alarm(struct task *task);
 
 enum task_signal {
@@ -127,10 +128,12 @@ void order_free(struct order *order);
 /* A pause waits for the end of the attempt, the others end it. */
 bool order_is_urgent(const struct order *order);
 
+/* Whether a code of the store is of the kind that passes. */
+bool task_passes(int rc);
 /*
- * Whether a call of the store that answered rc is to be repeated: the store was out of reach, the
- * lease still has time, and nobody wants the task to stop. Pauses a moment then. A lost lease is
- * noted.
+ * Whether a call of the store that answered rc is to be repeated: the store was out of reach.
+ * Pauses a moment then. It is tried until the store answers, for what is to be told may be finished
+ * work; a task that is to stop gives up after a while. A lost lease is noted.
  */
 bool task_try_again(struct task *task, int rc);
 
@@ -149,6 +152,8 @@ bool task_slot(struct task *task, const char *kind);
 
 int pulse_start(tend_runner *runner);
 void pulse_end(tend_runner *runner);
+/* A new task, whose lease may be short. */
+void pulse_hurry(struct task *task);
 /* What was asked of a job before it was claimed: now, and not with the next beat. */
 void pulse_bring_orders(struct task *task);
 

@@ -110,6 +110,11 @@ static size_t count_environment(void)
     return count;
 }
 
+static size_t header_count(const struct step_plan *step)
+{
+    return step->http == NULL ? 0 : step->http->headers.count;
+}
+
 static void add_variables(struct redact_variable *variables, size_t *count,
                           const struct named_texts *texts)
 {
@@ -127,7 +132,7 @@ int runner_redactor(const struct job_run *run, struct redactor **ret, struct err
     if (run != NULL) {
         most += run->plan.env.count;
         for (size_t i = 0; i < run->plan.step_count; i++)
-            most += run->plan.steps[i].env.count;
+            most += run->plan.steps[i].env.count + header_count(&run->plan.steps[i]);
     }
     struct redact_variable *variables = arena_alloc(&arena, most * sizeof *variables);
     if (variables == NULL) {
@@ -143,8 +148,11 @@ int runner_redactor(const struct job_run *run, struct redactor **ret, struct err
     }
     if (run != NULL) {
         add_variables(variables, &count, &run->plan.env);
-        for (size_t i = 0; i < run->plan.step_count; i++)
+        for (size_t i = 0; i < run->plan.step_count; i++) {
             add_variables(variables, &count, &run->plan.steps[i].env);
+            if (run->plan.steps[i].http != NULL)
+                add_variables(variables, &count, &run->plan.steps[i].http->headers);
+        }
     }
     int rc = redactor_new(variables, count, ret, err);
     arena_done(&arena);

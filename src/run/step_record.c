@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "queue/handle.h"
 #include "run/artifact.h"
+#include "run/json_redact.h"
 #include "run/metrics.h"
 
 #include <stdio.h>
@@ -115,6 +116,8 @@ static void find_changes(struct attempt *attempt, struct failure *failure)
         return;
     if (workspace_diff(&run->keeper, &run->workspace, &failure->change, &err) == 0) {
         failure->has_change = true;
+        buf_done(&failure->change.patch); /* may be large, and only its hash is wanted */
+        buf_init(&failure->change.patch);
         memcpy(failure->diff_hash, failure->change.hash, sizeof failure->diff_hash);
     }
 }
@@ -191,7 +194,7 @@ void step_fail_early(struct job_run *run)
     struct evidence evidence = run->early;
     if (evidence.ending.kind == ENDED_INTERRUPTED) {
         if (task_signal(run->task) != TASK_LOST)
-            job_give_back(run, "its worker stops");
+            job_give_back(run, 0, "its worker stops");
         return;
     }
     evidence.tail = run->last_error;
@@ -203,16 +206,15 @@ void step_fail_early(struct job_run *run)
 
 /* --- success --- */
 
-static const char *files_json(struct arena *arena, const struct workspace_change *change)
+static const char *files_json(struct arena *arena, const char *const *paths, size_t count)
 {
     struct buf buf;
     buf_init(&buf);
     buf_putc(&buf, '[');
-    for (size_t i = 0; i < change->file_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i > 0)
             buf_putc(&buf, ',');
-        const char *path = handle_clean_text(arena, change->files[i].path);
-        buf_json_string(&buf, path, strlen(path));
+        buf_json_string(&buf, paths[i], strlen(paths[i]));
     }
     buf_putc(&buf, ']');
     const char *json = buf.failed ? NULL : arena_strndup(arena, buf.data, buf.len);
@@ -230,10 +232,11 @@ static void keep_checkpoint(struct attempt *attempt, struct tend_attempt_end *en
     end->patch = change->patch.len > 0 ? change->patch.data : "";
     end->patch_bytes = change->patch.len;
     end->diff_hash = change->hash;
-    end->changed_files = files_json(&run->change.arena, change);
-    const char **files = arena_alloc(&run->change.arena, (change->file_count + 1) * sizeof *files);
+    const char **files = arena_zalloc(&run->change.arena, (change->file_count + 1) * sizeof *files);
     for (size_t i = 0; files != NULL && i < change->file_count; i++)
-        files[i] = change->files[i].path;
+        files[i] = clean(attempt, handle_clean_text(&run->change.arena, change->files[i].path));
+    if (files != NULL)
+        end->changed_files = files_json(&run->change.arena, files, change->file_count);
     const struct artifact_step step = {.id = attempt->step->id,
                                        .index = (int64_t)run->step,
                                        .attempt = attempt->attempt,
@@ -253,8 +256,8 @@ static void keep_outputs(struct attempt *attempt, struct tend_attempt_end *end)
     struct job_run *run = attempt->run;
     if (json_object_size(attempt->report.outputs) == 0)
         return;
-    char *text = json_dumps(attempt->report.outputs, JSON_COMPACT);
-    end->outputs = text == NULL ? NULL : clean(attempt, text);
+    char *text = json_redacted(run->redactor, attempt->report.outputs);
+    end->outputs = text == NULL ? NULL : arena_strdup(&run->change.arena, text);
     json_t *outputs = end->outputs == NULL ? NULL : json_loads(end->outputs, JSON_DECODE_ANY, NULL);
     run->outputs_changed = outputs != NULL;
     if (outputs != NULL)
@@ -274,13 +277,22 @@ static void keep_result(struct attempt *attempt)
     run->result = result;
 }
 
+/* A step has succeeded: what it did is taken also when the task is to end. */
+static int take_checkpoint(struct job_run *run, struct err *err)
+{
+    int cancel_fd = run->keeper.limits.cancel_fd;
+    run->keeper.limits.cancel_fd = -1;
+    int rc = workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint, err);
+    run->keeper.limits.cancel_fd = cancel_fd;
+    return rc;
+}
+
 bool step_record_success(struct attempt *attempt, struct failure *failure)
 {
     struct job_run *run = attempt->run;
     struct err err;
     if (run->has_workspace) {
-        if (workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint, &err) <
-            0) {
+        if (take_checkpoint(run, &err) < 0) {
             attempt->end = ATTEMPT_FAILED;
             workspace_problem_evidence(run->keeper.problem, &run->early);
             attempt->ending = run->early.ending;

@@ -17,42 +17,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEASE_PATIENCE_MS = 2000 };
+enum { SAFE_LOOK_MS = 200, RETRY_WAIT_MOST_MS = 60000 };
 
 /* --- the boundary before an attempt --- */
 
 static enum step_outcome carry_out(struct job_run *run, struct order *order);
 
-/* A worker that was stopped for a while is given a moment to learn whether it still holds its
- * leases. */
-static bool is_safe(struct task *task)
+/*
+ * Nothing is begun under a lease that may end before. A worker that was frozen, or cut off from the
+ * store, waits here until it knows whether it still holds it.
+ */
+static void wait_until_safe(struct task *task)
 {
-    int64_t until_ms = clock_mono_ms() + LEASE_PATIENCE_MS;
-    while (clock_mono_ms() >= task_safe_until(task) && clock_mono_ms() < until_ms &&
-           task_signal(task) == TASK_GO_ON)
-        task_sleep(task, LEASE_PATIENCE_MS);
-    return clock_mono_ms() < task_safe_until(task);
+    while (clock_mono_ms() >= task_safe_until(task)) {
+        enum task_signal signal = task_signal(task);
+        if (signal == TASK_LOST || signal == TASK_STOP)
+            return;
+        task_sleep(task, SAFE_LOOK_MS);
+    }
 }
 
-/* What is to happen instead of another attempt; STEP_SUCCEEDED: nothing, go on. */
-static enum step_outcome boundary(struct job_run *run)
+enum step_outcome step_boundary(struct job_run *run)
 {
     struct order *order;
+    enum step_outcome outcome = STEP_SUCCEEDED;
+    wait_until_safe(run->task);
     switch (task_signal(run->task)) {
     case TASK_LOST:
         return STEP_OVER;
     case TASK_STOP:
-        job_give_back(run, "its worker stops");
+        job_give_back(run, 0, "its worker stops");
         return STEP_OVER;
     case TASK_ORDERED:
     case TASK_GO_ON:
         break;
     }
-    if (!is_safe(run->task))
-        return STEP_OVER; /* the lease may end before anything begun now would */
-    if ((order = task_next_order(run->task)) != NULL)
-        return carry_out(run, order);
-    return STEP_SUCCEEDED;
+    while (outcome == STEP_SUCCEEDED && (order = task_next_order(run->task)) != NULL)
+        outcome = carry_out(run, order);
+    return outcome;
 }
 
 /* Waits for a slot of the step's kind; what is pending is written before a longer wait. */
@@ -63,7 +65,7 @@ static enum step_outcome wait_for_slot(struct job_run *run, const char *kind)
         if (!job_write(run, NULL, NULL))
             return STEP_OVER;
         task_sleep(run->task, 1000);
-        if ((outcome = boundary(run)) != STEP_SUCCEEDED)
+        if ((outcome = step_boundary(run)) != STEP_SUCCEEDED)
             return outcome;
     }
     return STEP_SUCCEEDED;
@@ -87,6 +89,16 @@ static bool rebuild(struct job_run *run, size_t step_index)
         return true;
     step_fail_early(run);
     return false;
+}
+
+/* What the dropped steps have left behind in memory. */
+static void forget_from(struct job_run *run, size_t step_index)
+{
+    for (size_t i = step_index; i <= run->plan.step_count; i++)
+        json_object_del(run->outputs, run->plan.steps[i - 1].id);
+    run->outputs_changed = true;
+    free(run->result);
+    run->result = NULL;
 }
 
 static enum step_outcome jump(struct job_run *run, struct order *order)
@@ -113,11 +125,23 @@ static enum step_outcome jump(struct job_run *run, struct order *order)
     do
         rc = tend_step_next(run->runner->t, run->task->lease, &change, NULL);
     while (task_try_again(run->task, rc));
+    if (rc < 0) {
+        order_free(order);
+        return STEP_OVER;
+    }
     answer(run, order, "going on from that step");
-    if (rc < 0 || !rebuild(run, index))
+    forget_from(run, index);
+    if (!rebuild(run, index))
         return STEP_OVER;
     run->step = index;
     return STEP_JUMPED;
+}
+
+/* The step it names has been done meanwhile, or has not come yet. */
+static bool is_elsewhere(const struct job_run *run, const struct order *order)
+{
+    return order->step_id != NULL && run->step <= run->plan.step_count &&
+           strcmp(run->plan.steps[run->step - 1].id, order->step_id) != 0;
 }
 
 static enum step_outcome carry_out(struct job_run *run, struct order *order)
@@ -131,8 +155,10 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
                  order->actor, reason[0] != '\0' ? ": " : "", reason,
                  takeover && run->has_workspace ? "; its workspace is " : "",
                  takeover && run->has_workspace ? run->workspace.folder : "");
-        job_hold(run, order, why);
-        return STEP_OVER;
+        if (job_hold(run, order, why))
+            return STEP_OVER;
+        run->keeps_workspaces = false;
+        return STEP_SUCCEEDED;
     }
     /* What the attempt had done is told before it is done again. */
     if (!job_write(run, NULL, NULL)) {
@@ -141,6 +167,10 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
     }
     if (strcmp(order->action, "resume_from_step") == 0)
         return jump(run, order);
+    if (is_elsewhere(run, order)) {
+        answer(run, order, "refused: the job is at another step");
+        return STEP_SUCCEEDED;
+    }
     if (strcmp(order->action, "hard_reset_step") == 0) {
         answer(run, order, "the step begins in a fresh workspace");
         return rebuild(run, run->step) ? STEP_JUMPED : STEP_OVER;
@@ -198,11 +228,36 @@ static void run_attempt(struct attempt *attempt)
     attempt->duration_ms = clock_mono_ms() - begun_ms;
 }
 
+/* The step, or the server it called, has said when to come again. False: something else is to be
+ * done first. */
+static bool wait_as_asked(struct attempt *attempt)
+{
+    struct task *task = attempt->run->task;
+    int64_t until_ms = clock_mono_ms() + attempt->report.retry_after_ms;
+    while (clock_mono_ms() < until_ms) {
+        if (task_signal(task) != TASK_GO_ON)
+            return false;
+        task_sleep(task, until_ms - clock_mono_ms());
+    }
+    return true;
+}
+
 /* After a failure: what follows, with its events. STEP_SUCCEEDED: another attempt. */
 static enum step_outcome heal(struct attempt *attempt, struct failure *failure)
 {
     struct job_run *run = attempt->run;
     struct heal_verdict *verdict = &failure->verdict;
+    bool again = verdict->action == HEAL_SOFT || verdict->action == HEAL_HARD;
+    if (again && attempt->report.retry_after_ms > RETRY_WAIT_MOST_MS) {
+        job_fail(run, verdict->class, true, attempt->report.retry_after_ms, failure->text);
+        return STEP_OVER; /* not worth a slot for so long */
+    }
+    if (again && attempt->report.retry_after_ms > 0) {
+        if (!job_write(run, NULL, NULL))
+            return STEP_OVER;
+        if (!wait_as_asked(attempt))
+            return step_boundary(run);
+    }
     switch (verdict->action) {
     case HEAL_SOFT:
         return STEP_SUCCEEDED;
@@ -242,7 +297,7 @@ static enum step_outcome after(struct attempt *attempt, struct failure *failure,
         break;
     }
     step_record_stop(attempt);
-    return boundary(run);
+    return step_boundary(run);
 }
 
 enum step_outcome step_run(struct job_run *run)
@@ -256,7 +311,7 @@ enum step_outcome step_run(struct job_run *run)
     heal_begin_step(&run->heal, &budgets);
     for (int64_t number = 1; again; number++) {
         struct attempt attempt = {.run = run, .step = step, .budgets = budgets, .attempt = number};
-        if ((outcome = boundary(run)) != STEP_SUCCEEDED ||
+        if ((outcome = step_boundary(run)) != STEP_SUCCEEDED ||
             (outcome = wait_for_slot(run, slot_kind(run, step))) != STEP_SUCCEEDED)
             break;
         const char *strategy = number == 1 ? "first" : heal_strategy_name(failure.verdict.action);

@@ -26,13 +26,26 @@ static int sweep_one(tend_runner *runner, const struct tend_attempt *attempt)
     return rc;
 }
 
-void sweep_left_behind(tend_runner *runner)
+bool sweep_left_behind(tend_runner *runner, int64_t job_id)
 {
     struct tend_attempts *left;
+    char host[128] = "";
+    bool clean = true;
     if (tend_attempts_left_behind(runner->t, SWEEP_MOST, &left) < 0)
-        return;
-    for (size_t i = 0; i < left->count; i++)
-        if (sweep_one(runner, &left->items[i]) == 0)
-            tend_attempt_swept(runner->t, left->items[i].job_id, left->items[i].number);
+        return false;
+    proc_host(host, sizeof host);
+    for (size_t i = 0; i < left->count; i++) {
+        const struct tend_attempt *attempt = &left->items[i];
+        if (job_id != 0 && attempt->job_id != job_id)
+            continue;
+        if (strcmp(attempt->host, host) != 0)
+            continue; /* a container of this machine, whose processes are not to be seen from here
+                       */
+        if (sweep_one(runner, attempt) == 0)
+            tend_attempt_swept(runner->t, attempt->job_id, attempt->number);
+        else
+            clean = false;
+    }
     tend_attempts_free(left);
+    return clean;
 }

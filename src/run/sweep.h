@@ -5,9 +5,10 @@
 #include "run/runner.h"
 
 /*
- * Ends the process trees of all attempts of this machine whose lease is no longer held. Done when a
- * runner starts, and before a job that was leased before runs again.
+ * Ends the process trees of attempts of this machine whose lease is no longer held: of one job,
+ * before it runs again, or of all (job_id 0), when a runner starts. False: something is still
+ * there.
  */
-void sweep_left_behind(tend_runner *runner);
+bool sweep_left_behind(tend_runner *runner, int64_t job_id);
 
 #endif

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    STACK_BYTES = 256 * 1024,
-    AGAIN_FIRST_MS = 50,
+    STACK_BYTES = 1024 * 1024, /* what is nested deeply is read recursively */
+    AGAIN_MS = 50,
+    STOP_PATIENCE_MS = 5000, /* how long a task that is to stop tries to give its job back */
 };
 
 /* --- orders --- */
@@ -97,8 +99,6 @@ enum task_signal task_signal(struct task *task)
         signal = TASK_STOP;
     if (task->lost)
         signal = TASK_LOST;
-    if (signal == TASK_GO_ON)
-        reset(task->cancel_fd);
     pthread_mutex_unlock(&task->runner->mutex);
     return signal;
 }
@@ -125,6 +125,11 @@ static void note_lost(struct task *task)
     pthread_mutex_unlock(&task->runner->mutex);
 }
 
+bool task_passes(int rc)
+{
+    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL;
+}
+
 bool task_try_again(struct task *task, int rc)
 {
     if (rc >= 0)
@@ -133,12 +138,30 @@ bool task_try_again(struct task *task, int rc)
         note_lost(task);
         return false;
     }
-    bool passes = rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL;
     enum task_signal signal = task_signal(task);
-    if (!passes || signal == TASK_LOST || signal == TASK_STOP ||
-        clock_mono_ms() >= task_safe_until(task))
+    if (!task_passes(rc) || signal == TASK_LOST)
         return false;
-    task_sleep(task, AGAIN_FIRST_MS);
+    if (signal == TASK_STOP && task->stop_until_ms == 0)
+        task->stop_until_ms = clock_mono_ms() + STOP_PATIENCE_MS;
+    if (signal == TASK_STOP && clock_mono_ms() >= task->stop_until_ms)
+        return false;
+    const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};
+    nanosleep(&pause, NULL); /* not task_sleep: a signal that is there already would make it none */
+    return true;
+}
+
+/* Tells those who wait for a slot. False: it had none. Under the mutex. */
+static bool give_slot(struct task *task)
+{
+    tend_runner *runner = task->runner;
+    if (task->slot[0] == '\0')
+        return false;
+    bulkhead_give(&runner->bulkheads, task->slot);
+    task->slot[0] = '\0';
+    for (struct task *other = runner->tasks; other != NULL; other = other->next)
+        if (other != task && other->slot[0] == '\0')
+            task_wake(other);
+    pthread_cond_broadcast(&runner->changed);
     return true;
 }
 
@@ -147,16 +170,14 @@ bool task_slot(struct task *task, const char *kind)
     tend_runner *runner = task->runner;
     pthread_mutex_lock(&runner->mutex);
     bool has = strcmp(task->slot, kind) == 0;
-    if (!has && task->slot[0] != '\0') {
-        bulkhead_give(&runner->bulkheads, task->slot);
-        task->slot[0] = '\0';
-        pthread_cond_broadcast(&runner->changed);
-    }
+    bool gave = !has && give_slot(task);
     if (!has && bulkhead_take(&runner->bulkheads, kind)) {
         snprintf(task->slot, sizeof task->slot, "%s", kind);
         has = true;
     }
     pthread_mutex_unlock(&runner->mutex);
+    if (gave)
+        tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
     return has;
 }
 
@@ -186,12 +207,8 @@ static void *body(void *arg)
     tend_runner *runner = task->runner;
     job_run(task);
     pthread_mutex_lock(&runner->mutex);
-    if (task->slot[0] != '\0')
-        bulkhead_give(&runner->bulkheads, task->slot);
+    give_slot(task);
     task->ended = true;
-    for (struct task *other = runner->tasks; other != NULL; other = other->next)
-        if (other->slot[0] == '\0')
-            task_wake(other); /* it may wait for a slot */
     pthread_cond_broadcast(&runner->changed);
     pthread_mutex_unlock(&runner->mutex);
     tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
@@ -214,14 +231,14 @@ static int start_thread(struct task *task)
     return rc;
 }
 
-/* Its own time, or the queue's: what the lease was given at the claim. */
+/* Its own time, or the queue's: what the lease was given at the claim, and keeps. */
 static int64_t lease_length(const struct tend_job *job)
 {
-    int64_t ms = job->until_ms - job->seen_at_ms;
-    return ms < 1000 ? 1000 : ms;
+    return job->until_ms - job->seen_at_ms;
 }
 
-int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job)
+int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *job,
+               int64_t claimed_mono_ms)
 {
     struct task *task = calloc(1, sizeof *task);
     if (task == NULL)
@@ -235,13 +252,14 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
                           .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     pthread_mutex_lock(&runner->mutex);
     haul->users++;
-    task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
+    task->safe_until_ms = claimed_mono_ms + task->lease_ms * 2 / 3;
     const char *kind = bulkhead_kind(job->kind);
     if (bulkhead_take(&runner->bulkheads, kind))
         snprintf(task->slot, sizeof task->slot, "%s", kind);
     task->next = runner->tasks;
     runner->tasks = task;
     runner->task_count++;
+    pulse_hurry(task);
     int rc = task->wake_fd < 0 || task->cancel_fd < 0 ? EMFILE : start_thread(task);
     if (rc != 0) {
         runner->tasks = task->next;

@@ -124,15 +124,17 @@ TEST(runner, a_handler_gets_the_payload_and_gives_the_result)
     check_str(job_of(t, id)->result, "{\"hello\":\"you\"}");
 }
 
-TEST(runner, a_job_nobody_here_can_do_says_so)
+/* Another worker may have the handler: the job is not failed by one that has not. */
+TEST(runner, a_job_nobody_here_can_do_is_given_back_and_says_why)
 {
     tend *t = store_open_real("w");
     struct tend_job_spec spec = spec_for("q");
     spec.kind = "unheard-of";
     int64_t id = add_spec(t, &spec);
     run_until_drained(t);
-    check_int(state_of(t, id), ==, TEND_FAILED);
-    check_contains(job_of(t, id)->error_text, "no handler for kind 'unheard-of'");
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_contains(job_of(t, id)->changed_why, "no handler for kind 'unheard-of'");
 }
 
 /* SH-16: output is in the store, by attempt and stream. */
@@ -292,4 +294,85 @@ TEST(runner, SH_12_a_pause_that_was_taken_back_does_not_hold_the_job)
     wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
+}
+
+/* A step says when to come again, and is waited for. */
+TEST(runner, retry_after_is_kept_before_the_next_attempt)
+{
+    tend *t = store_open_real("w");
+    int64_t id =
+        add_plan(t, "{\"run\":\"date +%s%N >> times; test $(wc -l < times) -ge 2 && exit 0; "
+                    "echo retry_after=1s >> $TEND_OUTPUT; exit 75\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    long long first = atoll(file_text("times"));
+    long long second = atoll(strchr(file_text("times"), '\n') + 1);
+    check_int(second - first, >=, 1000000000LL);
+}
+
+/* What a step prints may be nested as deeply as it likes. */
+TEST(runner, deeply_nested_output_does_no_harm)
+{
+    tend *t = store_open_real("w");
+    struct tend_handler handler = {
+        .kind = "deep",
+        .command = "printf '[%.0s' $(seq 2040); printf '{\"a\":%.0s' $(seq 2040) >> $TEND_OUTPUT"};
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_runner_options options = runner_options();
+    spec.kind = "deep";
+    options.handlers = &handler;
+    options.handler_count = 1;
+    int64_t id = add_spec(t, &spec);
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+}
+
+/* Redacting a result must not make it something the store refuses. */
+TEST(runner, SH_15_a_result_with_a_secret_in_it_stays_json)
+{
+    tend *t = store_open_real("w");
+    struct tend_handler handler = {
+        .kind = "leak", .command = "echo '{\"m\":\"password=abcdef12 unclosed\",\"x\":1}'"};
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_runner_options options = runner_options();
+    spec.kind = "leak";
+    options.handlers = &handler;
+    options.handler_count = 1;
+    int64_t id = add_spec(t, &spec);
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(job_of(t, id)->result, "\"x\":1");
+    check(strstr(job_of(t, id)->result, "abcdef12") == NULL);
+}
+
+/* TEND_OUTPUT as a link to something endless. */
+TEST(runner, a_report_without_end_does_not_hold_up_the_step)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"ln -s /dev/zero $TEND_OUTPUT; sleep 0.5\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+}
+
+TEST(runner, a_lease_shorter_than_a_second_is_kept)
+{
+    tend *t = store_open_real("w");
+    set_queue(t, "q", "lease", "400ms");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; sleep 2\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\n");
+}
+
+TEST(runner, a_lease_keeps_its_length_when_the_queue_gets_a_shorter_one)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo x >> tries; touch begun; sleep 3\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    set_queue(t, "q", "lease", "500ms");
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("tries"), "x\n");
 }

@@ -183,8 +183,9 @@ TEST(runner_workspace, a_patch_that_does_not_apply_fails_the_job_and_names_the_s
     check_int(state_of(t, id), ==, TEND_FAILED);
     check_str(job_of(t, id)->error_class, "deterministic_repo");
     check_contains(job_of(t, id)->error_text, "a");
-    check_int(system(keep_text("ls -d .tend/run/job-%lld/workspace-* >/dev/null", (long long)id)),
-              ==, 0);
+    check_int(
+        system(keep_text("ls -d .tend/run/job-%lld/lease-*/workspace-* >/dev/null", (long long)id)),
+        ==, 0);
 }
 
 static void check_refused(const char *payload, const char *part)
@@ -248,5 +249,43 @@ TEST(runner_workspace, SH_12_takeover_stops_the_attempt_and_leaves_the_workspace
     wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
-    check(access(folder, F_OK) < 0);
+    check_str(file_text(keep_text("%s/half", folder)), "half\n"); /* it is the operator's */
+}
+
+/* An order that waits for a job with a workspace is carried out, and the job runs. */
+TEST(runner_workspace, SH_12_hard_reset_step_of_a_failed_job_runs_it_in_a_fresh_workspace)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace(
+               "{\"id\":\"a\",\"run\":\"echo x >> $T/tries; test -f $T/cured || exit 64\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    shell("touch cured");
+    check_ok(t, tend_control(t, id, "hard_reset_step", NULL, NULL, "me", &result));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\nx\n");
+    check_int(sql_int("SELECT count(*) FROM control WHERE done_at IS NULL"), ==, 0);
+}
+
+/* The task that lost its job cleans up after itself, not after its successor. */
+TEST(runner_workspace, a_job_that_comes_back_to_the_same_worker_keeps_its_workspace)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id =
+        add_plan(t, with_workspace("{\"grace\":\"1s\",\"run\":\"trap '' TERM; echo x >> $T/tries; "
+                                   "touch $T/begun; test $(wc -l < $T/tries) -ge 2 || "
+                                   "sleep 600; sleep 1; echo y > still; cat still\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_act(t, TEND_HOLD, id, "me", NULL));
+    check_ok(t, tend_act(t, TEND_RESUME, id, "me", NULL));
+    wait_until(state_of(t, id) == TEND_DONE || state_of(t, id) == TEND_FAILED, PATIENCE_MS);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
 }

@@ -4,7 +4,7 @@
  */
 #include "sim_step.h"
 
-enum { MOST_ROUNDS = 3000 };
+enum { MOST_ROUNDS = 3000, STANDS_STILL_MS = 600000 };
 
 #define KEPT_MS (7LL * 24 * 3600 * 1000) /* done and cancelled jobs; failed ones stay */
 
@@ -151,6 +151,9 @@ void world_drain(struct world *world)
             if (model_pending(world, queue) > 0 || round % 4 == 0)
                 finish_some(world, healthy, queue);
         world->clock_ms += between(world, 1000, 60000);
+        /* After a jump back store time stands still; not for hours on end. */
+        if (world->clock_ms < world->last_event_ms - STANDS_STILL_MS)
+            world->clock_ms = world->last_event_ms - STANDS_STILL_MS;
     }
     for (int slot = 0; slot < own_slot; slot++)
         if (world->slots[slot] >= 0)

@@ -148,9 +148,14 @@ static void own_params(struct fake_db *fake, enum db_query query, const struct d
     sabotage_params(fake->world, query, copy, width, count);
 }
 
-/* PostgreSQL commits along with the last query, which must not happen when all is to be undone. */
+/*
+ * PostgreSQL commits along with the last query, which must not happen when all is to be undone; and
+ * it shows a result marked DB_LATER too late to be tampered with.
+ */
 static unsigned real_how(const struct fake_db *fake, unsigned how)
 {
+    if (fake->world->sabotage != SABOTAGE_NONE)
+        how &= ~(unsigned)DB_LATER;
     return fake->discard ? how & ~(unsigned)DB_LAST : how;
 }
 

@@ -287,7 +287,7 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
     model_step_over(world, actor);
     touch_leases(world, actor, now_ms);
     model_rows(world, &look.sight);
-    model_step_rows(world, actor, &look.sight, now_ms);
+    model_step_rows(world, &actor->op, &look.sight, now_ms);
     model_locks(world, actor, &look.sight, now_ms);
     model_claims(world, actor, now_ms);
     if (look.sight.event_count > 0)
@@ -304,7 +304,7 @@ void model_no_commit(struct world *world, struct actor *actor, int64_t now_ms)
            (long long)look.sight.events[0].id, look.sight.events[0].what);
     model_step_no_commit(world, actor, now_ms);
     model_rows(world, &look.sight);
-    model_step_rows(world, actor, &look.sight, now_ms);
+    model_step_rows(world, &actor->op, &look.sight, now_ms);
     remember_state(world, &actor->op, now_ms);
     arena_done(&arena);
 }

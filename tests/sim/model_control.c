@@ -285,7 +285,8 @@ static const char *or_nothing(const char *text)
 static bool is_taken_now(struct world *world, const struct op *op,
                          const struct control_model *control)
 {
-    for (size_t i = 0; op->kind == OP_CONTROLS_TAKE && i < op->lease_count; i++)
+    bool takes = op != NULL && op->kind == OP_CONTROLS_TAKE;
+    for (size_t i = 0; takes && i < op->lease_count; i++)
         if (op->leases[i].id == control->job_id && model_holds(world, op->leases[i]))
             return control->done_ms == TEND_UNSET && control->taken_ms == TEND_UNSET;
     return false;
@@ -320,7 +321,7 @@ static void compare(struct world *world, const struct op *op, struct control_mod
            or_nothing(db_string(rows, row, 10)), control->outcome);
 }
 
-void model_compare_controls(struct world *world, struct actor *actor, const struct job_model *job,
+void model_compare_controls(struct world *world, const struct op *op, const struct job_model *job,
                             const struct db_result *rows, int64_t now_ms)
 {
     size_t row = 0;
@@ -328,7 +329,7 @@ void model_compare_controls(struct world *world, struct actor *actor, const stru
         if (world->controls[i].job_id != job->id)
             continue;
         expect(world, row < rows->rows, "a control of job %lld is lost", (long long)job->id);
-        compare(world, &actor->op, &world->controls[i], rows, row++, now_ms);
+        compare(world, op, &world->controls[i], rows, row++, now_ms);
     }
     expect(world, row == rows->rows, "job %lld has %zu controls, must be %zu", (long long)job->id,
            rows->rows, row);

@@ -147,13 +147,13 @@ int model_read_steps(struct db_tx *tx, int64_t job_id, struct step_rows *rows)
     return rc < 0 ? rc : db_run(tx, Q_CONTROL_LIST, 0, params, &rows->controls);
 }
 
-void model_compare_steps(struct world *world, struct actor *actor, const struct job_model *job,
+void model_compare_steps(struct world *world, const struct op *op, const struct job_model *job,
                          const struct step_rows *rows, int64_t now_ms)
 {
     compare_attempts(world, job, &rows->attempts);
     compare_checkpoints(world, job, &rows->checkpoints);
     compare_output(world, job, &rows->output);
-    model_compare_controls(world, actor, job, &rows->controls, now_ms);
+    model_compare_controls(world, op, job, &rows->controls, now_ms);
 }
 
 int model_step_read(struct world *world, const struct op *op, struct sight *sight, struct db_tx *tx)
@@ -168,10 +168,10 @@ int model_step_read(struct world *world, const struct op *op, struct sight *sigh
     return rc;
 }
 
-void model_step_rows(struct world *world, struct actor *actor, const struct sight *sight,
+void model_step_rows(struct world *world, const struct op *op, const struct sight *sight,
                      int64_t now_ms)
 {
     for (size_t i = 0; sight->steps != NULL && i < sight->row_count; i++)
-        model_compare_steps(world, actor, model_job(world, sight->rows[i].id), &sight->steps[i],
+        model_compare_steps(world, op, model_job(world, sight->rows[i].id), &sight->steps[i],
                             now_ms);
 }

@@ -1,5 +1,7 @@
-/* What progress, processes and output told of an attempt must do, and the commits of all calls
- * about steps. */
+/*
+ * What progress, processes and output told of an attempt must do; and where the commits of all
+ * calls about steps come in.
+ */
 #include "sim_step.h"
 
 /* LOST: the lease is not held; TOLD_BEFORE: it is, but there is nothing to change. */

@@ -91,6 +91,33 @@ static void look_at_some(struct world *world, struct actor *actor)
     op_step_sweep(world, actor);
 }
 
+static void run_steps(struct world *world, struct actor *actor, enum op_kind kind)
+{
+    switch (kind) {
+    case OP_STEP_NEXT:
+    case OP_STEP_FINISH:
+        op_step_work(world, actor, kind);
+        break;
+    case OP_STEP_TELL:
+        op_step_tell(world, actor, NULL);
+        break;
+    case OP_STEP_LOOK:
+        look_at_some(world, actor);
+        break;
+    case OP_CONTROL:
+        op_control(world, actor, NULL);
+        break;
+    case OP_CONTROLS_TAKE:
+        op_controls_take(world, actor, NULL);
+        break;
+    case OP_CONTROL_DONE:
+        op_control_done(world, actor, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
 void op_run(struct world *world, struct actor *actor, enum op_kind kind)
 {
     switch (kind) {
@@ -135,26 +162,7 @@ void op_run(struct world *world, struct actor *actor, enum op_kind kind)
     case OP_CLOSE:
         world_close(world, actor);
         break;
-    case OP_STEP_NEXT:
-    case OP_STEP_FINISH:
-        op_step_work(world, actor, kind);
-        break;
-    case OP_STEP_TELL:
-        op_step_tell(world, actor, NULL);
-        break;
-    case OP_STEP_LOOK:
-        look_at_some(world, actor);
-        break;
-    case OP_CONTROL:
-        op_control(world, actor, NULL);
-        break;
-    case OP_CONTROLS_TAKE:
-        op_controls_take(world, actor, NULL);
-        break;
-    case OP_CONTROL_DONE:
-        op_control_done(world, actor, NULL);
-        break;
     default:
-        break;
+        run_steps(world, actor, kind);
     }
 }

@@ -195,7 +195,7 @@ void op_control_done(struct world *world, struct actor *actor, struct belief *be
     int must = op->step.verdict == VERDICT_LOST      ? TEND_ELEASELOST
                : op->step.verdict == VERDICT_NOWHERE ? TEND_ENOTFOUND
                                                      : 0;
-    expect(world, op->step.verdict != VERDICT_NONE && rc == must,
+    expect(world, rc == must && op->step.verdict != VERDICT_NONE,
            "the answer to control %lld of job %lld is answered with %d, must be %d",
            (long long)op->step.control_id, (long long)belief->lease.id, rc, must);
     if (op->step.control_id == belief->steps.order)

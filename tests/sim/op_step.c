@@ -133,8 +133,9 @@ static void check_answer(struct world *world, struct actor *actor, int rc, int64
     default:
         must = 0;
     }
-    expect(world, op->step.verdict != VERDICT_NONE && rc == must,
-           "%s of %lld:%lld answers %d, must be %d: %s", op_names[op->kind],
+    expect(world, op->step.verdict != VERDICT_NONE, "%s of %lld:%lld answers %d without a commit",
+           op_names[op->kind], (long long)report->lease.id, (long long)report->lease.token, rc);
+    expect(world, rc == must, "%s of %lld:%lld answers %d, must be %d: %s", op_names[op->kind],
            (long long)report->lease.id, (long long)report->lease.token, rc, must,
            tend_errmsg(actor->t));
     if (rc == 0 && report->begin_step != 0)
@@ -155,6 +156,7 @@ static void learn(struct world *world, struct actor *actor, struct belief *belie
     }
     if (rc < 0)
         return;
+    steps->ended = report->end_number;
     steps->number = 0;
     steps->next = report->next;
     if (report->begin_step == 0)

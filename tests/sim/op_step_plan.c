@@ -16,17 +16,25 @@ int64_t step_patch(char *text, size_t room, int step, int serial)
 
 /* --- which job --- */
 
-/* The lease of somebody else that is not held any more. */
+/* The lease of somebody else that is not held any more, of a job that another holds if possible. */
 static bool find_stale(struct world *world, struct belief *stale)
 {
     size_t known = world->old_lease_count < OLD_LEASES ? world->old_lease_count : OLD_LEASES;
+    struct tend_lease lease = {.id = 0};
     if (known == 0)
         return false;
-    struct tend_lease lease = world->old_leases[between(world, 0, (int64_t)known - 1)];
-    struct job_model *job = model_job(world, lease.id);
-    const struct attempt_model *newest = model_newest(world, job);
-    if (model_holds(world, lease))
+    size_t first = (size_t)between(world, 0, (int64_t)known - 1);
+    for (size_t i = 0; i < known; i++) {
+        struct tend_lease old = world->old_leases[(first + i) % known];
+        if (model_holds(world, old))
+            continue;
+        lease = old;
+        if (model_job(world, old.id)->state == JOB_RUNNING)
+            break;
+    }
+    if (lease.id == 0)
         return false;
+    const struct attempt_model *newest = model_newest(world, model_job(world, lease.id));
     *stale = (struct belief){.lease = lease, .steps = {.next = 1}};
     if (newest != NULL) /* the attempt that it could do most harm to */
         stale->steps.number = newest->number;
@@ -177,17 +185,23 @@ static void plan_finish(struct world *world, struct step_belief *steps, int last
         steps->report.control_id = steps->order;
 }
 
-/* Something that cannot be: an attempt that is not there ends, or a second begins beside the first.
+/*
+ * Something that cannot be: an attempt that is not there ends, one that has ended ends otherwise, a
+ * second begins beside the first, a control is answered that nobody asked for.
  */
 static void spoil(struct world *world, struct step_belief *steps)
 {
     struct step_report *report = &steps->report;
-    if (chance(world, 3000))
+    if (chance(world, 3000)) {
         report->control_id = report->closes ? 1000000 : 0;
-    else if (chance(world, 5000) && report->end_number != 0)
+    } else if (steps->number == 0 && steps->ended != 0) {
+        report->end_number = steps->ended;
+        report->end_state = (int)between(world, TEND_ATTEMPT_SUCCEEDED, TEND_ATTEMPT_STOPPED);
+    } else if (chance(world, 5000) && report->end_number != 0) {
         report->end_number++;
-    else if (report->begin_step != 0 || report->closes)
+    } else if (report->begin_step != 0 || report->closes) {
         report->end_number = 0;
+    }
 }
 
 int op_plan_report(struct world *world, struct actor *actor, struct belief *belief,

@@ -161,24 +161,38 @@ void op_step_look(struct world *world, struct actor *actor, struct job_model *jo
     actor->busy = false;
 }
 
-/* RC-14: every attempt whose lease ended without its word, until somebody has swept it. */
-void op_step_sweep(struct world *world, struct actor *actor)
+static size_t count_left_behind(struct world *world)
 {
-    struct tend_attempts *list = NULL;
     size_t count = 0;
-    bool quiet = world->quiet;
-    op_begin(world, actor, OP_STEP_LOOK);
-    say(world, "%s sweeps", actor->name);
-    world->quiet = true;
-    int rc = tend_attempts_left_behind(actor->t, MAX_ATTEMPTS, &list);
-    expect(world, rc == 0, "attempts left behind: %d", rc);
     for (int i = 0; i < world->attempt_count; i++) {
         const struct attempt_model *attempt = &world->attempts[i];
         struct tend_lease lease = {.id = attempt->job_id, .token = attempt->token};
         count += attempt->may_live && !model_holds(world, lease);
     }
-    expect(world, list->count == count, "%zu attempts are said to be left behind, must be %zu",
-           list->count, count);
+    return count;
+}
+
+/* Of one whose lease is held only its owner knows what is left. */
+static void sweep(struct world *world, struct actor *actor, struct attempt_model *attempt)
+{
+    struct tend_lease lease = {.id = attempt->job_id, .token = attempt->token};
+    int rc = tend_attempt_swept(actor->t, attempt->job_id, attempt->number);
+    expect(world, rc == 0, "sweeping answers %d", rc);
+    attempt->may_live &= model_holds(world, lease);
+}
+
+/* RC-14: every attempt whose lease ended without its word, until somebody has swept it. */
+void op_step_sweep(struct world *world, struct actor *actor)
+{
+    struct tend_attempts *list = NULL;
+    size_t count = count_left_behind(world);
+    bool quiet = world->quiet;
+    op_begin(world, actor, OP_STEP_LOOK);
+    say(world, "%s sweeps", actor->name);
+    world->quiet = true;
+    int rc = tend_attempts_left_behind(actor->t, MAX_ATTEMPTS, &list);
+    expect(world, rc == 0 && list->count == count,
+           "%zu attempts are said to be left behind, must be %zu", list->count, count);
     for (size_t i = 0; i < list->count; i++) {
         const struct tend_attempt *left = &list->items[i];
         struct attempt_model *attempt =
@@ -186,13 +200,12 @@ void op_step_sweep(struct world *world, struct actor *actor)
         expect(world, attempt->may_live && left->state != TEND_ATTEMPT_RUNNING,
                "attempt %lld of job %lld is said to be left behind", (long long)left->number,
                (long long)left->job_id);
-        if (chance(world, 5000)) {
-            rc = tend_attempt_swept(actor->t, left->job_id, left->number);
-            expect(world, rc == 0, "sweeping answers %d", rc);
-            attempt->may_live = false;
-        }
+        if (chance(world, 5000))
+            sweep(world, actor, attempt);
     }
     tend_attempts_free(list);
+    if (world->attempt_count > 0)
+        sweep(world, actor, &world->attempts[between(world, 0, world->attempt_count - 1)]);
     world->quiet = quiet;
     actor->busy = false;
 }

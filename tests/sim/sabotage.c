@@ -124,10 +124,8 @@ void sabotage_result(struct world *world, const struct actor *actor, enum db_que
     if (query == Q_RUNNING_IN_QUEUE && world->sabotage == SABOTAGE_LIMIT_IGNORED)
         put(result, arena, 0, 0);
     if (query == Q_STEP_FENCE && world->sabotage == SABOTAGE_UNFENCED_STEP && result->rows > 0 &&
-        op->lease_count > 0) {
-        put(result, arena, 0, JOB_RUNNING);
+        op->lease_count > 0 && result->values[0].number == JOB_RUNNING)
         put(result, arena, 1, op->leases[0].token);
-    }
     if (query == Q_CHECKPOINT_LIST && world->sabotage == SABOTAGE_STEP_REPEATED && result->rows > 0)
         result->rows--;
 }

@@ -61,12 +61,13 @@ void model_step_over(struct world *world, struct actor *actor);
 /* The rows of the jobs concerned, for the observer; and the comparison. */
 int model_step_read(struct world *world, const struct op *op, struct sight *sight,
                     struct db_tx *tx);
-void model_step_rows(struct world *world, struct actor *actor, const struct sight *sight,
+void model_step_rows(struct world *world, const struct op *op, const struct sight *sight,
                      int64_t now_ms);
 int model_read_steps(struct db_tx *tx, int64_t job_id, struct step_rows *rows);
-void model_compare_steps(struct world *world, struct actor *actor, const struct job_model *job,
+/* op: the call that committed at now_ms, or NULL. */
+void model_compare_steps(struct world *world, const struct op *op, const struct job_model *job,
                          const struct step_rows *rows, int64_t now_ms);
-void model_compare_controls(struct world *world, struct actor *actor, const struct job_model *job,
+void model_compare_controls(struct world *world, const struct op *op, const struct job_model *job,
                             const struct db_result *rows, int64_t now_ms);
 
 /* What becomes of a call; with apply it is done to the model, and its events are expected. */

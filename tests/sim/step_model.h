@@ -95,6 +95,7 @@ struct step_report {
 /* What an actor thinks of the steps of a job it thinks it holds. */
 struct step_belief {
     int64_t number;  /* of the attempt it runs; 0: none */
+    int64_t ended;   /* the last one it has ended; 0: none */
     int step, tries; /* begun last under this lease */
     int next;        /* to be begun; 0: it has to look */
     bool unanswered; /* the answer to `report` got lost: it is told again before anything else */
