@@ -114,6 +114,16 @@ static int spawn(struct process *process, struct tree_spec *spec, struct err *er
     return rc;
 }
 
+/* Others may stop it while this thread waits for the store. */
+static void show_tree(struct process *process, struct tree *tree)
+{
+    struct task *task = process->attempt->run->task;
+    pthread_mutex_lock(&task->runner->mutex);
+    task->tree = tree;
+    task->grace_ms = process->attempt->budgets.step_grace_ms;
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
 static bool start(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -139,8 +149,10 @@ static bool start(struct process *process)
                  : spawn(process, &spec, &err);
     if (spec.fds[0] >= 0)
         close(spec.fds[0]);
-    if (rc == 0)
+    if (rc == 0) {
+        show_tree(process, process->tree);
         return true;
+    }
     snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
     attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = EAGAIN};
     return false;
@@ -353,7 +365,8 @@ static void judge(struct process *process)
         attempt->end = ATTEMPT_SUCCEEDED; /* whatever was noticed in the same moment */
     else if (process->ended_by != ATTEMPT_SUCCEEDED)
         attempt->end = process->ended_by;
-    else if (process->event.deadline_passed)
+    else if (process->event.deadline_passed ||
+             (process->event.stopped && process->timeout == ENDED_EXIT))
         attempt->end = ATTEMPT_STOPPED;
     else if (process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
@@ -374,6 +387,7 @@ static void finish(struct process *process)
     report_end(&attempt->report, &err);
     if (process->report_fd >= 0)
         close(process->report_fd);
+    show_tree(process, NULL);
     pthread_mutex_lock(&runner->pool_mutex);
     tree_free(process->tree);
     pthread_mutex_unlock(&runner->pool_mutex);

@@ -241,8 +241,11 @@ static size_t tasks_left(tend_runner *runner)
 static void alarm_all(tend_runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
-    for (struct task *task = runner->tasks; task != NULL; task = task->next)
+    for (struct task *task = runner->tasks; task != NULL; task = task->next) {
         task_alarm(task);
+        if (task->tree != NULL) /* its thread may be waiting for the store */
+            tree_stop(task->tree, task->grace_ms);
+    }
     pthread_mutex_unlock(&runner->mutex);
 }
 

@@ -64,8 +64,10 @@ struct task {
     int64_t last_order;    /* the newest that was ever given */
     int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
     struct tend_running view;
-    bool viewed;                          /* view is filled: a step runs */
-    char slot[KIND_BYTES];                /* the kind it has a slot of; "": none */
+    bool viewed;           /* view is filled: a step runs */
+    char slot[KIND_BYTES]; /* the kind it has a slot of; "": none */
+    struct tree *tree;     /* what it runs, NULL: nothing; may be told to end by others */
+    int64_t grace_ms;      /* ... with this grace */
     int64_t begun_mono_ms, heard_mono_ms; /* of that attempt: its start, its last output */
 };
 

@@ -16,6 +16,10 @@
 #include <string.h>
 #include <tend.h>
 
+/* A process that says nothing for so long in the middle of a transaction is frozen: what it has
+ * locked is let go. */
+enum { FROZEN_MS = 5000 };
+
 /*
  * The planner is told what tend's queries are: every one goes by an index. With that, one plan per
  * query is made and kept, also when it was made while the tables were empty. A process that is
@@ -24,6 +28,7 @@
 static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
 {
     char sql[1536];
+    int64_t busy_ms = db->options.busy_ms;
     snprintf(
         sql, sizeof sql,
         "SET search_path = \"%s\"; SET tend.engine = on; SET plan_cache_mode = force_generic_plan; "
@@ -32,7 +37,7 @@ static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
         "SET default_transaction_isolation = 'read committed'; "
         "SET idle_in_transaction_session_timeout = '%lldms'; SET lock_timeout = '%lldms'; "
         "PREPARE tend_bell AS %s; %s",
-        db->url.schema, (long long)db->options.busy_ms, (long long)db->options.busy_ms,
+        db->url.schema, (long long)(busy_ms < FROZEN_MS ? busy_ms : FROZEN_MS), (long long)busy_ms,
         db->bell_sql,
         db->options.durability_normal ? ""
                                       : "SELECT set_config('synchronous_commit', 'on', false) "

@@ -85,12 +85,12 @@ load running
     json '.job.state == "done" and .job.result == {"twice": 42}'
 }
 
-@test "a kind without a handler fails with what is missing" {
+@test "a job of a kind without a handler is given back, and says what is missing" {
     tend add -k mail --payload '{"to": "ann"}' >/dev/null
     tend work --drain >/dev/null
     run -0 tend show 1 --json
-    json '.job.state == "failed"'
-    json '.job.error_text | contains("--handler mail=COMMAND")'
+    json '.job.state == "scheduled" and .job.attempts == 0'
+    json '.job.changed_why | contains("--handler mail=COMMAND")'
 }
 
 at_once() {

@@ -264,6 +264,9 @@ enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bo
     if (report->control_id != 0 &&
         model_answer(world, job, report->control_id, "", now_ms, false) == VERDICT_NOWHERE)
         return VERDICT_NOWHERE;
+    if (report->control_id != 0 && report->closes && report->how == TEND_STEPS_HOLD &&
+        model_find_control(world, report->control_id)->done_ms != TEND_UNSET)
+        return VERDICT_REFUSED; /* a pause that was taken back holds nothing */
     if (apply)
         play(world, op, job, &fate, now_ms);
     return VERDICT_DONE;
