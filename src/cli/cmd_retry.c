@@ -24,7 +24,9 @@ const struct command cmd_retry = {
     .form = "ID…",
     .text = "start failed or cancelled jobs over",
     .about =
-        "Attempts and crashes are counted anew. Instead of ids, options choose jobs; the count is printed.",
+        "Attempts and crashes are counted anew. A job with steps goes on at the first that has not been "
+        "done; 'tend control ID resume_from_step --step STEP' repeats earlier ones. Instead of ids, options "
+        "choose jobs; the count is printed.",
     .examples = "tend retry 12\ntend retry --queue mail --state failed",
     .options = options,
     .args_max = ARGS_ANY,

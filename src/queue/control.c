@@ -75,7 +75,7 @@ static int refuse(struct db_tx *tx, const struct control_call *call, int state, 
 {
     char possible[256] = "";
     for (int i = 0; i < CONTROL_ACTIONS; i++)
-        if (effects[i][state] != 0 && i != CONTROL_RESUME)
+        if (effects[i][state] != 0 && (i != CONTROL_RESUME || state == JOB_HELD))
             snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s",
                      possible[0] == '\0' ? "; possible: " : ", ", control_names[i]);
     return err_set(db_err(tx), TEND_ESTATE, "%s cannot be done with job %lld: it is %s%s%s",

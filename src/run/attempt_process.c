@@ -372,6 +372,17 @@ static void judge(struct process *process)
         attempt->ending = (struct ending){.kind = process->timeout};
 }
 
+/* A step that is misunderstood does not fail for it, but somebody should know. */
+static void tell_warnings(const struct attempt *attempt)
+{
+    const struct report *report = &attempt->report;
+    long long id = (long long)attempt->run->task->job->id;
+    for (size_t i = 0; i < report->warning_count && i < REPORT_WARNINGS_MAX; i++)
+        runner_tell(attempt->run->runner, TEND_NEWS_NOTE, id, -1,
+                    "job %lld: step %s, line %zu of TEND_OUTPUT: %s", id, attempt->step->id,
+                    report->warnings[i].line, report->warnings[i].text);
+}
+
 static void finish(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -385,6 +396,7 @@ static void finish(struct process *process)
     }
     read_report(process);
     report_end(&attempt->report, &err);
+    tell_warnings(attempt);
     if (process->report_fd >= 0)
         close(process->report_fd);
     show_tree(process, NULL);

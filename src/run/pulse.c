@@ -171,6 +171,19 @@ static int beat_all(tend_runner *runner, const struct roll *roll)
     return lost;
 }
 
+/* When it begins, and when it is over. */
+static void tell_outage(tend_runner *runner, bool away)
+{
+    if (away == runner->store_away)
+        return;
+    runner->store_away = away;
+    if (away)
+        runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "leases cannot be extended: %s",
+                    tend_errmsg(runner->t));
+    else
+        runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "the store answers again");
+}
+
 /* A heartbeat when it is time, else only a look. Answers with when the last heartbeat was. */
 static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms)
 {
@@ -179,6 +192,7 @@ static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms
     int rc = beats ? beat_all(runner, roll)
                    : tend_check(runner->t, roll->leases, roll->count, roll->each);
     bool answered = rc == 0 || rc == TEND_ELEASELOST;
+    tell_outage(runner, !answered);
     if (answered)
         note(runner, roll, beats ? now_ms : 0);
     return answered && beats ? now_ms : last_beat_ms;

@@ -98,6 +98,7 @@ struct tend_runner {
     pthread_t pulse_thread;
     int pulse_fd; /* an eventfd: it is to end, or to look at once */
     bool pulse_runs, pulse_ends;
+    bool store_away; /* the pulse's own: it has told so */
 };
 
 /* --- task.c --- */
