@@ -394,7 +394,7 @@ TEST(tree, a_hundred_at_once)
     struct tree_pool *pool = open_pool();
     struct tree *trees[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        char status[8];
+        char status[16];
         snprintf(status, sizeof status, "%d", i);
         struct tree_spec spec = actor_spec("end", "status", status);
         trees[i] = spawn(pool, &spec);
