@@ -198,13 +198,6 @@ static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms
     return answered && beats ? now_ms : last_beat_ms;
 }
 
-static void drain(int fd)
-{
-    uint64_t count;
-    ssize_t ignored = read(fd, &count, sizeof count);
-    (void)ignored;
-}
-
 static bool goes_on(tend_runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);
@@ -227,18 +220,15 @@ static void *pulse(void *arg)
         roll_done(&roll);
         struct pollfd fd = {.fd = runner->pulse_fd, .events = POLLIN};
         if (poll(&fd, 1, (int)(pause_ms < LOOK_MS ? pause_ms : LOOK_MS)) > 0)
-            drain(runner->pulse_fd);
+            flag_clear(runner->pulse_fd);
     }
     return NULL;
 }
 
 void pulse_hurry(struct task *task)
 {
-    uint64_t one = 1;
-    if (task->lease_ms < HURRY_BELOW_MS) {
-        ssize_t ignored = write(task->runner->pulse_fd, &one, sizeof one);
-        (void)ignored;
-    }
+    if (task->lease_ms < HURRY_BELOW_MS)
+        flag_set(task->runner->pulse_fd);
 }
 
 void pulse_bring_orders(struct task *task)
@@ -263,12 +253,10 @@ void pulse_end(tend_runner *runner)
 {
     if (!runner->pulse_runs)
         return;
-    uint64_t one = 1;
     pthread_mutex_lock(&runner->mutex);
     runner->pulse_ends = true;
     pthread_mutex_unlock(&runner->mutex);
-    ssize_t ignored = write(runner->pulse_fd, &one, sizeof one);
-    (void)ignored;
+    flag_set(runner->pulse_fd);
     pthread_join(runner->pulse_thread, NULL);
     runner->pulse_runs = false;
 }

@@ -11,17 +11,13 @@
 #include "queue/handle.h"
 #include "run/sweep.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum {
     STOP_DEFAULT_MS = 30000,
@@ -133,14 +129,8 @@ static int claim_from(tend_runner *runner, const char *queue)
 
 static void wait_for_change(tend_runner *runner, int64_t ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    int64_t until_ms = clock_mono_ms() + ms;
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
     pthread_mutex_lock(&runner->mutex);
     if (runner->stop == STOP_NOT)
         pthread_cond_timedwait(&runner->changed, &runner->mutex, &until);
@@ -177,8 +167,7 @@ static struct round go_round(tend_runner *runner, size_t first)
 /* Whether a failure is one that passes: the runner then stays and tries again. */
 static bool passes(int rc)
 {
-    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL ||
-           rc == TEND_ENOMEM;
+    return task_passes(rc) || rc == TEND_ENOMEM;
 }
 
 static bool is_drained(tend_runner *runner, const struct round *round)
@@ -219,13 +208,11 @@ static int claim_until_stopped(tend_runner *runner)
 
 void tend_runner_stop(tend_runner *runner, int at_once)
 {
-    uint64_t one = 1;
     int wanted = at_once ? STOP_NOW : STOP_DRAIN;
     int present = runner->stop;
     while (present < wanted && !atomic_compare_exchange_weak(&runner->stop, &present, wanted))
         continue;
-    ssize_t ignored = write(runner->stop_fd, &one, sizeof one);
-    (void)ignored;
+    flag_set(runner->stop_fd);
     tend_interrupt(runner->t);
 }
 

@@ -109,6 +109,10 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
 /* Frees those that have ended. */
 void task_reap(tend_runner *runner);
 
+/* An eventfd as a flag: readable while it is set. */
+void flag_set(int fd);
+void flag_clear(int fd);
+
 /* Wakes the task's thread; under runner->mutex. */
 void task_wake(struct task *task);
 /* ... because it must end: it is lost, or to stop. */
@@ -125,8 +129,6 @@ enum task_signal task_signal(struct task *task);
 
 /* The next order; NULL: none. The caller frees it with order_free. */
 struct order *task_next_order(struct task *task);
-/* The first order with this action is taken out of the list; NULL: none. */
-struct order *task_take_order(struct task *task, const char *action);
 void order_free(struct order *order);
 /* A pause waits for the end of the attempt, the others end it. */
 bool order_is_urgent(const struct order *order);

@@ -30,29 +30,14 @@ void order_free(struct order *order)
     free(order);
 }
 
-static struct order *take_order(struct task *task, const char *action)
-{
-    struct order *found = NULL;
-    pthread_mutex_lock(&task->runner->mutex);
-    for (struct order **at = &task->orders; *at != NULL && found == NULL; at = &(*at)->next) {
-        if (action != NULL && strcmp((*at)->action, action) != 0)
-            continue;
-        found = *at;
-        *at = found->next;
-        break;
-    }
-    pthread_mutex_unlock(&task->runner->mutex);
-    return found;
-}
-
 struct order *task_next_order(struct task *task)
 {
-    return take_order(task, NULL);
-}
-
-struct order *task_take_order(struct task *task, const char *action)
-{
-    return take_order(task, action);
+    pthread_mutex_lock(&task->runner->mutex);
+    struct order *order = task->orders;
+    if (order != NULL)
+        task->orders = order->next;
+    pthread_mutex_unlock(&task->runner->mutex);
+    return order;
 }
 
 bool order_is_urgent(const struct order *order)
@@ -62,14 +47,14 @@ bool order_is_urgent(const struct order *order)
 
 /* --- signals --- */
 
-static void set(int fd)
+void flag_set(int fd)
 {
     uint64_t one = 1;
     ssize_t ignored = write(fd, &one, sizeof one);
     (void)ignored;
 }
 
-static void reset(int fd)
+void flag_clear(int fd)
 {
     uint64_t count;
     ssize_t ignored = read(fd, &count, sizeof count);
@@ -78,20 +63,20 @@ static void reset(int fd)
 
 void task_wake(struct task *task)
 {
-    set(task->wake_fd);
+    flag_set(task->wake_fd);
 }
 
 void task_alarm(struct task *task)
 {
-    set(task->wake_fd);
-    set(task->cancel_fd);
+    flag_set(task->wake_fd);
+    flag_set(task->cancel_fd);
 }
 
 enum task_signal task_signal(struct task *task)
 {
     pthread_mutex_lock(&task->runner->mutex);
     enum task_signal signal = TASK_GO_ON;
-    reset(task->wake_fd);
+    flag_clear(task->wake_fd);
     for (const struct order *order = task->orders; order != NULL; order = order->next)
         if (order_is_urgent(order))
             signal = TASK_ORDERED;

@@ -6,6 +6,13 @@ phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
 result, payload
 
+-- define: leased
+state = 2, token = token + 1, owner = $3, worker_id = $4,
+    alarm_at = c.t + coalesce($6, lease_ms, $7),
+    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
+    changed_what = 'job.claimed', changed_why = NULL
+
 -- name: job_claim
 -- Leases up to $2 pending jobs of queue $1 to owner $3 with worker $4, for $6 ms, or as the job says,
 -- or $7 (the queue's). $8 = 1: they start at once. Nothing when the
@@ -43,11 +50,7 @@ WHERE job.id = given.p1 AND state = 1;
 -- Of the job come the columns that the claimer cannot know; the engine puts in the others. The last column says
 -- how many entries of job_pending were read: see job_claim_after.
 UPDATE job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = c.t + coalesce($6, lease_ms, $7),
-    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
-    changed_what = 'job.claimed', changed_why = NULL
+SET {leased}
 FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
@@ -72,11 +75,7 @@ ORDER BY priority, due_at, id
 LIMIT $2;
 -- dialect: postgres
 UPDATE job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = c.t + coalesce($6, lease_ms, $7),
-    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
-    changed_what = 'job.claimed', changed_why = NULL
+SET {leased}
 FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
@@ -110,11 +109,7 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
 WHERE id = $0 AND state = 1;
 -- dialect: postgres
 UPDATE job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = c.t + coalesce($6, lease_ms, $7),
-    started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
-    changed_what = 'job.claimed', changed_why = NULL
+SET {leased}
 FROM (SELECT now($5) AS t OFFSET 0) c
 WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1
 RETURNING {job};
