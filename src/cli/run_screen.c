@@ -2,6 +2,7 @@
 #include "cli/run_screen.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/run_lines.h"
 
@@ -204,17 +205,6 @@ void run_screen_done(struct run_screen *screen)
     pthread_mutex_destroy(&screen->mutex);
 }
 
-static int start_thread(struct run_screen *screen)
-{
-    sigset_t all;
-    sigset_t old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&screen->thread, NULL, body, screen);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 static void end_thread(struct run_screen *screen)
 {
     pthread_mutex_lock(&screen->mutex);
@@ -231,7 +221,7 @@ int run_screen_run(struct run_screen *screen, tend_runner *runner)
     cli->log_arg = screen;
     cli->log = screen->live ? log_as_note : NULL;
     signals_stop_runner(runner, screen->stops_at_once);
-    int failed = start_thread(screen);
+    int failed = thread_start(&screen->thread, 0, body, screen);
     if (failed)
         return cli_fail(cli, TEND_ENOMEM, "a thread cannot be started: %s", strerror(failed));
     sd_notify_send(&screen->notifier, "READY=1");

@@ -8,10 +8,10 @@
  * the store is out of reach from here.
  */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "run/runner.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -238,13 +238,8 @@ void pulse_bring_orders(struct task *task)
 
 int pulse_start(tend_runner *runner)
 {
-    sigset_t all;
-    sigset_t old;
     runner->pulse_ends = false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&runner->pulse_thread, NULL, pulse, runner);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = thread_start(&runner->pulse_thread, 0, pulse, runner);
     runner->pulse_runs = rc == 0;
     return rc == 0 ? 0 : TEND_EIO;
 }

@@ -1,9 +1,9 @@
 #include "base/clock.h"
+#include "base/thread.h"
 #include "run/runner.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,22 +200,6 @@ static void *body(void *arg)
     return NULL;
 }
 
-/* The thread takes no signals: they belong to the program. */
-static int start_thread(struct task *task)
-{
-    pthread_attr_t attr;
-    sigset_t all;
-    sigset_t old;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&task->thread, &attr, body, task);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
-}
-
 /* Its own time, or the queue's: what the lease was given at the claim, and keeps. */
 static int64_t lease_length(const struct tend_job *job)
 {
@@ -245,7 +229,9 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
     runner->tasks = task;
     runner->task_count++;
     pulse_hurry(task);
-    int rc = task->wake_fd < 0 || task->cancel_fd < 0 ? EMFILE : start_thread(task);
+    int rc = task->wake_fd < 0 || task->cancel_fd < 0
+                 ? EMFILE
+                 : thread_start(&task->thread, STACK_BYTES, body, task);
     if (rc != 0) {
         runner->tasks = task->next;
         runner->task_count--;

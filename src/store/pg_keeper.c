@@ -9,11 +9,11 @@
  * thread, and wait until it has served their request or has found that it cannot now.
  */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "store/pg_session.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -125,17 +125,12 @@ static void *keep(void *arg)
     return NULL;
 }
 
-/* Starts the thread; under the mutex. It takes no signals: they belong to the program. */
+/* Starts the thread; under the mutex. */
 static int start(struct pg_keeper *keeper, struct err *err)
 {
-    sigset_t all;
-    sigset_t old;
     if (keeper->running)
         return 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&keeper->thread, NULL, keep, keeper);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int rc = thread_start(&keeper->thread, 0, keep, keeper);
     if (rc != 0)
         return err_set(err, TEND_ENOMEM, "no thread could be started: %s", strerror(rc));
     keeper->running = true;

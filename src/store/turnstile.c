@@ -1,10 +1,10 @@
 #include "store/turnstile.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <tend.h>
 #include <unistd.h>
@@ -80,17 +80,12 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Under the mutex. The thread takes no signals: they belong to the program. */
+/* Under the mutex. */
 static int start(struct turnstile *turnstile, struct err *err)
 {
-    sigset_t all;
-    sigset_t old;
     if (turnstile->running)
         return 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&turnstile->thread, NULL, serve, turnstile);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int failed = thread_start(&turnstile->thread, 0, serve, turnstile);
     if (failed != 0)
         return err_set(err, TEND_ENOMEM, "no thread could be started: %s", strerror(failed));
     turnstile->running = true;
