@@ -50,8 +50,12 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
     if (call->skip_recovery)
         return 0;
     call->recovering = true;
-    int rc = recover_alarms(tx, &call->recovery, limit);
-    if (rc >= 0)
+    struct db_result acts = {0};
+    const struct db_value now[] = {db_now(tx)};
+    int rc = db_run(tx, Q_CLOCK_ACTS, 0, now, &acts);
+    if (rc >= 0 && acts.rows > 0)
+        rc = recover_alarms(tx, &call->recovery, limit);
+    if (rc >= 0 && acts.rows > 0)
         rc = schedule_fire_due(tx);
     call->recovering = rc < 0;
     return rc;

@@ -70,9 +70,12 @@ static bool same(const struct db_value *a, const struct db_value *b)
            (a->text == b->text || memcmp(a->text, b->text, a->bytes) == 0);
 }
 
-/* Columns of the adding queries that one value can stand for: who, queue, kind, priority, delay. */
+/* Columns of the adding queries that one value can stand for: who, queue, kind, priority, delay;
+ * and the token of leases completed together. */
 static bool may_be_one(enum db_query query, size_t column)
 {
+    if (query == Q_JOB_COMPLETE_ALIKE)
+        return column == 1;
     return (query == Q_JOB_ADD || query == Q_JOB_ADD_BASIC) &&
            (column == 1 || column == 2 || column == 3 || column == 4 || column == 6);
 }

@@ -13,6 +13,7 @@
 #include "store/pg_db.h"
 
 #include "base/clock.h"
+#include "store/claim_row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,32 +25,6 @@ enum {
     ENTRIES_PER_JOB = 4, /* more than that, and a few: something is in the way */
     ENTRIES_FREE = 500,
 };
-
-/* Columns of a job as the caller expects them ("define: job") by which claimed ones are ordered. */
-enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5 };
-/* Parameters of job_claim. */
-enum { PARAM_QUEUE = 0, PARAM_COUNT = 1, PARAM_OWNER = 2, PARAM_WORKER = 3, CLAIM_PARAMS = 9 };
-
-/* Where each of those columns comes from: a column of the answer ("define: claimed"), or what is
- * known here. */
-enum {
-    IS_QUEUE = -1,
-    IS_RUNNING = -2,
-    IS_OWNER = -3,
-    IS_WORKER = -4,
-    IS_CLAIMED = -5,
-    IS_NULL = -6
-};
-static const signed char sources[] = {
-    [0] = 0,   [1] = IS_QUEUE, [2] = 1,         [3] = IS_RUNNING, [4] = 2,           [5] = 3,
-    [6] = 4,   [7] = IS_OWNER, [8] = IS_WORKER, [9] = 5,          [10] = 6,          [11] = 9,
-    [12] = 7,  [13] = 8,       [14] = 9,        [15] = IS_OWNER,  [16] = IS_CLAIMED, [17] = IS_NULL,
-    [18] = 10, [19] = 11,      [20] = IS_NULL,  [21] = 12,        [22] = 13,         [23] = 14,
-    [24] = 15, [25] = 16,      [26] = 17,       [27] = 18,        [28] = 19,         [29] = 20,
-    [30] = 21, [31] = 22,      [32] = 23,       [33] = 24,        [34] = 25,         [35] = 26,
-    [36] = 27,
-};
-enum { COLUMNS = sizeof sources / sizeof *sources };
 
 void pg_claims_init(struct pg_claims *claims)
 {
@@ -107,12 +82,13 @@ struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, b
         return NULL;
     memcpy(all, params, CLAIM_PARAMS * sizeof *all);
     /* These two go into the answer. */
-    for (int i = PARAM_QUEUE; i <= PARAM_OWNER; i += PARAM_OWNER - PARAM_QUEUE) {
+    for (int i = CLAIM_PARAM_QUEUE; i <= CLAIM_PARAM_OWNER;
+         i += CLAIM_PARAM_OWNER - CLAIM_PARAM_QUEUE) {
         all[i].text = arena_strndup(tx->arena, params[i].text, params[i].bytes);
         if (all[i].text == NULL)
             return NULL;
     }
-    bool behind = begin_behind(&db->claims, all[PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
+    bool behind = begin_behind(&db->claims, all[CLAIM_PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
     struct pg_call *call =
         pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, all, keep, result);
     if (call != NULL)
@@ -125,25 +101,31 @@ bool pg_claim_is(const struct pg_call *call)
     return call->claim != NULL;
 }
 
-static struct db_value value_of(int column, const struct db_value *answer,
-                                const struct db_value *params)
+bool pg_claim_alike(const struct pg_call *one, const struct pg_call *other)
 {
-    switch (sources[column]) {
-    case IS_QUEUE:
-        return params[PARAM_QUEUE];
-    case IS_RUNNING:
-        return db_int(TEND_RUNNING);
-    case IS_OWNER:
-        return params[PARAM_OWNER];
-    case IS_WORKER:
-        return params[PARAM_WORKER];
-    case IS_CLAIMED:
-        return db_text("job.claimed");
-    case IS_NULL:
-        return db_null();
-    default:
-        return answer[(int)sources[column]];
+    for (int i = 0; i < CLAIM_PARAMS; i++) {
+        const struct db_value *a = &one->claim[i];
+        const struct db_value *b = &other->claim[i];
+        if (i == CLAIM_PARAM_COUNT)
+            continue;
+        if (a->type != b->type || (a->type == DB_INT && a->number != b->number) ||
+            (a->type == DB_TEXT && strcmp(a->text, b->text) != 0))
+            return false;
     }
+    return true;
+}
+
+int64_t pg_claim_count(const struct pg_call *call)
+{
+    return call->claim[CLAIM_PARAM_COUNT].number;
+}
+
+struct pg_call *pg_claim_again(const struct pg_call *call, int64_t count, struct db_result *result)
+{
+    struct db_value params[CLAIM_PARAMS];
+    memcpy(params, call->claim, sizeof params);
+    params[CLAIM_PARAM_COUNT] = db_int(count);
+    return pg_claim_call(call->tx, params, true, result);
 }
 
 static int compare_number(const struct db_value *a, const struct db_value *b, int column)
@@ -165,17 +147,11 @@ static int claim_order(const void *left, const void *right)
  */
 static bool complete(const struct pg_call *call, struct db_result *result)
 {
-    struct db_value *jobs = arena_alloc(call->tx->arena, result->rows * COLUMNS * sizeof *jobs + 1);
-    if (jobs == NULL)
+    if (!claim_rows_complete(result, call->claim, call->tx->arena))
         return false;
-    for (size_t row = 0; row < result->rows; row++)
-        for (int column = 0; column < COLUMNS; column++)
-            jobs[row * COLUMNS + (size_t)column] =
-                value_of(column, db_at(result, row, 0), call->claim);
-    if (result->rows > 1)
-        qsort(jobs, result->rows, COLUMNS * sizeof *jobs, claim_order);
-    result->values = jobs;
-    result->columns = COLUMNS;
+    if (result->rows > 1) /* they are ours */
+        qsort((struct db_value *)result->values, result->rows,
+              CLAIM_COLUMNS * sizeof *result->values, claim_order);
     return true;
 }
 
@@ -199,8 +175,8 @@ static void learn(struct pg_claims *claims, const struct pg_call *call,
                   const struct db_result *rows, int64_t entries)
 {
     bool from_start = call->query == Q_JOB_CLAIM;
-    const char *queue = call->claim[PARAM_QUEUE].text;
-    bool enough = (int64_t)rows->rows == call->claim[PARAM_COUNT].number;
+    const char *queue = call->claim[CLAIM_PARAM_QUEUE].text;
+    bool enough = (int64_t)rows->rows == call->claim[CLAIM_PARAM_COUNT].number;
     bool in_the_way = entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);

@@ -15,6 +15,7 @@
  *     pg_doctor.c   what there is to say about the server
  *     pg_tx.c       transactions
  *     pg_group.c    transactions of several threads committed together
+ *     pg_merge.c    ... and their statements put together
  *     db_postgres.c opening, waiting, and the table of functions
  */
 #ifndef STORE_PG_DB_H
@@ -144,6 +145,7 @@ struct pg_call {
     bool arrays; /* all rows in one statement */
     size_t rows;
     int64_t *ret_each;             /* what became of each row; may be NULL */
+    int64_t *ids;                  /* of the rows, where the answer tells ids; else NULL */
     enum db_query asked;           /* the query that was asked for, where a shorter one serves */
     const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
     bool quiet;                    /* it has seen to it that nobody need be woken */
@@ -221,6 +223,11 @@ void pg_claims_done(struct pg_claims *claims);
 struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, bool keep,
                               struct db_result *result);
 bool pg_claim_is(const struct pg_call *call);
+/* Whether two claims differ in nothing but how many jobs they want. */
+bool pg_claim_alike(const struct pg_call *one, const struct pg_call *other);
+int64_t pg_claim_count(const struct pg_call *call);
+/* The same claim for another number of jobs. */
+struct pg_call *pg_claim_again(const struct pg_call *call, int64_t count, struct db_result *result);
 /* Puts claimed rows in order, learns from them, and takes off the column that is not the caller's.
  */
 bool pg_claim_answer(const struct pg_call *call, struct db_result *rows);
@@ -233,6 +240,11 @@ struct pg_group {
     struct pg_rider *last;
     int flying;         /* flights under way */
     int64_t average_ns; /* how long they take */
+    int coming_back;    /* threads answered together and not seen since */
+    bool gathers;       /* a leader waits for them */
+    pthread_cond_t gathered;
+    int gather_pause; /* every so many flights one may wait */
+    int gather_rest;  /* ... and this many to go */
 };
 
 void pg_group_init(struct pg_group *group);

@@ -3,8 +3,7 @@
  * connections together, but each costs it a statement, a transaction and two context switches.
  * Here, while FLIGHTS are under way, transactions that consist of one flight wait for the next free
  * one and go along with it: one of them leads, their statements become one transaction on its
- * connection, and equal statements over arrays (add, complete, heartbeat) become one statement. A
- * lone thread never waits.
+ * connection, and those that are alike one statement (pg_merge.c). A lone thread never waits.
  *
  * They stand and fall together only as far as nobody notices: when anything is refused, the whole
  * is undone and each is run alone. When the connection is lost at the commit, all are told that the
@@ -15,9 +14,8 @@
  * told.
  */
 #include "base/clock.h"
-#include "store/pg_tx.h"
+#include "store/pg_merge.h"
 
-#include <string.h>
 #include <tend.h>
 #include <time.h>
 
@@ -26,8 +24,9 @@ enum {
     ROWS_MAX = 64, /* of one transaction: larger ones are worth a flight of their own */
     RIDERS_MAX = 32,
     PATIENCE_MS = 20,
-    SLOW_NS = 800000,
-    WEIGHT = 8, /* of the past in the average */
+    GATHER_SHARE = 6,     /* of a flight's time that its leader waits for those coming back */
+    GATHER_REST_MAX = 64, /* flights without it when they did not come */
+    WEIGHT = 8,           /* of the past in the average */
 };
 
 enum rider_state { RIDER_WAITS, RIDER_LEADS, RIDER_ABOARD, RIDER_DONE, RIDER_ALONE };
@@ -42,12 +41,14 @@ struct pg_rider {
 
 void pg_group_init(struct pg_group *group)
 {
-    *group = (struct pg_group){0};
+    *group = (struct pg_group){.gather_pause = 1};
     pthread_mutex_init(&group->mutex, NULL);
+    pthread_cond_init(&group->gathered, NULL);
 }
 
 void pg_group_done(struct pg_group *group)
 {
+    pthread_cond_destroy(&group->gathered);
     pthread_mutex_destroy(&group->mutex);
 }
 
@@ -58,69 +59,6 @@ bool pg_group_takes(const struct pg_tx *tx)
     for (const struct pg_call *call = tx->first; call != NULL; call = call->next)
         rows += call->each ? call->rows : 1;
     return tx->writes && !tx->begun && tx->conn == NULL && rows <= ROWS_MAX && !db->url.pooler;
-}
-
-/* --- putting calls together --- */
-
-/* Whether a transaction is one call whose rows can go into a statement with those of others. */
-static bool mergeable(const struct pg_tx *tx, enum db_query query)
-{
-    const struct pg_call *call = tx->first;
-    return call->next == NULL && call->each && call->source != NULL && call->asked == query &&
-           pg_call_takes_arrays(query);
-}
-
-/* One call for all transactions that are alike, or NULL. */
-static struct pg_call *merge(struct pg_tx *leader, struct pg_rider *riders, int64_t **ret_each)
-{
-    struct arena *arena = leader->base.arena;
-    enum db_query query = leader->first->asked;
-    size_t width = (size_t)db_query_texts[query].params;
-    size_t rows = leader->first->rows;
-    if (!mergeable(leader, query))
-        return NULL;
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next) {
-        if (!mergeable(rider->tx, query))
-            return NULL;
-        rows += rider->tx->first->rows;
-    }
-    struct db_value *params = arena_alloc(arena, rows * width * sizeof *params);
-    *ret_each = arena_zalloc(arena, rows * sizeof **ret_each);
-    if (params == NULL || *ret_each == NULL)
-        return NULL;
-    size_t at = leader->first->rows * width;
-    memcpy(params, leader->first->source, at * sizeof *params);
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next) {
-        size_t count = rider->tx->first->rows * width;
-        memcpy(params + at, rider->tx->first->source, count * sizeof *params);
-        at += count;
-    }
-    return pg_call_arrays(&leader->base, query, params, rows, *ret_each);
-}
-
-static size_t hand_out(const struct pg_tx *tx, const int64_t *each)
-{
-    const struct pg_call *call = tx->first;
-    if (call->ret_each != NULL)
-        memcpy(call->ret_each, each, call->rows * sizeof *each);
-    return call->rows;
-}
-
-/* All calls one after the other, each still answering its own transaction. */
-static void chain(struct pg_tx *leader, struct pg_rider *riders)
-{
-    struct pg_call **tail = leader->tail;
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next) {
-        *tail = rider->tx->first;
-        tail = rider->tx->tail;
-    }
-}
-
-static void unchain(struct pg_tx *leader, struct pg_rider *riders)
-{
-    *leader->tail = NULL;
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next)
-        *rider->tx->tail = NULL;
 }
 
 /* --- flying --- */
@@ -134,41 +72,49 @@ static void settle(struct pg_tx *tx, const struct pg_flight *flight, int rc)
     tx->fault = flight->fault;
 }
 
-/* All together on the leader's connection. Returns false when each must try alone. */
-static bool fly_together(struct pg_tx *leader, struct pg_rider *riders, int *ret_rc)
+/* The leader, then the riders; NULL: out of memory. */
+static struct pg_tx **list_of(struct pg_tx *leader, const struct pg_rider *riders,
+                              size_t *ret_count)
 {
-    int64_t *each = NULL;
-    struct pg_call *merged = merge(leader, riders, &each);
+    struct pg_tx **txs = arena_alloc(leader->base.arena, (RIDERS_MAX + 1) * sizeof(struct pg_tx *));
+    size_t count = 0;
+    if (txs == NULL)
+        return NULL;
+    txs[count++] = leader;
+    for (const struct pg_rider *rider = riders; rider != NULL; rider = rider->next)
+        txs[count++] = rider->tx;
+    *ret_count = count;
+    return txs;
+}
+
+/* All together on the leader's connection. Returns false when each must try alone. */
+static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
+{
+    size_t count = 0;
+    struct pg_bundle *bundles = NULL;
+    struct pg_tx **txs = list_of(leader, riders, &count);
+    if (txs == NULL)
+        return false;
     struct pg_flight flight = {.db = (struct pg_db *)leader->base.db,
                                .conn = leader->conn,
                                .err = leader->base.err,
-                               .calls = merged,
-                               .commits = true,
-                               .rings = leader->base.ring};
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next)
-        flight.rings |= rider->tx->base.ring;
-    if (merged == NULL) {
-        chain(leader, riders);
-        flight.calls = leader->first;
-    }
-    int rc = pg_flight_go(&flight);
-    if (merged == NULL)
-        unchain(leader, riders);
+                               .calls = pg_merge(txs, count, &bundles),
+                               .commits = true};
+    for (size_t i = 0; i < count; i++)
+        flight.rings |= txs[i]->base.ring;
+    int rc = flight.calls == NULL ? TEND_ENOMEM : pg_flight_go(&flight);
+    pg_merge_undo(txs, count);
     if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
         leader->broken = flight.fault == PG_LOST || flight.fault == PG_READONLY;
         return false;
     }
-    if (rc == 0 && merged != NULL)
-        each += hand_out(leader, each);
-    settle(leader, &flight, rc);
-    for (struct pg_rider *rider = riders; rider != NULL; rider = rider->next) {
-        if (rc == 0 && merged != NULL)
-            each += hand_out(rider->tx, each);
-        if (rc < 0)
-            *rider->tx->base.err = *leader->base.err;
-        settle(rider->tx, &flight, rc);
+    for (size_t i = 0; i < count; i++) {
+        settle(txs[i], &flight, rc);
+        if (rc < 0 && i > 0)
+            *txs[i]->base.err = *leader->base.err;
     }
-    *ret_rc = rc;
+    if (rc == 0)
+        pg_merge_deal(bundles);
     return true;
 }
 
@@ -207,17 +153,49 @@ static void pass_on(struct pg_group *group, int64_t began_ns)
     pthread_cond_signal(&next->told);
 }
 
+/*
+ * Those answered by the flight before are on their way back, if that is what they do, and in a
+ * moment can all go along; without that moment they would be two crowds that take turns. Who waits
+ * in vain rests from it for some flights, twice as many each time. Under the mutex.
+ */
+static void gather(struct pg_group *group)
+{
+    int64_t until_ns = clock_mono_ns() + group->average_ns / GATHER_SHARE;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    int missing = group->coming_back;
+    int rc = 0;
+    if (missing == 0 || group->gathers)
+        return;
+    if (group->gather_rest > 0) {
+        group->gather_rest--;
+        group->coming_back = 0;
+        return;
+    }
+    group->gathers = true;
+    while (rc == 0 && group->coming_back > 0)
+        rc = pthread_cond_clockwait(&group->gathered, &group->mutex, CLOCK_MONOTONIC, &until);
+    group->gathers = false;
+    if (group->coming_back * 2 <= missing)
+        group->gather_pause = 1;
+    else if (group->gather_pause < GATHER_REST_MAX)
+        group->gather_pause *= 2;
+    group->gather_rest = group->gather_pause - 1;
+    group->coming_back = 0;
+}
+
 static int lead(struct pg_group *group, struct pg_tx *tx)
 {
     struct pg_db *db = (struct pg_db *)tx->base.db;
-    int rc = 0;
     bool together = false;
-    int64_t began_ns = clock_mono_ns();
     pthread_mutex_lock(&group->mutex);
+    gather(group);
     struct pg_rider *riders = take_riders(group);
     pthread_mutex_unlock(&group->mutex);
-    if (riders != NULL && pg_pool_take(db, tx->deadline_ms, &tx->conn, tx->base.err) == 0) {
-        together = fly_together(tx, riders, &rc);
+    bool aboard = pg_pool_take(db, tx->deadline_ms, &tx->conn, tx->base.err) == 0;
+    /* Counted from here: how long others wait for a connection says nothing about the server. */
+    int64_t began_ns = clock_mono_ns();
+    if (riders != NULL && aboard) {
+        together = fly_together(tx, riders);
         if (!together && tx->broken) {
             pg_pool_give(db, tx->conn, true);
             tx->conn = NULL;
@@ -229,14 +207,16 @@ static int lead(struct pg_group *group, struct pg_tx *tx)
         next = rider->next;
         rider->state = together ? RIDER_DONE : RIDER_ALONE;
         pthread_cond_signal(&rider->told);
+        group->coming_back++;
     }
+    group->coming_back += riders != NULL;
     if (together)
         pass_on(group, began_ns);
     pthread_mutex_unlock(&group->mutex);
     if (together)
-        return rc;
+        return tx->failed ? tx->base.err->code : 0;
     err_clear(tx->base.err);
-    rc = pg_tx_fly(tx, true);
+    int rc = pg_tx_fly(tx, true);
     pthread_mutex_lock(&group->mutex);
     pass_on(group, began_ns);
     pthread_mutex_unlock(&group->mutex);
@@ -281,7 +261,9 @@ int pg_group_fly(struct pg_tx *tx)
     struct pg_group *group = &((struct pg_db *)tx->base.db)->group;
     struct pg_rider mine = {.tx = tx};
     pthread_mutex_lock(&group->mutex);
-    if (group->flying < FLIGHTS || group->average_ns > SLOW_NS) {
+    if (group->coming_back > 0 && --group->coming_back == 0)
+        pthread_cond_signal(&group->gathered);
+    if (group->flying < FLIGHTS) {
         group->flying++;
         pthread_mutex_unlock(&group->mutex);
         return lead(group, tx);

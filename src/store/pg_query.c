@@ -81,12 +81,33 @@ bool pg_call_takes_arrays(enum db_query query)
     return strstr(db_query_texts[query].postgres, "unnest(") != NULL;
 }
 
+/* Whether leases to be completed have the same token, as first leases do, and no results. */
+static bool complete_alike(const struct db_value *params, size_t rows)
+{
+    const size_t width = 4;
+    for (size_t row = 0; row < rows; row++) {
+        const struct db_value *lease = &params[row * width];
+        if (lease[1].number != params[1].number || lease[2].type != DB_NULL)
+            return false;
+    }
+    return true;
+}
+
 struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const struct db_value *params,
                                size_t rows, int64_t *ret_each)
 {
-    struct pg_call *call = new_call(tx, query);
+    bool alike = query == Q_JOB_COMPLETE && complete_alike(params, rows);
+    struct pg_call *call = new_call(tx, alike ? Q_JOB_COMPLETE_ALIKE : query);
     if (call == NULL)
         return NULL;
+    if (alike) {
+        call->ids = arena_alloc(tx->arena, rows * sizeof *call->ids);
+        for (size_t row = 0; call->ids != NULL && row < rows; row++)
+            call->ids[row] = params[row * (size_t)call->params].number;
+        if (call->ids == NULL)
+            return NULL;
+    }
+    call->asked = query;
     call->each = true;
     call->arrays = true;
     call->rows = rows;
@@ -227,18 +248,36 @@ static bool read_rows(const PGresult *result, struct arena *arena, struct db_res
     if (values == NULL)
         return false;
     *ret = (struct db_result){.rows = (size_t)rows, .columns = (size_t)columns, .values = values};
-    for (int column = 0; column < columns; column++) {
-        Oid type = PQftype(result, column);
-        for (int row = 0; row < rows; row++)
-            if (!read_value(result, row, column, type, arena, &values[row * columns + column]))
+    Oid *types = arena_alloc(arena, (size_t)columns * sizeof *types + 1);
+    if (types == NULL)
+        return false;
+    for (int column = 0; column < columns; column++)
+        types[column] = PQftype(result, column);
+    for (int row = 0; row < rows; row++)
+        for (int column = 0; column < columns; column++)
+            if (!read_value(result, row, column, types[column], arena, values++))
                 return false;
-    }
     return true;
 }
 
 bool pg_call_looks(const struct pg_call *call)
 {
     return call->each && (call->asked == Q_JOB_ADD || call->asked == Q_JOB_ADD_BASIC);
+}
+
+/* The ids of rows that were changed: mostly all, and in the order in which they were given. */
+static void read_ids(const struct pg_call *call, const PGresult *result)
+{
+    size_t at = 0;
+    for (int i = 0; i < PQntuples(result); i++) {
+        int64_t id = number_of(PQgetvalue(result, i, 0));
+        for (size_t tries = 0; tries < call->rows; tries++, at = (at + 1) % call->rows) {
+            if (call->ids[at] == id && call->ret_each[at] == 0) {
+                call->ret_each[at] = 1;
+                break;
+            }
+        }
+    }
 }
 
 /* One value per row in order, or (ordinal, value) for those that there are. */
@@ -252,6 +291,10 @@ static void read_each(const struct pg_call *call, const PGresult *result)
         return;
     }
     memset(call->ret_each, 0, call->rows * sizeof *call->ret_each);
+    if (call->ids != NULL) {
+        read_ids(call, result);
+        return;
+    }
     bool ordinals = PQnfields(result) == 2 && !pg_call_looks(call);
     for (int i = 0; i < found; i++) {
         size_t row = ordinals ? (size_t)number_of(PQgetvalue(result, i, 0)) - 1 : (size_t)i;

@@ -17,6 +17,7 @@ struct member {
     int64_t ids[EACH];
     int failures;
     int successes;
+    int claims;
     pthread_t thread;
 };
 
@@ -146,6 +147,80 @@ TEST_WITHIN(postgres_group, every_job_is_done_once_by_threads_that_complete_and_
         successes += members[i].successes;
     check_int(successes, ==, 600);
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND attempts = 1"), ==, 600);
+}
+
+static void *claim_in_numbers_and_complete(void *arg)
+{
+    struct member *member = arg;
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.count = 1 + (size_t)member->number % 3;
+    int rc;
+    while ((rc = tend_claim_jobs(member->t, &claim, &jobs, NULL)) > 0) {
+        struct tend_lease leases[3];
+        check_int(jobs->count, <=, claim.count);
+        for (size_t i = 0; i < jobs->count; i++) {
+            const struct tend_job *job = &jobs->items[i];
+            leases[i] = lease_of(job);
+            check_str(job->queue, "q");
+            check_str(job->owner, "w");
+            check_contains(job->payload, keep_text("\"n\":%lld}", (long long)job->due_at_ms));
+            check(i == 0 || job->due_at_ms > jobs->items[i - 1].due_at_ms);
+        }
+        check_ok(member->t, tend_complete(member->t, leases, jobs->count, NULL, NULL));
+        member->successes += (int)jobs->count;
+        member->claims++;
+        tend_jobs_free(jobs);
+    }
+    check_rc(member->t, rc, TEND_EEMPTY);
+    return NULL;
+}
+
+/* CL-4: claims of several threads may be one statement; each gets its own jobs, whole and in order.
+ */
+TEST_WITHIN(postgres_group, claims_that_are_put_together_hand_out_every_job_once, 120)
+{
+    tend *t = open_with_connections(4);
+    static struct member members[THREADS];
+    static struct tend_job_spec specs[900];
+    static struct tend_added added[900];
+    int successes = 0;
+    int claims = 0;
+    for (int i = 0; i < 900; i++) {
+        specs[i] = spec_for("q");
+        specs[i].due_at_ms = 1000 + i;
+        specs[i].payload = keep_text("{\"n\":%d}", 1000 + i);
+    }
+    check_ok(t, tend_add_many(t, specs, 900, added));
+    crowd(t, members, claim_in_numbers_and_complete);
+    for (int i = 0; i < THREADS; i++) {
+        successes += members[i].successes;
+        claims += members[i].claims;
+    }
+    check_int(successes, ==, 900);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND attempts = 1"), ==, 900);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.claimed'"), ==, 900);
+    /* Fewer transactions than claims: some went together. */
+    check_int(sql_int("SELECT count(DISTINCT xmin::text) FROM event WHERE what = 'job.claimed'"), <,
+              claims);
+}
+
+/* The answer to a completion of many tells which, whatever their order; the rest is lost. */
+TEST(postgres_group, of_leases_completed_together_each_is_told_its_own_fate)
+{
+    tend *t = open_with_connections(1);
+    struct tend_lease held[6];
+    int each[6];
+    add_number(t, "q", 6);
+    check_int(claim_many(t, "q", 6, held), ==, 6);
+    check_ok(t, tend_release(t, &held[2], 1, 0, "not wanted", NULL));
+    check_ok(t, tend_complete(t, &held[4], 1, NULL, NULL)); /* and once more below */
+    struct tend_lease leases[] = {held[5], held[2], held[0], held[0], held[4], held[1]};
+    check_rc(t, tend_complete(t, leases, 6, NULL, each), TEND_ELEASELOST);
+    for (int i = 0; i < 6; i++)
+        check_int(each[i], ==, i == 1 ? TEND_ELEASELOST : 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND attempts = 1"), ==, 4);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 2"), ==, 1);
 }
 
 static void *complete_one(void *arg)

@@ -120,6 +120,21 @@ TEST(recover, a_claim_that_finds_work_recovers_as_well)
     check_contains(events_of(t, stale), "job.recovered");
 }
 
+/* RC-1: and a lock that has expired when nothing else has. */
+TEST(recover, a_claim_cleans_expired_locks_on_its_way)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = "door";
+    request.owner = "gone";
+    request.ttl_ms = 10;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    clock_advance(10);
+    check_int(claim_many(t, "q", 1, NULL), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'lock.recovered'"), ==, 1);
+}
+
 /* RC-2 */
 TEST(recover, detect_and_recover_tells_what_it_did_and_when)
 {

@@ -18,10 +18,11 @@ state = 2, token = token + 1, owner = $3, worker_id = $4,
 -- or $7 (the queue's). $8 = 1: they start at once. Nothing when the
 -- queue's settings are no longer of version $9 (0: none), so that a claimer may remember them.
 -- Index job_pending in its order: most urgent, then due, then id. Called by queue/claim.c.
-SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
-       now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
-       attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
-       finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
+-- Of the job come the columns that the claimer cannot know, as they are after the claim; the others are put in by
+-- store/claim_row.c.
+SELECT id, kind, priority, due_at, token + 1, now($5) + coalesce($6, lease_ms, $7),
+       CASE WHEN $8 = 1 THEN now($5) END, attempts, crashes, now($5), version + 1, created_at,
+       phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
        result, payload
 FROM job
@@ -47,8 +48,7 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
 FROM given
 WHERE job.id = given.p1 AND state = 1;
 -- dialect: postgres
--- Of the job come the columns that the claimer cannot know; the engine puts in the others. The last column says
--- how many entries of job_pending were read: see job_claim_after.
+-- The last column says how many entries of job_pending were read: see job_claim_after.
 UPDATE job
 SET {leased}
 FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries

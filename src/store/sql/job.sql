@@ -280,6 +280,27 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NU
     changed_by = owner, changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
+-- name: job_complete_alike
+-- job_complete for jobs whose leases have the same token and which have no result: most of those that are completed
+-- together. PostgreSQL need not join them with a list then. Returns the ids of those that were. Called by
+-- store/pg_query.c.
+UPDATE job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = now($4), result = $3,
+    version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+WHERE id = $1 AND token = $2 AND state = 2
+RETURNING id;
+-- dialect: postgres
+UPDATE job
+SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
+    attempts = attempts + 1, finished_at = c.t, result = ($3::text[])[1],
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
+    changed_what = 'job.completed', changed_why = NULL
+FROM (SELECT now_each($4) AS t OFFSET 0) c
+WHERE id = ANY ($1::bigint[]) AND token = ($2::bigint[])[1] AND state + 0 = 2
+RETURNING id;
+
 -- name: job_unlock
 -- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.
 UPDATE job
@@ -344,6 +365,16 @@ FROM (SELECT now_each($2) AS t OFFSET 0) c,
      unnest($1::bigint[], $3::text[]) WITH ORDINALITY AS u (id, who, ordinal)
 WHERE job.id = u.id AND state + 0 = 0 AND alarm_at + 0 <= c.t
 RETURNING u.ordinal, 1;
+
+-- name: clock_acts
+-- A row when the clock has something to do now: a lease or a lock has expired, a scheduled job is due, or a schedule.
+-- Mostly it has not, and this costs a third of looking what it is. Indexes job_alarm, lock_expiry, schedule_next.
+-- Called by queue/claim.c.
+SELECT 1
+WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
+   OR EXISTS (SELECT 1 FROM job WHERE state = 0 AND alarm_at <= now($1))
+   OR EXISTS (SELECT 1 FROM lock WHERE expires_at <= now($1))
+   OR EXISTS (SELECT 1 FROM schedule WHERE next_at <= now($1) AND paused = 0);
 
 -- name: job_alarms
 -- What the clock acts on now: scheduled jobs that are due and leases that have expired ($2 of each at most), with

@@ -14,7 +14,8 @@
 -- States: 0 scheduled, 1 pending, 2 running, 3 held, 4 done, 5 failed, 6 cancelled.
 --
 -- Ids come from one sequence: an event takes the next, and a job has the id of the event that added it.
--- Columns of fixed width that are never NULL come first: they are the cheapest to reach.
+-- Columns of fixed width that are never NULL come first: they are the cheapest to reach. In the table job what never
+-- changes is at both ends: of a row that moves within its page the log holds only what is in between.
 
 CREATE SEQUENCE event_id;
 
@@ -36,43 +37,43 @@ AS $$ SELECT pg_try_advisory_xact_lock({bell}, pg_backend_pid() & 63) $$;
 CREATE TABLE job (
     id               bigint   PRIMARY KEY,
     due_at           bigint   NOT NULL,
+    created_at       bigint   NOT NULL,
     token            bigint   NOT NULL DEFAULT 0,   -- fences: grows with every lease, and when one is taken away
     event_id         bigint   NOT NULL,             -- its newest event; event.prev leads to the older ones
     changed_at       bigint   NOT NULL,
-    created_at       bigint   NOT NULL,
     version          bigint   NOT NULL DEFAULT 1,
     attempts         bigint   NOT NULL DEFAULT 0,   -- that ended by complete or fail
     crashes          bigint   NOT NULL DEFAULT 0,   -- that ended with their worker
     state            smallint NOT NULL,
     priority         smallint NOT NULL,
-    queue            text     COLLATE "C" NOT NULL,
-    kind             text     COLLATE "C" NOT NULL,
-    changed_by       text     COLLATE "C" NOT NULL,
-    changed_what     text     COLLATE "C" NOT NULL, -- name of the event, e.g. job.claimed
-    payload          text     COLLATE "C" NOT NULL, -- JSON
     alarm_at         bigint,                        -- when the clock acts on it: due (scheduled), end of lease (running)
-    worker_id        bigint,                        -- the registered worker behind the lease; NULL: held by time alone
-    started_at       bigint,                        -- NULL while running: leased, not begun, charged nothing
     seen_at          bigint,                        -- last sign of life: claim, start or heartbeat
     finished_at      bigint,
+    worker_id        bigint,                        -- the registered worker behind the lease; NULL: held by time alone
+    started_at       bigint,                        -- NULL while running: leased, not begun, charged nothing
+    owner            text     COLLATE "C",          -- who holds the lease, by name
+    changed_by       text     COLLATE "C" NOT NULL,
+    changed_what     text     COLLATE "C" NOT NULL, -- name of the event, e.g. job.claimed
+    lock_name        text     COLLATE "C",          -- the processing lock held along with the lease
+    changed_why      text     COLLATE "C",
+    phase            text     COLLATE "C",          -- where a running job is, in the words of its kind
+    error_class      text     COLLATE "C",
+    error_text       text     COLLATE "C",
+    result           text     COLLATE "C",          -- JSON
     max_attempts     bigint,                        -- NULL: as the queue says (also the next four)
     max_crashes      bigint,
     backoff_ms       bigint,
     backoff_max_ms   bigint,
     lease_ms         bigint,
-    owner            text     COLLATE "C",          -- who holds the lease, by name
-    lock_name        text     COLLATE "C",          -- the processing lock held along with the lease
-    changed_why      text     COLLATE "C",
-    phase            text     COLLATE "C",          -- where a running job is, in the words of its kind
     unique_key       text     COLLATE "C",
     subject          text     COLLATE "C",
     concurrency_key  text     COLLATE "C",
     tags             text     COLLATE "C",          -- JSON array of strings
     workspace        text     COLLATE "C",
     schedule         text     COLLATE "C",          -- name of the schedule that added it
-    error_class      text     COLLATE "C",
-    error_text       text     COLLATE "C",
-    result           text     COLLATE "C"           -- JSON
+    queue            text     COLLATE "C" NOT NULL,
+    kind             text     COLLATE "C" NOT NULL,
+    payload          text     COLLATE "C" NOT NULL  -- JSON
 );
 
 -- Only what is live is indexed for claims, so that finished and future rows cost them nothing.
@@ -195,18 +196,25 @@ AS $$
        AND (j.state = 2 OR (j.worker_id IS NULL AND j.started_at IS NULL AND j.lock_name IS NULL))
 $$;
 
--- The rows of the table in core/state.c, eight bits each: bit n is set when state n can be reached.
+-- The table in core/state.c: [from][to]. To look into an array is not a call, and calls are what costs in an expression
+-- that is made ready anew for each statement.
 CREATE FUNCTION job_may_move(from_state smallint, to_state smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 AS $$
-    SELECT ((  ((1 + 2 + 8 + 64)::bigint)                   -- scheduled -> scheduled, pending, held, cancelled
-             | ((1 + 2 + 4 + 8 + 64)::bigint << 8)          -- pending -> scheduled, pending, running, held, cancelled
-             | ((1 + 2 + 8 + 16 + 32 + 64)::bigint << 16)   -- running -> all but running
-             | ((1 + 2 + 64)::bigint << 24)                 -- held -> scheduled, pending, cancelled
-                                                            -- done -> nothing
-             | (2::bigint << 40)                            -- failed -> pending
-             | (2::bigint << 48)                            -- cancelled -> pending
-            ) >> (from_state * 8 + to_state)) & 1 = 1
+    -- scheduled -> scheduled, pending, held, cancelled
+    -- pending   -> scheduled, pending, running, held, cancelled
+    -- running   -> all but running
+    -- held      -> scheduled, pending, cancelled
+    -- done      -> nothing
+    -- failed    -> pending
+    -- cancelled -> pending
+    SELECT ('[0:6][0:6]={{t,t,f,t,f,f,t},
+                         {t,t,t,t,f,f,t},
+                         {t,t,f,t,t,t,t},
+                         {t,t,f,f,f,f,t},
+                         {f,f,f,f,f,f,f},
+                         {f,t,f,f,f,f,f},
+                         {f,t,f,f,f,f,f}}'::boolean[])[from_state][to_state]
 $$;
 
 CREATE FUNCTION job_refuse(job_id bigint, from_state smallint, to_state smallint) RETURNS void
@@ -241,20 +249,23 @@ CREATE TRIGGER job_added AFTER INSERT ON job
 
 -- A row of a statement that is not plain: it is refused, or the processing lock follows its lease. Returns whether it
 -- is to be recorded.
-CREATE FUNCTION job_judge(job bigint, moved boolean, old_state smallint, new_state smallint,
-                          old_lock text, new_lock text, until bigint) RETURNS boolean
+CREATE FUNCTION job_judge(new_id bigint, new_event bigint, new_version bigint, new_state smallint, new_lock text,
+                          until bigint, old_id bigint, old_event bigint, old_version bigint, old_state smallint,
+                          old_lock text) RETURNS boolean
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    moved boolean := new_event <> old_event AND new_version <> old_version;
 BEGIN
     IF (CASE WHEN moved THEN {schema}.job_may_move(old_state, new_state) ELSE old_state = new_state END)
        IS NOT TRUE THEN
-        PERFORM {schema}.job_refuse(job, old_state, new_state);
+        PERFORM {schema}.job_refuse(coalesce(new_id, old_id), old_state, new_state);
     ELSIF new_lock IS NULL THEN
         UPDATE {schema}.lock
         SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
-        WHERE name = old_lock AND job_id = job;
+        WHERE name = old_lock AND job_id = new_id;
     ELSE
-        UPDATE {schema}.lock SET expires_at = until WHERE name = new_lock AND job_id = job;
+        UPDATE {schema}.lock SET expires_at = until WHERE name = new_lock AND job_id = new_id;
     END IF;
     RETURN moved;
 END
@@ -263,7 +274,7 @@ $$;
 -- A row has moved, and is recorded, when it has a new version and a new event_id: its state has changed, or it was
 -- rescheduled in the same one. One of the two alone is not a move (a change of phase, and its event).
 --
--- The expressions are as short as they can be, because they are made ready anew for each statement. The join is
+-- The expressions have as few calls as they can, because each is made ready anew for each statement. The join is
 -- FULL so that it can only be carried out by sorting or hashing, however few rows the statement had that
 -- was planned first; and a changed id, which leaves rows without partner, is refused.
 CREATE FUNCTION job_moved() RETURNS trigger
@@ -281,13 +292,15 @@ BEGIN
            o.state, n.state, n.token, coalesce(o.owner, n.owner), n.changed_why
     FROM job_new n FULL JOIN job_old o ON o.id = n.id
     WHERE CASE
-        WHEN coalesce(o.lock_name, n.lock_name) IS NULL
-             AND CASE WHEN n.event_id <> o.event_id AND n.version <> o.version
-                      THEN {schema}.job_may_move(o.state, n.state)
-                      ELSE n.state = o.state END
-        THEN n.event_id <> o.event_id AND n.version <> o.version
-        ELSE {schema}.job_judge(coalesce(n.id, o.id), n.event_id <> o.event_id AND n.version <> o.version,
-                                o.state, n.state, o.lock_name, n.lock_name, n.alarm_at)
+        WHEN o.lock_name IS NULL AND n.lock_name IS NULL
+             AND n.event_id <> o.event_id AND n.version <> o.version
+             AND {schema}.job_may_move(o.state, n.state)
+        THEN true
+        WHEN o.lock_name IS NULL AND n.lock_name IS NULL
+             AND (n.event_id = o.event_id OR n.version = o.version) AND n.state = o.state
+        THEN false
+        ELSE {schema}.job_judge(n.id, n.event_id, n.version, n.state, n.lock_name, n.alarm_at,
+                                o.id, o.event_id, o.version, o.state, o.lock_name)
         END;
     RETURN NULL;
 END
