@@ -184,6 +184,20 @@ void spec_step_names(const char *ret_names[SPEC_STEP_NAMES])
     ret_names[MEMBERS] = NULL;
 }
 
+/* It takes as long as it says, and is silent all the while. */
+static int check_sleep(struct reader *reader, const struct place *place, json_t *object)
+{
+    static const char *const limits[] = {"timeout", "idle_timeout", "step_timeout_seconds",
+                                         "step_idle_timeout_seconds"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (json_object_get(object, limits[i]))
+            return spec_fault(reader, place,
+                              "%s has no meaning for sleep, which takes as long as it says; "
+                              "leave it out",
+                              limits[i]);
+    return 0;
+}
+
 int spec_step_check(struct reader *reader, const struct place *place, json_t *object)
 {
     const char *found = NULL;
@@ -196,7 +210,8 @@ int spec_step_check(struct reader *reader, const struct place *place, json_t *ob
                               kind_names[i]);
         found = kind_names[i];
     }
-    return found ? 0
-                 : spec_fault(reader, place,
-                              "there is nothing to do; one of run, exec, http and sleep is needed");
+    if (!found)
+        return spec_fault(reader, place,
+                          "there is nothing to do; one of run, exec, http and sleep is needed");
+    return strcmp(found, "sleep") == 0 ? check_sleep(reader, place, object) : 0;
 }

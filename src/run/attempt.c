@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RESULT_BYTES = 64 * 1024 };
+enum { RESULT_BYTES = REPORT_LINE_BYTES }; /* as much as it may report */
 
 /* What the steps before have put out, and the payload: for TEND_INPUT. Written when it has changed.
  */
@@ -151,6 +151,22 @@ void attempt_flush(struct attempt *attempt)
     arena_done(&arena);
 }
 
+void attempt_end_output(struct attempt *attempt)
+{
+    struct err err;
+    char line[160];
+    if (attempt->answer.len > RESULT_BYTES && attempt->report.result == NULL) {
+        int len = snprintf(line, sizeof line,
+                           "tend: what it printed is longer than %d KiB, too much for a result: "
+                           "none is stored\n",
+                           RESULT_BYTES / 1024);
+        attempt_hear(attempt, 2, line, (size_t)len);
+    }
+    capture_end(&attempt->capture, clock_wall_ms(), &err);
+    if (attempt->end != ATTEMPT_LOST)
+        attempt_flush(attempt);
+}
+
 /* --- its result --- */
 
 /* JSON as it is, anything else as a string. */
@@ -169,10 +185,8 @@ char *attempt_result(struct attempt *attempt)
     size_t len = attempt->answer.len;
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
         len--;
-    if (!gives_result(attempt) || len == 0 || attempt->answer.failed)
+    if (!gives_result(attempt) || len == 0 || len > RESULT_BYTES || attempt->answer.failed)
         return NULL;
-    if (len > RESULT_BYTES)
-        len = utf8_floor(text, len, RESULT_BYTES);
     json_t *value = text_as_json(text, len);
     char *json = value == NULL ? NULL : json_redacted(attempt->run->redactor, value);
     json_decref(value);

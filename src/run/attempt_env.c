@@ -52,6 +52,16 @@ static void put_number(struct environment *env, const char *name, int64_t number
     put(env, arena_printf(env->arena, "%s=%lld", name, (long long)number));
 }
 
+/* Where the worker is itself a step: that one's, and not always replaced below. */
+static bool is_of_a_step(const char *entry)
+{
+    static const char *const names[] = {"TEND_WORKSPACE=", "TEND_RETRY_CONTEXT="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 const char *const *attempt_environment(const struct attempt *attempt, struct arena *arena)
 {
     const struct job_run *run = attempt->run;
@@ -64,7 +74,8 @@ const char *const *attempt_environment(const struct attempt *attempt, struct are
     if (env.items == NULL)
         return NULL;
     for (size_t i = 0; environ[i] != NULL; i++)
-        env.items[env.count++] = environ[i];
+        if (!is_of_a_step(environ[i]))
+            env.items[env.count++] = environ[i];
     put_texts(&env, &run->plan.env);
     put_texts(&env, &attempt->step->env);
     put_number(&env, "TEND_JOB_ID", run->task->job->id);

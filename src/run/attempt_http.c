@@ -3,7 +3,8 @@
  * answer is the attempt's output and its result, one line about status or trouble its error output.
  *
  * A server can tell repeats of a step by the header Idempotency-Key, which is the same in all
- * attempts.
+ * attempts until one has succeeded; a step that is then run again on purpose has another. The time
+ * of the job's creation tells jobs of different stores apart.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -65,14 +66,25 @@ static void judge(struct attempt *attempt, const struct http_answer *answer)
         note(attempt, answer->note);
 }
 
+static const char *key_of(const struct attempt *attempt, struct arena *arena)
+{
+    const struct job_run *run = attempt->run;
+    const struct tend_job *job = run->task->job;
+    const char *key = arena_printf(arena, "tend-%lld-%lld-%s", (long long)job->created_at_ms,
+                                   (long long)job->id, attempt->step->id);
+    int64_t times_done = run->times_done[run->step - 1];
+    return key == NULL || times_done == 0
+               ? key
+               : arena_printf(arena, "%s-%lld", key, (long long)times_done + 1);
+}
+
 static int call_out(struct attempt *attempt, struct http_answer *ret, struct err *err)
 {
     struct arena arena;
     arena_init(&arena);
     const struct http_call call = {
         .plan = attempt->step->http,
-        .idempotency_key = arena_printf(&arena, "tend-%lld-%s",
-                                        (long long)attempt->run->task->job->id, attempt->step->id),
+        .idempotency_key = key_of(attempt, &arena),
         .ca_file = getenv("SSL_CERT_FILE"), /* as for the curl command */
         .wall_timeout_ms = attempt->budgets.step_timeout_ms,
         .idle_timeout_ms = attempt->budgets.step_idle_timeout_ms,
@@ -103,7 +115,5 @@ void attempt_run_http(struct attempt *attempt)
                                           .number = rc == TEND_ENOMEM ? ENOMEM : EAGAIN};
         snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", err.text);
     }
-    capture_end(&attempt->capture, clock_wall_ms(), &err);
-    if (attempt->end != ATTEMPT_LOST)
-        attempt_flush(attempt);
+    attempt_end_output(attempt);
 }

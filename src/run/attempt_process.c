@@ -404,9 +404,7 @@ static void finish(struct process *process)
     tree_free(process->tree);
     pthread_mutex_unlock(&runner->pool_mutex);
     judge(process);
-    capture_end(&attempt->capture, clock_wall_ms(), &err);
-    if (attempt->end != ATTEMPT_LOST)
-        attempt_flush(attempt);
+    attempt_end_output(attempt);
 }
 
 void attempt_run_process(struct attempt *attempt)

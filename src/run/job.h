@@ -63,6 +63,7 @@ struct job_run {
     const char *input_path, *output_path; /* of TEND_INPUT and TEND_OUTPUT, once they are there */
     char *result;                         /* JSON of the last step that gave one, or NULL */
     size_t step;                          /* index of the present one, from 1 */
+    int64_t *times_done;                  /* of each step: how often it has succeeded */
     int64_t begun;                        /* attempts under this lease */
     bool closed;                          /* its end is written */
     bool no_handler;                      /* its payload is no plan, and its kind nobody's here */
@@ -119,6 +120,8 @@ int64_t attempt_heard_at(const struct attempt *attempt); /* monotonic */
 void attempt_progress(struct attempt *attempt);
 /* Output that has come since the last time goes to the store. */
 void attempt_flush(struct attempt *attempt);
+/* There is no more; the rest goes to the store. */
+void attempt_end_output(struct attempt *attempt);
 
 /* --- attempt_*.c: fill attempt->end and what follows it --- */
 

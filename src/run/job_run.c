@@ -132,6 +132,17 @@ static int read_rules(struct job_run *run)
 
 /* --- what is done already --- */
 
+static void count_done(struct job_run *run, const struct tend_attempts *attempts)
+{
+    memset(run->times_done, 0, run->plan.step_count * sizeof *run->times_done);
+    for (size_t i = 0; i < attempts->count; i++) {
+        const struct tend_attempt *attempt = &attempts->items[i];
+        if (attempt->state == TEND_ATTEMPT_SUCCEEDED && attempt->step_index >= 1 &&
+            attempt->step_index <= (int64_t)run->plan.step_count)
+            run->times_done[attempt->step_index - 1]++;
+    }
+}
+
 /* Resets count over the job's whole life. */
 static int64_t resets_used(const struct tend_attempts *attempts)
 {
@@ -155,6 +166,7 @@ static int read_past(struct job_run *run)
         if ((rc = tend_attempts(t, run->task->job->id, &attempts)) < 0)
             return rc;
         resets = resets_used(attempts);
+        count_done(run, attempts);
         tend_attempts_free(attempts);
         pulse_bring_orders(run->task);
         if (!sweep_left_behind(run->runner, run->task->job->id))
@@ -192,8 +204,9 @@ static bool prepare(struct job_run *run)
         step_fail_early(run);
         return false;
     }
+    run->times_done = arena_zalloc(&run->arena, run->plan.step_count * sizeof *run->times_done);
     do
-        rc = read_rules(run);
+        rc = run->times_done == NULL ? TEND_ENOMEM : read_rules(run);
     while (task_try_again(run->task, rc));
     if (rc >= 0) {
         do

@@ -119,7 +119,14 @@ void job_workspace_clean(struct job_run *run)
 {
     struct err err;
     run->keeper.limits = (struct git_limits){.cancel_fd = -1, .timeout_ms = CLEAN_MS};
-    if (run->plan.workspace_repo != NULL && !run->keeps_workspaces)
+    /* The one before a reset stays until a step has succeeded in the new one (SH-7), maybe under
+     * another lease; so does the new one, for whoever wants to compare. */
+    bool unsettled = run->has_old && !run->done;
+    if (unsettled)
+        runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
+                    "job %lld: the workspaces before and after its reset are kept in %s",
+                    (long long)run->task->job->id, run->lease_folder);
+    if (run->plan.workspace_repo != NULL && !run->keeps_workspaces && !unsettled)
         workspace_remove_all(&run->keeper, run->lease_folder, &err);
     if (run->has_old)
         workspace_done(&run->old);

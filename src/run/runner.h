@@ -1,12 +1,12 @@
 /*
  * The inside of a runner (tend_runner in tend.h): what its threads share.
  *
- *     runner.c    claims jobs, gives each a thread, waits for their end         one thread, the
- * caller's pulse.c     heartbeats all leases, brings controls, sees lost leases      one thread
- *     task.c      a leased job in hand: its signals, its place in the list
- *     job_run.c   one job: plan, workspace, step after step, its end            a thread per
- * running job step_run.c  one step: attempts until it has succeeded or is given up        ... the
- * same attempt_*.c one attempt: a process tree, an HTTP call or a sleep             ... the same
+ *     runner.c      claims jobs, gives each a thread, waits for their end (the caller's thread)
+ *     pulse.c       heartbeats all leases, brings controls, sees lost leases (a thread)
+ *     task.c        a leased job in hand: its signals, its place in the list
+ *     job_run.c     one job: plan, workspace, step after step, its end (a thread each)
+ *     step_run.c    one step: attempts until it has succeeded or is given up (the same thread)
+ *     attempt_*.c   one attempt: a process tree, an HTTP call or a sleep (the same thread)
  *
  * A thread per running job, because the work of a job is a sequence: the code reads as the rules
  * do, and what many threads write at once goes to disk in one commit (group commit). Threads of

@@ -12,6 +12,11 @@ static int64_t add_call(tend *t, struct http_server *server, const char *members
                                  server_url(server, "/"), members));
 }
 
+static const char *key_of(tend *t, int64_t id)
+{
+    return keep_text("tend-%lld-%lld-call", (long long)job_of(t, id)->created_at_ms, (long long)id);
+}
+
 TEST(http_step, the_answer_is_output_and_result)
 {
     tend *t = store_open_real("w");
@@ -25,7 +30,7 @@ TEST(http_step, the_answer_is_output_and_result)
     check_str(output_of(t, id, 2), "http 200, 13 bytes\n");
     const struct visit *visit = server_visit(server, 1);
     check_str(visit->body, "{\"a\":1}");
-    check_str(visit_header(visit, "Idempotency-Key"), keep_text("tend-%lld-call", (long long)id));
+    check_str(visit_header(visit, "Idempotency-Key"), key_of(t, id));
     server_stop(server);
 }
 
@@ -43,9 +48,31 @@ TEST(http_step, SH_6_a_failure_that_passes_is_tried_again_with_the_same_key)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_str(attempts_of(t, id), "1:failed:transient_runtime:http.503 2:succeeded::");
-    const char *key = keep_text("tend-%lld-call", (long long)id);
-    check_str(visit_header(server_visit(server, 1), "Idempotency-Key"), key);
-    check_str(visit_header(server_visit(server, 2), "Idempotency-Key"), key);
+    check_str(visit_header(server_visit(server, 1), "Idempotency-Key"), key_of(t, id));
+    check_str(visit_header(server_visit(server, 2), "Idempotency-Key"), key_of(t, id));
+    server_stop(server);
+}
+
+/* What has succeeded and is wanted once more is no repeat, and must not be answered as one. */
+TEST(http_step, a_call_that_is_made_again_on_purpose_has_a_key_of_its_own)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server =
+        server_start(serve_text, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    int64_t id = add_plan(t, keep_text("{\"steps\":[{\"id\":\"call\",\"http\":{\"url\":\"%s\"}},"
+                                       "{\"id\":\"b\",\"run\":\"exit 64\"}]}",
+                                       server_url(server, "/")));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    for (int life = 2; life <= 3; life++) {
+        struct tend_control_result result;
+        check_ok(t, tend_control(t, id, "resume_from_step", "call", NULL, "me", &result));
+        check_int(result.job_id, ==, id);
+        run_until_drained(t);
+        check_int(server_visits(server), ==, life);
+        check_str(visit_header(server_visit(server, life), "Idempotency-Key"),
+                  keep_text("%s-%d", key_of(t, id), life));
+    }
     server_stop(server);
 }
 

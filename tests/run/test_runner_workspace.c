@@ -36,6 +36,14 @@ static const char *with_workspace(const char *steps)
                      test_folder(), test_folder(), steps);
 }
 
+/* How many workspaces of a job are on the disk. */
+static int workspaces_of(int64_t id)
+{
+    shell(keep_text("ls -d .tend/run/job-%lld/lease-*/workspace-*/.git 2>/dev/null | wc -l > count",
+                    (long long)id));
+    return atoi(file_text("count"));
+}
+
 /* SH-9: what a step has changed is kept, as files and in the store. */
 TEST(runner_workspace, SH_9_each_step_leaves_a_checkpoint_and_the_repository_is_untouched)
 {
@@ -58,7 +66,7 @@ TEST(runner_workspace, SH_9_each_step_leaves_a_checkpoint_and_the_repository_is_
     check_int(sql_int("SELECT count(*) FROM checkpoint WHERE job_id = %lld AND step_index > 0",
                       (long long)id),
               ==, 2);
-    check(access(keep_text("%s/workspace-0001", folder), F_OK) < 0);
+    check_int(workspaces_of(id), ==, 0);
 }
 
 /* SH-7: no progress in the same workspace; a fresh one with the work of the steps before heals it.
@@ -81,6 +89,29 @@ TEST(runner_workspace, SH_7_no_progress_leads_to_a_fresh_workspace_and_the_job_r
         sql_int("SELECT count(*) FROM attempt WHERE job_id = %lld AND strategy = 'hard_reset'",
                 (long long)id),
         ==, 1);
+}
+
+/* SH-7: the old workspace is kept until the new one has succeeded, be it in another life. */
+TEST(runner_workspace, SH_7_the_workspace_before_a_reset_stays_until_the_step_has_succeeded)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    make_repository();
+    int64_t id = add_plan(
+        t, with_workspace("{\"id\":\"a\",\"run\":\""
+                          "ls -d $T/.tend/run/job-*/lease-*/workspace-*/.git | wc -l >> $T/there; "
+                          "test -e $T/good || exit 75\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("there"), "1\n1\n2\n");
+    check_int(workspaces_of(id), ==, 2);
+    shell("touch good");
+    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", &result));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_int(workspaces_of(id), ==, 0);
 }
 
 /* SH-8: the second attempt is told what went wrong. */
@@ -165,27 +196,31 @@ TEST(runner_workspace, SH_12_resume_from_step_goes_back_in_a_running_job)
     check_contains(events_of(t, id), "task.resume.from_step");
 }
 
-/* A checkpoint that does not apply: the sentence says which step, and both workspaces stay. */
+/* A checkpoint that does not apply to what is there now: the sentence says which step it is of, and
+ * both workspaces stay, the one before the reset and the one that could not be made. */
 TEST(runner_workspace, a_patch_that_does_not_apply_fails_the_job_and_names_the_step)
 {
+    static const char conflict[] = "diff --git a/kept b/kept\n--- a/kept\n+++ b/kept\n@@ -1 +1 @@\n"
+                                   "-second\n+third\n";
     tend *t = store_open_real("w");
-    struct tend_control_result result;
     make_repository();
-    int64_t id = add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"echo one > one\"},"
-                                            "{\"id\":\"b\",\"run\":\"exit 64\"}"));
-    run_until_drained(t);
-    check_int(state_of(t, id), ==, TEND_FAILED);
-    sql_exec("UPDATE checkpoint SET patch = %s WHERE job_id = %lld AND step_index = 1",
-             store_is_postgres() ? "convert_to('no patch', 'UTF8')" : "CAST('no patch' AS BLOB)",
-             (long long)id);
-    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", &result));
-    run_until_drained(t);
-    check_int(state_of(t, id), ==, TEND_FAILED);
+    int64_t id = add_plan(t, with_workspace("{\"id\":\"prepare\",\"run\":\"echo more >> kept\"},"
+                                            "{\"id\":\"b\",\"run\":\"echo x >> $T/tries; "
+                                            "test $(wc -l < $T/tries) -lt 2 || "
+                                            "until test -e $T/go; do sleep .02; done; exit 75\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(file_text("tries") != NULL && strlen(file_text("tries")) == 4, PATIENCE_MS);
+    sql_exec("UPDATE checkpoint SET patch = %s('%s'%s) WHERE job_id = %lld AND step_index = 1",
+             store_is_postgres() ? "convert_to" : "CAST", conflict,
+             store_is_postgres() ? ", 'UTF8'" : " AS BLOB", (long long)id);
+    shell("touch go");
+    wait_until(state_of(t, id) == TEND_FAILED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
     check_str(job_of(t, id)->error_class, "deterministic_repo");
-    check_contains(job_of(t, id)->error_text, "a");
-    check_int(
-        system(keep_text("ls -d .tend/run/job-%lld/lease-*/workspace-* >/dev/null", (long long)id)),
-        ==, 0);
+    check_contains(job_of(t, id)->error_text, "step prepare");
+    check_str(file_text("tries"), "x\nx\n");
+    check_int(workspaces_of(id), ==, 2);
 }
 
 static void check_refused(const char *payload, const char *part)

@@ -1,0 +1,85 @@
+/* What steps are given by their worker, and what they leave: environment, results, files. */
+#include "runner_case.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* SH-9: a plain step has changed no files, but it is done, and says so. */
+TEST(runner_files, SH_9_each_step_of_a_plan_leaves_its_checkpoint_as_a_file)
+{
+    tend *t = store_open_real("w");
+    int64_t id =
+        add_plan(t, "{\"steps\":[{\"id\":\"a\",\"run\":\"true\"},"
+                    "{\"id\":\"b\",\"sleep\":\"0s\"},{\"id\":\"c\",\"run\":\"exit 64\"}]}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    const char *folder = keep_text(".tend/run/job-%lld", (long long)id);
+    check_contains(file_text(keep_text("%s/state/steps/step-0001.json", folder)),
+                   "{\"id\":\"a\",\"index\":1,\"attempt\":1,\"diffHash\":\"\",\"changedFiles\":[],"
+                   "\"timestamp\":\"");
+    check_contains(file_text(keep_text("%s/state/steps/step-0002.json", folder)), "\"id\":\"b\"");
+    check(file_text(keep_text("%s/state/steps/step-0003.json", folder)) == NULL);
+    check_contains(file_text(keep_text("%s/state/self_heal/attempt-0003.json", folder)),
+                   "deterministic_contract");
+}
+
+TEST(runner_files, a_plain_command_leaves_nothing_on_the_disk)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"true\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check(access(keep_text(".tend/run/job-%lld", (long long)id), F_OK) < 0);
+}
+
+/* Where tend is run by a step of tend, what that step was told is not told on. */
+TEST(runner_files, a_first_attempt_has_no_context_of_anybody_else)
+{
+    tend *t = store_open_real("w");
+    setenv("TEND_RETRY_CONTEXT", "outer.json", 1);
+    setenv("TEND_WORKSPACE", "/outer", 1);
+    setenv("TEND_WORKSPACES", "mine", 1);
+    int64_t id = add_plan(t, "{\"run\":\"echo ${TEND_RETRY_CONTEXT-none} ${TEND_WORKSPACE-none} "
+                             "$TEND_WORKSPACES\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(output_of(t, id, 1), "none none mine\n");
+}
+
+static int64_t run_handler(tend *t, const char *command)
+{
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_handler handler = {.kind = "print", .command = command};
+    struct tend_runner_options options = runner_options();
+    spec.kind = "print";
+    int64_t id = add_spec(t, &spec);
+    options.handlers = &handler;
+    options.handler_count = 1;
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    return id;
+}
+
+TEST(runner_files, a_long_result_is_whole)
+{
+    tend *t = store_open_real("w");
+    int64_t id = run_handler(t, "printf '[\"'; head -c 200000 /dev/zero | tr '\\0' x; echo '\"]'");
+    const char *result = job_of(t, id)->result;
+    check_int(strlen(result), ==, 200004);
+    check_contains(result, "xx\"]");
+    check_str(output_of(t, id, 2), "");
+}
+
+/* Half of it would be no result, least of all if it was JSON. */
+TEST(runner_files, a_result_that_is_too_long_is_left_out_and_that_is_said)
+{
+    tend *t = store_open_real("w");
+    int64_t id = run_handler(t, "printf '[\"'; head -c 1048576 /dev/zero | tr '\\0' x; echo '\"]'");
+    check(job_of(t, id)->result == NULL);
+    check_contains(output_of(t, id, 2), "longer than 1024 KiB, too much for a result");
+    id =
+        run_handler(t, "head -c 1048577 /dev/zero | tr '\\0' x; echo result=short >> $TEND_OUTPUT");
+    check_str(job_of(t, id)->result, "\"short\"");
+    check_str(output_of(t, id, 2), "");
+}
