@@ -547,7 +547,8 @@ TEND_API int tend_control(tend *t, int64_t job_id, const char *action, const cha
 
 /*
  * What is open for jobs leased here, marked as taken. Told again until it is done: by
- * tend_control_done, by tend_step_finish, or with the job. A lease that is lost has none.
+ * tend_control_done, by tend_step_finish, or with the job ("the job ended before it"). A lease that
+ * is lost has none; what is open then is told to whoever leases the job next.
  */
 TEND_API int tend_controls_take(tend *t, const struct tend_lease *leases, size_t count,
                                 struct tend_controls **ret);

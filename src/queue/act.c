@@ -1,6 +1,7 @@
 /* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
 #include "queue/act.h"
 
+#include "queue/control.h"
 #include "queue/row.h"
 
 enum { PAGE = 1000 };
@@ -67,7 +68,7 @@ static int act_body(struct db_tx *tx, void *arg)
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
     return call->moved != 0
-               ? 0
+               ? control_follow(tx, call->action, &jobs, &call->moved)
                : err_set(db_err(tx), TEND_ECONFLICT,
                          "job %lld changed at the same moment; try again", (long long)call->id);
 }
@@ -139,7 +140,7 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
         return rc;
     for (size_t i = 0; i < found.rows; i++)
         call->moved += moved[i];
-    return 0;
+    return control_follow(tx, call->action, &jobs, moved);
 }
 
 /* One job of the page has a key that another live job has by now: that one stays, the others do

@@ -148,28 +148,22 @@ static int write_change(struct db_tx *tx, struct step_call *call, struct step_jo
     return rc;
 }
 
-static int close_controls(struct db_tx *tx, int64_t job_id, unsigned how)
-{
-    return control_close(tx, job_id, "the job ended first", how);
-}
-
 static int complete_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
 {
-    int rc = close_controls(tx, job->id, DB_LATER);
     const struct completion completion = {.leases = &call->lease,
                                           .count = 1,
                                           .results = &call->close->result,
                                           .changed = &call->completed,
                                           .matters = call->matters || job->under_lock};
-    return rc < 0 ? rc : lease_complete(tx, &completion, DB_LAST);
+    return lease_complete(tx, &completion, DB_LAST);
 }
 
-static int fail_job(struct db_tx *tx, struct step_call *call)
+static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
 {
-    int rc = finish_fail(tx, &call->fail, 0);
-    if (rc < 0 || call->fail.delay_ms != TEND_UNSET)
-        return rc;
-    return close_controls(tx, call->lease.id, DB_LAST);
+    struct move move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
+    int rc = control_close(tx, job->id, CONTROL_PAUSES, CONTROL_HELD);
+    move.why = handle_clean_text(db_arena(tx), call->close->why);
+    return rc < 0 ? rc : move_jobs(tx, &move, 1, DB_LAST, &call->completed);
 }
 
 static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *job)
@@ -189,14 +183,12 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     case TEND_STEPS_COMPLETE:
         return complete_job(tx, call, job);
     case TEND_STEPS_FAIL:
-        return fail_job(tx, call);
+        return finish_fail(tx, &call->fail, DB_LAST);
     case TEND_STEPS_RELEASE:
         move = finish_release_move(tx, call->lease, close->delay_ms, close->why);
         return move_jobs(tx, &move, 1, DB_LAST, &call->completed);
     case TEND_STEPS_HOLD:
-        move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
-        move.why = handle_clean_text(db_arena(tx), close->why);
-        return move_jobs(tx, &move, 1, DB_LAST, &call->completed);
+        return hold_job(tx, call, job);
     }
     return 0;
 }

@@ -261,14 +261,22 @@ static int lock_job(struct db_tx *tx, const struct control_call *call, struct st
     return rc;
 }
 
-/* What is asked and still open is overtaken by what starts the job afresh or ends it. */
-static int close_overtaken(struct db_tx *tx, const struct control_call *call, int effect)
+/* What is asked and still open is overtaken by what ends the job, starts it afresh, holds or
+ * resumes it: control_end.c has the rules. */
+static int close_overtaken(struct db_tx *tx, const struct control_call *call, int effect,
+                           const struct tend_job *job)
 {
-    if ((effect & (DO_CANCEL | DO_REDRIVE | DO_RESUME)) == 0)
-        return 0;
+    static const int64_t moved = 1;
+    const struct tend_jobs jobs = {.count = 1, .items = job};
     const char *outcome =
         arena_printf(db_arena(tx), "overtaken by %s", control_names[call->action]);
-    return control_close(tx, call->job_id, outcome, DB_LATER);
+    if ((effect & DO_REDRIVE) != 0)
+        return control_follow(tx, TEND_REDRIVE, &jobs, &moved);
+    if ((effect & DO_CANCEL) != 0)
+        return control_close(tx, call->job_id, CONTROL_ALL, outcome);
+    if ((effect & (DO_HOLD | DO_RESUME)) != 0)
+        return control_close(tx, call->job_id, CONTROL_PAUSES, outcome);
+    return 0;
 }
 
 static int carry_out(struct db_tx *tx, struct control_call *call, struct step_job *locked,
@@ -283,7 +291,7 @@ static int carry_out(struct db_tx *tx, struct control_call *call, struct step_jo
         rc = withdraw(tx, call);
     }
     if (rc == 0)
-        rc = close_overtaken(tx, call, effect);
+        rc = close_overtaken(tx, call, effect, job);
     if (rc == 0)
         rc = write_request(tx, call, locked, open ? NULL : "done");
     if (rc == 0 && (effect & DO_DROP) != 0)

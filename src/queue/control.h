@@ -42,10 +42,24 @@ void control_read(struct tend_control *control, const struct db_result *from, si
 /* The job's owner answers a control: done, with an event. 1, or 0 when it was answered before. */
 int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome);
 
-/* All that is open for a job is done with, without being carried out. */
-int control_close(struct db_tx *tx, int64_t job_id, const char *outcome, unsigned how);
-
 /* What the events say; outcome may be NULL and is left out then. */
 const char *control_json(struct db_tx *tx, const struct tend_control *control, const char *outcome);
+
+/* --- control_end.c: inside the transaction, all DB_LATER --- */
+
+#define CONTROL_HELD "the job was held"
+#define CONTROL_ENDED "the job ended before it" /* as in sql/control.sql */
+
+enum control_which {
+    CONTROL_ALL,
+    CONTROL_PAUSES, /* pause and takeover, and the resume that takes them back */
+};
+
+/* What is open for a job is done with, without being carried out. Its row is locked. */
+int control_close(struct db_tx *tx, int64_t job_id, enum control_which which, const char *outcome);
+
+/* The same for what was done to jobs (moved: which of them), as they were before. */
+int control_follow(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
+                   const int64_t *moved);
 
 #endif

@@ -45,12 +45,6 @@ const char *control_json(struct db_tx *tx, const struct tend_control *control, c
     return text;
 }
 
-int control_close(struct db_tx *tx, int64_t job_id, const char *outcome, unsigned how)
-{
-    const struct db_value params[] = {db_int(job_id), db_now(tx), db_text(outcome)};
-    return db_each(tx, Q_CONTROL_CLOSE, how, params, 1, NULL);
-}
-
 /* --- answering --- */
 
 int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome)

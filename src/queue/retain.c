@@ -50,7 +50,8 @@ static int purge_body(struct db_tx *tx, void *arg)
     int64_t now_ms;
     int rc;
     *call = (struct purge_call){0};
-    if ((rc = db_time(tx, &now_ms)) < 0 ||
+    if ((rc = db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL)) < 0 ||
+        (rc = db_time(tx, &now_ms)) < 0 ||
         (rc = db_run(tx, Q_QUEUE_NAMES_RESTING, 0, NULL, &queues)) < 0)
         return rc;
     for (size_t i = 0; i < queues.rows; i++) {

@@ -1,7 +1,8 @@
 /*
  * What a control must do (SH-12): carried out at once where no worker is needed, left open for the
  * job's owner otherwise; cancel always wins; a done job stays as it is. And what becomes of those
- * left open: taken by who holds the job, answered once, withdrawn or overtaken.
+ * left open: taken by who holds the job, answered once, withdrawn or overtaken. They outlive a
+ * lease; those about a pause end when the job is held or resumed, all when it ends.
  */
 #include "sim_step.h"
 
@@ -87,11 +88,26 @@ static void end_control(struct control_model *control, const char *outcome, int6
     snprintf(control->outcome, sizeof control->outcome, "%s", outcome);
 }
 
-void model_close_controls(struct world *world, int64_t job_id, const char *outcome, int64_t now_ms)
+static void close_controls(struct world *world, int64_t job_id, bool pauses, const char *outcome,
+                           int64_t now_ms)
 {
-    for (int i = 0; i < world->control_count; i++)
-        if (is_open(&world->controls[i], job_id))
-            end_control(&world->controls[i], outcome, now_ms);
+    for (int i = 0; i < world->control_count; i++) {
+        struct control_model *control = &world->controls[i];
+        if (is_open(control, job_id) &&
+            (!pauses || is_pause(control) || control->kind == ASK_RESUME))
+            end_control(control, outcome, now_ms);
+    }
+}
+
+void model_controls_follow(struct world *world, const struct op *op, const struct job_model *job,
+                           const char *what, int64_t now_ms)
+{
+    if (state_is_finished(job->state))
+        close_controls(world, job->id, false, "the job ended before it", now_ms);
+    else if (op->kind != OP_CONTROL && strcmp(what, "job.held") == 0)
+        close_controls(world, job->id, true, "the job was held", now_ms);
+    else if (op->kind != OP_CONTROL && strcmp(what, "job.resumed") == 0)
+        close_controls(world, job->id, true, "the job was resumed", now_ms);
 }
 
 /* --- asking --- */
@@ -203,8 +219,8 @@ static void play(struct world *world, struct actor *actor, struct job_model *job
     if ((effect & WITHDRAWS) != 0)
         asked->open = withdraw(world, job, now_ms);
     snprintf(outcome, sizeof outcome, "overtaken by %s", control_kinds[asked->kind]);
-    if ((effect & (CANCELS | REDRIVES | RESUMES)) != 0)
-        model_close_controls(world, job->id, outcome, now_ms);
+    if ((effect & (CANCELS | HOLDS | RESUMES)) != 0)
+        close_controls(world, job->id, (effect & CANCELS) == 0, outcome, now_ms);
     add_control(world, actor, job->id, now_ms);
     for (int step = asked->step; (effect & DROPS) != 0 && step <= MAX_STEPS; step++)
         job->checkpoints[step] = (struct checkpoint_model){0};

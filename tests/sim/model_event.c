@@ -317,6 +317,7 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
         job->worker_id = TEND_UNSET;
     expect(world, job->completions <= 1, "job %lld was completed twice", (long long)job->id);
 }
+    model_controls_follow(world, &actor->op, job, event->what, now_ms);
 
 /* --- all the others --- */
 

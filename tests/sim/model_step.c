@@ -203,8 +203,6 @@ static void close_job(struct world *world, struct op *op, struct job_model *job,
                 (report->how == TEND_STEPS_FAIL && model_fails_for_good(op, job));
     if (report->control_id != 0)
         model_answer(world, job, report->control_id, op->step.outcome, now_ms, true);
-    if (over)
-        model_close_controls(world, job->id, "the job ended first", now_ms);
     op->step.moves = 1;
     op->step.becomes = report->how == TEND_STEPS_COMPLETE ? (int)JOB_DONE
                        : report->how == TEND_STEPS_HOLD   ? (int)JOB_HELD

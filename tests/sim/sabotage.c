@@ -25,6 +25,7 @@ const char *const sabotage_names[SABOTAGE_COUNT] = {
     [SABOTAGE_STEP_REPEATED] = "step-repeated",
     [SABOTAGE_LOSS_UNTOLD] = "loss-untold",
     [SABOTAGE_CONTROL_FORGOTTEN] = "control-forgotten",
+    [SABOTAGE_CONTROL_KEPT] = "control-kept",
     [SABOTAGE_PURGE_LEAVES] = "purge-leaves",
 };
 
@@ -96,6 +97,7 @@ bool sabotage_forgets(struct world *world, enum db_query query)
     } forgotten[] = {{SABOTAGE_HEARTBEAT_FORGOTTEN, Q_JOB_HEARTBEAT},
                      {SABOTAGE_CHECKPOINT_FORGOTTEN, Q_CHECKPOINT_PUT},
                      {SABOTAGE_CONTROL_FORGOTTEN, Q_CONTROL_DONE},
+                     {SABOTAGE_CONTROL_KEPT, Q_CONTROL_CLOSE},
                      {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE}};
     for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++)
         if (forgotten[i].sabotage == world->sabotage && forgotten[i].query == query)

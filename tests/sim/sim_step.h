@@ -75,7 +75,9 @@ enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bo
 enum verdict model_control(struct world *world, struct actor *actor, int64_t now_ms, bool apply);
 enum verdict model_answer(struct world *world, const struct job_model *of, int64_t control_id,
                           const char *outcome, int64_t now_ms, bool apply);
-void model_close_controls(struct world *world, int64_t job_id, const char *outcome, int64_t now_ms);
+/* The job was moved: what is open for it may have become pointless. */
+void model_controls_follow(struct world *world, const struct op *op, const struct job_model *job,
+                           const char *what, int64_t now_ms);
 /* A done job goes on as this new one. */
 void model_begin_anew(struct world *world, struct op *op, struct job_model *job);
 

@@ -140,4 +140,5 @@ SABOTAGE_TEST(a_step_that_succeeded_leaves_no_checkpoint, "checkpoint-forgotten"
 SABOTAGE_TEST(a_finished_step_is_repeated, "step-repeated")
 SABOTAGE_TEST(a_lost_attempt_is_told_as_stopped, "loss-untold")
 SABOTAGE_TEST(an_answered_control_stays_open, "control-forgotten")
+SABOTAGE_TEST(a_control_outlives_the_run_it_was_given_to, "control-kept")
 SABOTAGE_TEST(a_purge_leaves_rows_behind, "purge-leaves")

@@ -147,4 +147,20 @@ MAY_BE_UNUSED static const struct tend_attempts *attempts_of(tend *t, int64_t jo
     return kept[count++];
 }
 
+/* What is open for a lease, marked as taken. */
+MAY_BE_UNUSED static struct tend_controls *take(tend *t, struct tend_lease lease)
+{
+    struct tend_controls *controls;
+    check_ok(t, tend_controls_take(t, &lease, 1, &controls));
+    return controls;
+}
+
+MAY_BE_UNUSED static size_t taken(tend *t, struct tend_lease lease)
+{
+    struct tend_controls *controls = take(t, lease);
+    size_t count = controls->count;
+    tend_controls_free(controls);
+    return count;
+}
+
 #endif

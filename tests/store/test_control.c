@@ -119,21 +119,6 @@ TEST(control, bad_requests_are_refused_and_change_nothing)
 
 /* --- running jobs --- */
 
-static struct tend_controls *take(tend *t, struct tend_lease lease)
-{
-    struct tend_controls *controls;
-    check_ok(t, tend_controls_take(t, &lease, 1, &controls));
-    return controls;
-}
-
-static size_t taken(tend *t, struct tend_lease lease)
-{
-    struct tend_controls *controls = take(t, lease);
-    size_t count = controls->count;
-    tend_controls_free(controls);
-    return count;
-}
-
 TEST(control, what_is_asked_of_a_running_job_is_delivered_until_it_is_answered)
 {
     tend *t = store_open("w");
@@ -244,27 +229,6 @@ TEST(control, SH_12_cancel_wins_over_everything_that_is_open)
     check_str(last_event_of(t, lease.id)->what, "job.cancelled");
     check_str(last_event_of(t, lease.id)->who, "ann");
     check_str(last_event_of(t, lease.id)->why, "enough");
-}
-
-TEST(control, what_is_still_open_when_the_job_ends_is_closed_with_it)
-{
-    tend *t = store_open("w");
-    struct tend_lease done = lease_with_steps(t, THREE_STEPS);
-    check_ok(t, tend_control(t, done.id, "pause", NULL, NULL, NULL, NULL));
-    complete_job(t, done);
-    struct tend_lease failed = lease_with_steps(t, THREE_STEPS);
-    check_ok(t, tend_control(t, failed.id, "pause", NULL, NULL, NULL, NULL));
-    fail_job(t, failed);
-    check_str(sql_rows("SELECT outcome FROM control ORDER BY id"),
-              "the job ended first\nthe job ended first\n");
-    /* One that is tried again keeps it. */
-    struct tend_failure failure;
-    tend_failure_init(&failure);
-    struct tend_lease again = lease_with_steps(t, THREE_STEPS);
-    check_ok(t, tend_control(t, again.id, "pause", NULL, NULL, NULL, NULL));
-    const struct tend_step_close close = {.how = TEND_STEPS_FAIL, .failure = &failure};
-    check_ok(t, tend_step_finish(t, again, NULL, &close, NULL));
-    check_int(sql_int("SELECT count(*) FROM control WHERE done_at IS NULL"), ==, 1);
 }
 
 static void ask_later(struct helper *parent, void *arg)

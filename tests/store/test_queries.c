@@ -56,6 +56,7 @@ static const enum db_query hot[] = {
     Q_CONTROL_OPEN,
     Q_CONTROL_OPEN_OF_JOB,
     Q_CONTROL_CLOSE,
+    Q_CONTROL_SETTLE,
     Q_CONTROL_DONE,
     Q_CONTROL_TAKEN,
 };

@@ -1,8 +1,13 @@
 -- Controls: what operators ask of a job.
+--
+-- A control ends with the job. No row is written for that when the job ends, so that a completion costs nothing for it:
+-- one without an outcome whose job has finished is shown as what it is, and no worker is told of it. Who brings the job
+-- back (control_close) and who cleans up (control_settle) write it down.
 
 -- define: control
 ctl.id, ctl.job_id, ctl.action, ctl.step_index, ctl.step_id, ctl.reason, ctl.actor, ctl.at,
-ctl.taken_at, ctl.done_at, ctl.outcome
+ctl.taken_at, coalesce(ctl.done_at, j.finished_at),
+CASE WHEN ctl.done_at IS NULL AND j.finished_at IS NOT NULL THEN 'the job ended before it' ELSE ctl.outcome END
 
 -- name: control_add
 -- $8 is the outcome of one that is carried out at once; for db_each, which returns the id. Called by queue/control.c.
@@ -16,16 +21,19 @@ FROM (SELECT now($7) AS t OFFSET 0) c
 RETURNING id;
 
 -- name: control_get
--- Primary key. Called by queue/attempt.c and queue/control_take.c.
-SELECT {control} FROM control ctl WHERE ctl.id = $1;
+-- Primary keys. Called by queue/control_take.c.
+SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.id = $1;
 
 -- name: control_list
 -- All of one job. Index control_job. Called by queue/control_take.c.
-SELECT {control} FROM control ctl WHERE ctl.job_id = $1 ORDER BY ctl.id;
+SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.job_id = $1 ORDER BY ctl.id;
 
 -- name: control_open_of_job
 -- Index control_open. Called by queue/control.c.
-SELECT {control} FROM control ctl WHERE ctl.job_id = $1 AND ctl.done_at IS NULL ORDER BY ctl.id;
+SELECT {control}
+FROM control ctl JOIN job j ON j.id = ctl.job_id
+WHERE ctl.job_id = $1 AND ctl.done_at IS NULL
+ORDER BY ctl.id;
 
 -- name: control_open
 -- All that are open for jobs that are running, with the token of the lease. Index control_open, which holds
@@ -59,10 +67,32 @@ SET done_at = now($3), outcome = $4
 WHERE id = $1 AND job_id = $2 AND done_at IS NULL;
 
 -- name: control_close
--- All that are open for a job have become pointless. Index control_open. Called by queue/control.c and queue/attempt.c.
+-- What is open for job $1 has become pointless, at $2: all of it, or ($4 = 1) what asks for a pause or takes one back;
+-- for db_each. Index control_open. Called by queue/control_end.c.
 UPDATE control
 SET done_at = now($2), outcome = $3
-WHERE job_id = $1 AND done_at IS NULL;
+WHERE job_id = $1 AND done_at IS NULL AND ($4 = 0 OR action IN ('pause', 'takeover', 'resume'));
+-- dialect: postgres
+UPDATE control
+SET done_at = coalesce(u.at, store_clock()), outcome = u.outcome
+FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[]) AS u (job_id, at, outcome, pauses)
+WHERE control.job_id = u.job_id AND done_at IS NULL
+  AND (u.pauses = 0 OR action IN ('pause', 'takeover', 'resume'));
+
+-- name: control_settle
+-- What the end of a job has closed is written down, so that workers need not look at it again and again. Index
+-- control_open. Called by queue/retain.c.
+UPDATE control
+SET done_at = (SELECT j.finished_at FROM job j WHERE j.id = control.job_id),
+    outcome = 'the job ended before it'
+WHERE done_at IS NULL AND job_id >= 0
+  AND EXISTS (SELECT 1 FROM job j WHERE j.id = control.job_id AND j.finished_at IS NOT NULL);
+-- dialect: postgres
+UPDATE control
+SET done_at = j.finished_at, outcome = 'the job ended before it'
+FROM job j
+WHERE j.id = control.job_id AND control.done_at IS NULL AND control.job_id >= 0
+  AND j.finished_at IS NOT NULL;
 
 -- name: control_delete
 -- Of a job that is gone; for db_each. Index control_job. Called by queue/retain.c.
