@@ -349,7 +349,8 @@ struct tend_step_event {
     const char *why;                                              /* for people, or NULL */
 };
 
-/* All parts may be left out, but not all of them. Written in the order given here. */
+/* All parts may be left out, but not all of them. Written in the order given here. Repeated with an
+ * attempt that has ended it drops and tells nothing again. */
 struct tend_step_change {
     int64_t drop_from_step; /* > 0: checkpoints of this step and later ones go */
     const char *baseline_repo, *baseline_commit; /* where the workspace starts; the first told stays

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "core/state.h"
+#include "queue/checkpoint.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -154,6 +155,16 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
+/* What was done for the old payload says nothing about the new one: it begins with its first step.
+ */
+static int forget_steps(struct db_tx *tx, int64_t id, const struct db_value *old,
+                        const char *payload, size_t bytes)
+{
+    if (old->bytes == bytes && memcmp(old->text, payload, bytes) == 0)
+        return 0;
+    return checkpoint_drop(tx, id, 0);
+}
+
 /* The key is taken: the same subject is refreshed while it waits, another is refused. */
 static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
                        const struct db_result *holder, struct tend_added *ret)
@@ -178,7 +189,8 @@ static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const
         db_int_or_null(spec->due_at_ms),
         db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
     };
-    return db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
+    int rc = forget_steps(tx, ret->id, db_at(holder, 0, 3), payload, bytes);
+    return rc < 0 ? rc : db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
 }
 
 static int add_with_key(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,

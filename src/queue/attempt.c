@@ -89,7 +89,7 @@ struct step_call {
 struct step_plan {
     bool ends;  /* as the change says */
     bool lost;  /* left running by an earlier lease */
-    bool notes; /* the events of the change are to be written */
+    bool notes; /* the events of the change are to be written, checkpoints to be dropped */
 };
 
 static int plan_end(struct db_tx *tx, const struct step_call *call, const struct step_last *last,
@@ -131,7 +131,7 @@ static int write_change(struct db_tx *tx, struct step_call *call, struct step_jo
 {
     const struct tend_step_change *change = call->change;
     int rc = 0;
-    if (change->drop_from_step > 0)
+    if (change->drop_from_step > 0 && plan->notes) /* not what the same call has left before */
         rc = checkpoint_drop(tx, job->id, change->drop_from_step);
     if (rc == 0 && change->baseline_commit != NULL)
         rc = checkpoint_baseline(tx, job->id, change->baseline_repo, change->baseline_commit);

@@ -1,9 +1,9 @@
 /*
  * Which step an operator means, and how far the job has come.
  *
- * A step is known by what it has left behind, or by the job's payload: {"steps":[{"id":...}]},
- * where one without an id is "step-N". The payload is looked at for ids alone; what else a plan may
- * say is not asked here.
+ * A step is known by the job's payload: {"steps":[{"id":...}]}, where one without an id is
+ * "step-N"; else by what it has left behind, which may be of an earlier payload. The payload is
+ * looked at for ids alone; what else a plan may say is not asked here.
  */
 #include "base/buf.h"
 #include "queue/control.h"
@@ -75,12 +75,12 @@ static int unknown_step(struct db_tx *tx, const struct control_call *call, const
 
 static int find_index(struct db_tx *tx, struct control_call *call, const struct tend_job *job)
 {
-    int rc = find_in_rows(tx, call);
-    if (rc < 0 || call->step_index != TEND_UNSET)
-        return rc;
+    int rc = 0;
     json_t *payload = json_loadb(job->payload, job->payload_bytes, JSON_DECODE_ANY, NULL);
     call->step_index = find_in_payload(payload, call->step_id, db_arena(tx));
     if (call->step_index == TEND_UNSET)
+        rc = find_in_rows(tx, call);
+    if (rc == 0 && call->step_index == TEND_UNSET)
         rc = unknown_step(tx, call, payload);
     json_decref(payload);
     return rc;

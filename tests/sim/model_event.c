@@ -238,6 +238,8 @@ static void refresh(struct world *world, struct op *op, struct job_model *job,
            "job %lld was refreshed with payload %d", (long long)job->id, number);
     expect(world, job->unique != 0 && job->subject == world->adds[number].subject,
            "job %lld was refreshed by another subject", (long long)job->id);
+    if (number != job->payload) /* what was done was done for another payload */
+        memset(job->checkpoints, 0, sizeof job->checkpoints);
     take_add(world, job, number, now_ms);
 }
 
@@ -315,9 +317,9 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
     job->state = rule->to;
     if (job->state != JOB_RUNNING)
         job->worker_id = TEND_UNSET;
+    model_controls_follow(world, &actor->op, job, event->what, now_ms);
     expect(world, job->completions <= 1, "job %lld was completed twice", (long long)job->id);
 }
-    model_controls_follow(world, &actor->op, job, event->what, now_ms);
 
 /* --- all the others --- */
 

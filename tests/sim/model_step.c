@@ -216,7 +216,7 @@ static void play(struct world *world, struct op *op, struct job_model *job, cons
 {
     const struct step_report *report = &op->step.report;
     struct attempt_model *last = model_newest(world, job);
-    for (int step = report->drop_from; step > 0 && step <= MAX_STEPS; step++)
+    for (int step = report->drop_from; fate->notes && step > 0 && step <= MAX_STEPS; step++)
         job->checkpoints[step] = (struct checkpoint_model){0};
     if (report->baseline && job->checkpoints[0].serial == 0)
         job->checkpoints[0].serial = report->serial;

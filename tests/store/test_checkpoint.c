@@ -176,6 +176,76 @@ TEST(checkpoint, those_from_a_step_on_are_dropped_with_the_next_report)
     check_str(steps_done(lease.id), "0 1 2 ");
 }
 
+/* Symptom: repeated after a lost answer, the call dropped the checkpoint it had left itself. */
+TEST(checkpoint, dropping_and_succeeding_in_one_report_can_be_repeated)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    pass_step(t, lease, 1, "build");
+    const struct tend_attempt_end ended =
+        end_of(begin_step(t, lease, 2, "step-2"), TEND_ATTEMPT_SUCCEEDED);
+    const struct tend_step_event event = {
+        .what = "task.resume.from_step", .step_index = 2, .step_id = "step-2"};
+    const struct tend_step_change change = {
+        .drop_from_step = 2, .ended = &ended, .events = &event, .event_count = 1};
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    check_str(steps_done(lease.id), "1 2 ");
+    const char *before = store_snapshot();
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    check_str(store_snapshot(), before);
+}
+
+/* A job with a key, its first step done, waiting again. */
+static int64_t waiting_with_key(tend *t, struct tend_job_spec *spec, const char *key)
+{
+    *spec = spec_for("q");
+    spec->unique_key = key;
+    spec->payload = "{\"steps\":[{\"id\":\"build\"},{\"id\":\"test\"}]}";
+    int64_t id = add_spec(t, spec);
+    struct tend_lease lease = claim_as(t, "q", "owner");
+    const struct tend_step_change base = {.baseline_commit = "abc"};
+    check_ok(t, tend_step_next(t, lease, &base, NULL));
+    pass_step(t, lease, 1, "build");
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    return id;
+}
+
+/* CL-7, SH-10: what was done for one payload is not taken for work on another. */
+TEST(checkpoint, a_refresh_with_another_payload_begins_anew)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec;
+    struct tend_added added;
+    int64_t id = waiting_with_key(t, &spec, "k");
+    check_str(steps_done(id), "0 1 ");
+    check_ok(t, tend_add(t, &spec, &added)); /* the same once more */
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    check_str(steps_done(id), "0 1 ");
+    spec.payload = "{\"steps\":[{\"id\":\"test\"},{\"id\":\"build\"}]}";
+    check_ok(t, tend_add(t, &spec, &added));
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    check_str(steps_done(id), "");
+    /* A step is where the new payload has it. */
+    check_ok(t, tend_control(t, id, "resume_from_step", "test", NULL, NULL, NULL));
+    check_rc(t, tend_control(t, id, "resume_from_step", "build", NULL, NULL, NULL), TEND_ESTATE);
+}
+
+TEST(checkpoint, a_job_that_runs_or_is_held_keeps_payload_and_checkpoints_when_added_again)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec;
+    struct tend_added added;
+    int64_t id = waiting_with_key(t, &spec, "k");
+    struct tend_lease lease = claim_as(t, "q", "owner");
+    const char *before = store_snapshot();
+    spec.payload = "1";
+    check_ok(t, tend_add(t, &spec, &added));
+    check_str(store_snapshot(), before);
+    check_ok(t, tend_act(t, TEND_HOLD, lease.id, NULL, NULL));
+    check_ok(t, tend_add(t, &spec, &added));
+    check_str(steps_done(id), "0 1 ");
+}
+
 /* SH-10: another machine needs nothing but the store. */
 TEST(checkpoint, SH_10_a_successor_finds_all_that_was_done)
 {

@@ -133,10 +133,16 @@ VALUES
 RETURNING id, nobody_waits();
 
 -- name: job_by_key
--- The live job that has a unique key. Index job_unique. Called by queue/add.c.
-SELECT id, state, subject
+-- The live job that has a unique key; on PostgreSQL it stays so until the end of the transaction. Index job_unique.
+-- Called by queue/add.c.
+SELECT id, state, subject, payload
 FROM job
 WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
+-- dialect: postgres
+SELECT id, state, subject, payload
+FROM job
+WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL
+FOR NO KEY UPDATE;
 
 -- name: job_refresh
 -- A waiting job takes over what was submitted again under its key. Called by queue/add.c.
