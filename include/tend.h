@@ -330,9 +330,10 @@ struct tend_attempt_end {
     const char *evidence;      /* the line that matched */
     const char *summary, *signature, *diff_hash;
     int64_t output_bytes, output_dropped_bytes; /* or TEND_UNSET */
+    int may_live; /* 1: not all of its processes could be ended; tend_attempts_left_behind tells */
     /* Of one that succeeded, for the checkpoint of its step: */
     const char *changed_files; /* JSON array of strings, or NULL */
-    const char *outputs;       /* JSON object, or NULL */
+    const char *outputs;       /* JSON object, or NULL; "result" in it is what the job comes to */
     const void *patch;         /* any bytes; NULL: there is no workspace */
     size_t patch_bytes;
 };

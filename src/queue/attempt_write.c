@@ -70,7 +70,7 @@ int step_chain(struct db_tx *tx, struct step_job *job, unsigned how)
 }
 
 static int write_end(struct db_tx *tx, struct step_job *job, const struct step_last *last,
-                     const struct tend_attempt_end *end, bool may_live)
+                     const struct tend_attempt_end *end)
 {
     struct arena *arena = db_arena(tx);
     const char *class = handle_clean_text(arena, end->failure_class);
@@ -90,7 +90,7 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
         db_text(handle_clean_text(arena, end->diff_hash)),
         db_int_or_null(end->output_bytes),
         db_int_or_null(end->output_dropped_bytes),
-        db_int(may_live),
+        db_int(end->may_live != 0),
     };
     int rc = db_each(tx, Q_ATTEMPT_END, DB_LATER, params, 1, NULL);
     if (rc < 0)
@@ -111,7 +111,7 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
 int step_end_write(struct db_tx *tx, struct step_job *job, const struct step_last *last,
                    const struct tend_attempt_end *ended)
 {
-    int rc = write_end(tx, job, last, ended, false);
+    int rc = write_end(tx, job, last, ended);
     if (rc < 0 || ended->state != TEND_ATTEMPT_SUCCEEDED)
         return rc;
     return checkpoint_write(tx, job->id, last, ended);
@@ -125,7 +125,8 @@ int step_lost_write(struct db_tx *tx, struct step_job *job, const struct step_la
     end.failure_class = "transient_runtime";
     end.rule = "lease_lost";
     end.summary = "its worker died or lost the lease";
-    return write_end(tx, job, last, &end, true);
+    end.may_live = 1;
+    return write_end(tx, job, last, &end);
 }
 
 int step_begin_write(struct db_tx *tx, tend *t, struct step_job *job, int64_t number,

@@ -349,6 +349,7 @@ static void judge(struct process *process)
 {
     struct attempt *attempt = process->attempt;
     attempt->end = ATTEMPT_FAILED;
+    attempt->may_live = process->event.alive > 0;
     if (process->event.kind == TREE_NOT_STARTED)
         judge_not_started(process);
     else if (process->event.kind == TREE_LOST && process->event.pid == 0)

@@ -61,7 +61,7 @@ struct job_run {
     json_t *outputs;                      /* by step id */
     bool outputs_changed;                 /* since input_path was written */
     const char *input_path, *output_path; /* of TEND_INPUT and TEND_OUTPUT, once they are there */
-    char *result;                         /* JSON of the last step that gave one, or NULL */
+    json_t *results;                      /* by step id, of those that gave one */
     size_t step;                          /* index of the present one, from 1 */
     int64_t *times_done;                  /* of each step: how often it has succeeded */
     int64_t begun;                        /* attempts under this lease */
@@ -95,6 +95,7 @@ struct attempt {
     enum attempt_end end;
     struct ending ending;
     int64_t exit_code, signal; /* or TEND_UNSET */
+    bool may_live;             /* not even SIGKILL has ended all of its processes so far */
     struct capture capture;
     struct report report;
     struct buf answer; /* what may become its result, not redacted yet */

@@ -83,11 +83,15 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     return rc;
 }
 
-/* What the job leaves: the result of its last step, else what its steps have put out. */
+/* What the job leaves: the result of the last step that gave one, else what its steps have put out.
+ */
 static char *result_of(struct job_run *run)
 {
-    if (run->result != NULL)
-        return strdup(run->result);
+    for (size_t i = run->plan.step_count; i > 0 && json_object_size(run->results) > 0; i--) {
+        const json_t *result = json_object_get(run->results, run->plan.steps[i - 1].id);
+        if (result != NULL)
+            return json_dumps(result, JSON_ENCODE_ANY | JSON_COMPACT);
+    }
     return json_object_size(run->outputs) == 0 ? NULL : json_dumps(run->outputs, JSON_COMPACT);
 }
 

@@ -27,6 +27,7 @@ static void job_init(struct job_run *run, struct task *task)
     arena_init(&run->arena);
     arena_init(&run->change.arena);
     run->outputs = json_object();
+    run->results = json_object();
     run->folder = arena_printf(&run->arena, "%s/job-%lld", task->runner->options.folder,
                                (long long)task->job->id);
     run->lease_folder =
@@ -43,7 +44,7 @@ static void job_done(struct job_run *run)
     redactor_free(run->own_redactor);
     classifier_free(run->rules);
     json_decref(run->outputs);
-    free(run->result);
+    json_decref(run->results);
     if (run->change.has_checkpoint)
         workspace_change_done(&run->change.checkpoint);
     arena_done(&run->change.arena);
@@ -152,6 +153,21 @@ static int64_t resets_used(const struct tend_attempts *attempts)
     return count;
 }
 
+/* What a step that is done has put out; what it said is the job's result lies among it
+ * (step_record.c). */
+static void read_outputs(struct job_run *run, const struct tend_checkpoint *checkpoint)
+{
+    json_t *outputs =
+        checkpoint->outputs == NULL ? NULL : json_loads(checkpoint->outputs, JSON_DECODE_ANY, NULL);
+    json_t *result = json_object_get(outputs, "result");
+    if (result != NULL)
+        json_object_set(run->results, checkpoint->step_id, result);
+    json_object_del(outputs, "result");
+    if (json_object_size(outputs) > 0)
+        json_object_set(run->outputs, checkpoint->step_id, outputs);
+    json_decref(outputs);
+}
+
 /* Nothing of a step that may still be done may run twice: the steps with a checkpoint are over. */
 static int read_past(struct job_run *run)
 {
@@ -179,9 +195,7 @@ static int read_past(struct job_run *run)
         if (checkpoint->step_index != (int64_t)done + 1)
             continue; /* the baseline */
         done++;
-        if (checkpoint->outputs != NULL)
-            json_object_set_new(run->outputs, checkpoint->step_id,
-                                json_loads(checkpoint->outputs, JSON_DECODE_ANY, NULL));
+        read_outputs(run, checkpoint);
     }
     tend_checkpoints_free(checkpoints);
     run->step = done + 1;

@@ -38,6 +38,7 @@ static struct tend_attempt_end *end_of(struct attempt *attempt, int state)
     change->end.state = state;
     change->end.exit_code = attempt->exit_code;
     change->end.signal = attempt->signal;
+    change->end.may_live = attempt->may_live;
     change->end.output_bytes = (int64_t)attempt->capture.total_bytes;
     change->end.output_dropped_bytes = (int64_t)attempt->capture.dropped_bytes;
     return &change->end;
@@ -281,14 +282,24 @@ static void keep_outputs(struct attempt *attempt, struct tend_attempt_end *end)
     free(text);
 }
 
-static void keep_result(struct attempt *attempt)
+/*
+ * Whoever goes on after a pause or a crash must come to the same result: it is kept among the
+ * outputs of the step, whose own cannot be called so (core/report.h). The last step needs no such
+ * copy: it ends with the job.
+ */
+static void keep_result(struct attempt *attempt, struct tend_attempt_end *end)
 {
     struct job_run *run = attempt->run;
     char *result = attempt_result(attempt);
-    if (result == NULL)
-        return;
-    free(run->result);
-    run->result = result;
+    json_t *value = result == NULL ? NULL : json_loads(result, JSON_DECODE_ANY, NULL);
+    json_object_del(run->results, attempt->step->id);
+    if (value != NULL)
+        json_object_set_new(run->results, attempt->step->id, value);
+    if (value != NULL && run->step < run->plan.step_count)
+        end->outputs = arena_printf(&run->change.arena, "{\"result\":%s%s%s", result,
+                                    end->outputs != NULL ? "," : "}",
+                                    end->outputs != NULL ? end->outputs + 1 : "");
+    free(result);
 }
 
 /* A step has succeeded: what it did is taken also when the task is to end. */
@@ -321,7 +332,7 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
     run->times_done[run->step - 1]++;
     copy_checkpoint(attempt, end, run->change.has_checkpoint ? keep_changes(attempt, end) : NULL);
     keep_outputs(attempt, end);
-    keep_result(attempt);
+    keep_result(attempt, end);
     if (run->has_workspace || attempt->attempt > 1) /* a plain command leaves nothing on the disk */
         record_artifact(attempt, "succeeded", NULL);
     job_workspace_settle(run);

@@ -94,11 +94,11 @@ static bool rebuild(struct job_run *run, size_t step_index)
 /* What the dropped steps have left behind in memory. */
 static void forget_from(struct job_run *run, size_t step_index)
 {
-    for (size_t i = step_index; i <= run->plan.step_count; i++)
+    for (size_t i = step_index; i <= run->plan.step_count; i++) {
         json_object_del(run->outputs, run->plan.steps[i - 1].id);
+        json_object_del(run->results, run->plan.steps[i - 1].id);
+    }
     run->outputs_changed = true;
-    free(run->result);
-    run->result = NULL;
 }
 
 static enum step_outcome jump(struct job_run *run, struct order *order)

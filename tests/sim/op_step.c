@@ -19,6 +19,7 @@ static void fill_end(const struct step_report *report, struct report_texts *text
     ended->number = report->end_number;
     ended->state = report->end_state;
     ended->diff_hash = texts->diff_hash;
+    ended->may_live = report->serial % LEAVES_PROCESSES == 0;
     if (report->end_state == TEND_ATTEMPT_SUCCEEDED) {
         ended->patch_bytes =
             (size_t)step_patch(texts->patch, sizeof texts->patch, step, report->serial);

@@ -19,6 +19,7 @@ enum {
     MAX_NOTES = 2,  /* events in a report */
     MAX_EXPECTED = 8,
     STEP_TEXT = 32,
+    LEAVES_PROCESSES = 7, /* one report in so many says that not all processes could be ended */
 };
 
 /* --- what the store must hold --- */

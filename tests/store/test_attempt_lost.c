@@ -266,3 +266,22 @@ TEST(attempt, RC_14_what_a_lost_lease_left_on_this_machine_is_found_until_it_is_
     complete_job(t, taken);
     check_int(left_behind(t, &marker), ==, 0); /* one that ended in order left nothing */
 }
+
+/* RC-14. Symptom: an attempt whose processes could not be ended was told as if nothing were left.
+ */
+TEST(attempt, RC_14_what_outlives_an_attempt_that_has_ended_is_found_until_it_is_swept)
+{
+    tend *t = store_open("w");
+    const char *marker = NULL;
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    struct tend_attempt_end ended =
+        end_of(begin_step(t, lease, 1, "build"), TEND_ATTEMPT_SUCCEEDED);
+    const struct tend_step_change change = {.ended = &ended};
+    ended.may_live = 1;
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    check_int(left_behind(t, &marker), ==, 0); /* its lease is held: its owner knows */
+    complete_job(t, lease);
+    check_int(left_behind(t, &marker), ==, 1);
+    check_ok(t, tend_attempt_swept(t, lease.id, ended.number));
+    check_int(left_behind(t, &marker), ==, 0);
+}
