@@ -219,6 +219,7 @@ void tend_close(tend *t)
     if (t->db != NULL)
         worker_leave(t);
     db_close(t->db);
+    free(t->buried);
     free(pthread_getspecific(t->error_key));
     pthread_key_delete(t->error_key);
     pthread_mutex_destroy(&t->mutex);

@@ -30,6 +30,8 @@ struct tend {
     char boot_id[40];
     int64_t worker_id;    /* 0: not registered */
     int64_t registration; /* of that worker, or of one that may be half registered; 0: none */
+    int64_t *buried; /* earlier ids of it, under which it was taken for dead; leases may be left */
+    size_t buried_count;
     struct rng rng;
     struct queue_settings cached[SETTINGS_CACHED]; /* by name; checked by version in each claim */
     size_t cached_next;                            /* which is replaced next */

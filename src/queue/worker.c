@@ -6,6 +6,7 @@
 #include "queue/move.h"
 #include "queue/registry.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { HELD_CHUNK = 1000, LEAVE_TRIES = 3, LEAVE_AGAIN_MS = 1000 };
@@ -60,6 +61,19 @@ static int64_t new_registration(tend *t)
     return (int64_t)(rng_u64(&t->rng) >> 1);
 }
 
+/* Under the mutex. Claims made before it was noticed are given back when the worker leaves; without
+ * memory they end by their time. */
+static void note_buried(tend *t)
+{
+    int64_t *more = realloc(t->buried, (t->buried_count + 1) * sizeof *more);
+    if (more != NULL) {
+        t->buried = more;
+        t->buried[t->buried_count++] = t->worker_id;
+    }
+    db_alive_end(t->db, t->worker_id);
+    t->worker_id = t->registration = 0;
+}
+
 /*
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
  * fails, nobody knows whether its entry was made, and the next call takes that one.
@@ -68,10 +82,8 @@ int worker_self(tend *t, int64_t *ret_id)
 {
     int rc = 0;
     pthread_mutex_lock(&t->mutex);
-    if (t->worker_id != 0 && db_alive_buried(t->db, t->worker_id)) {
-        db_alive_end(t->db, t->worker_id);
-        t->worker_id = t->registration = 0;
-    }
+    if (t->worker_id != 0 && db_alive_buried(t->db, t->worker_id))
+        note_buried(t);
     if (t->worker_id == 0) {
         if (t->registration == 0)
             t->registration = new_registration(t);
@@ -169,17 +181,11 @@ static int leave_locks(struct db_tx *tx, const struct db_result *rows)
     return 0;
 }
 
-static int leave_body(struct db_tx *tx, void *arg)
+/* All that is held under one id is given back. */
+static int leave_leases(struct db_tx *tx, int64_t id)
 {
-    tend *t = arg;
     struct db_result rows;
-    const struct db_value registration[] = {db_int(t->registration)};
-    int rc = db_run(tx, Q_WORKER_FIND, 0, registration, &rows);
-    if (rc < 0)
-        return rc;
-    /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
-    int64_t removed = 0;
-    int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
+    int rc;
     const struct db_value held[] = {db_int(id), db_int(HELD_CHUNK)};
     do {
         if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0)
@@ -200,7 +206,25 @@ static int leave_body(struct db_tx *tx, void *arg)
             (rc = leave_locks(tx, &rows)) < 0)
             return rc;
     } while (rows.rows == HELD_CHUNK);
-    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, held, 1, &removed)) < 0 || removed == 0)
+    return 0;
+}
+
+static int leave_body(struct db_tx *tx, void *arg)
+{
+    tend *t = arg;
+    struct db_result rows;
+    const struct db_value registration[] = {db_int(t->registration)};
+    int rc = db_run(tx, Q_WORKER_FIND, 0, registration, &rows);
+    if (rc < 0)
+        return rc;
+    /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
+    int64_t removed = 0;
+    int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
+    rc = leave_leases(tx, id);
+    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
+        rc = leave_leases(tx, t->buried[i]);
+    const struct db_value remove[] = {db_int(id)};
+    if (rc < 0 || (rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0 || removed == 0)
         return rc;
     struct event_note event = {.who = t->name,
                                .what = "worker.left",

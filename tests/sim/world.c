@@ -147,7 +147,6 @@ void world_crash(struct world *world, struct actor *actor)
 void world_close(struct world *world, struct actor *actor)
 {
     struct op *op = op_begin(world, actor, OP_CLOSE);
-    int64_t worker_id = actor->t->worker_id;
     say(world, "%s closes", actor->name);
     tend_close(actor->t);
     actor->t = NULL;
@@ -155,11 +154,11 @@ void world_close(struct world *world, struct actor *actor)
         world->slots[actor->slot] = -1;
     actor->dead = true;
     actor->busy = false;
-    /* LS-6; a registration that was buried while it lived is not known to it any more. */
+    /* LS-6; also what was claimed under a registration that was buried while it lived. */
     for (size_t i = 0; op->faults == 0 && i < world->job_count; i++)
         expect(world,
                world->jobs[i].state != JOB_RUNNING || world->jobs[i].holder != actor->number ||
-                   world->jobs[i].worker_id != worker_id,
+                   world->jobs[i].worker_id == TEND_UNSET,
                "job %lld is leased by %s, who has left", (long long)world->jobs[i].id, actor->name);
 }
 

@@ -288,7 +288,11 @@ TEST(postgres_wait, RC_13_a_worker_taken_for_dead_while_it_was_cut_off_registers
     check_int(second, >, first);
     check_int(sql_int("SELECT id FROM worker"), ==, second);
     check(is_alive(t->db, second));
+    /* LS-6: what it claimed before it found out is given back, too. */
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 2"), ==, 2);
     tend_close(t);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1 AND changed_what = 'job.released'"),
+              ==, 2);
 }
 
 struct denial {
