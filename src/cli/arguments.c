@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/json_step.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ int argument_leases(struct cli *cli, int argc, char **argv, struct tend_lease **
 }
 
 static void print_json(struct cli *cli, const struct tend_lease *leases, const int *each,
-                       size_t count)
+                       size_t count, const struct tend_controls *controls)
 {
     json_open(&cli->out, NULL, '{');
     json_open(&cli->out, "leases", '[');
@@ -76,6 +77,8 @@ static void print_json(struct cli *cli, const struct tend_lease *leases, const i
         json_int(&cli->out, "token", leases[i].token);
         json_bool(&cli->out, "ok", each[i] == 0);
         json_text(&cli->out, "code", each[i] == 0 ? NULL : error_name(each[i]));
+        if (controls && each[i] == 0)
+            json_live_control(&cli->out, "liveControl", controls, leases[i].id);
         json_close(&cli->out, '}');
     }
     json_close(&cli->out, ']');
@@ -85,6 +88,13 @@ static void print_json(struct cli *cli, const struct tend_lease *leases, const i
 
 int leases_report(struct cli *cli, int code, const struct tend_lease *leases, const int *each,
                   size_t count, const char *done)
+{
+    return leases_report_controls(cli, code, leases, each, count, done, NULL);
+}
+
+int leases_report_controls(struct cli *cli, int code, const struct tend_lease *leases,
+                           const int *each, size_t count, const char *done,
+                           const struct tend_controls *controls)
 {
     if (code < 0 && code != TEND_ELEASELOST)
         return cli_fail_store(cli, code);
@@ -96,7 +106,7 @@ int leases_report(struct cli *cli, int code, const struct tend_lease *leases, co
             buf_printf(&cli->out, "%" PRId64 " %s\n", leases[i].id, done);
     }
     if (cli->json) {
-        print_json(cli, leases, each, count);
+        print_json(cli, leases, each, count, controls);
         return lost == 0
                    ? EXIT_DONE
                    : cli_fail(cli, TEND_ELEASELOST, "%s: %zu of %zu leases are no longer held",

@@ -23,5 +23,9 @@ int argument_leases(struct cli *cli, int argc, char **argv, struct tend_lease **
  */
 int leases_report(struct cli *cli, int code, const struct tend_lease *leases, const int *each,
                   size_t count, const char *done);
+/* With --json also what is asked of the jobs whose leases are held; controls may be NULL. */
+int leases_report_controls(struct cli *cli, int code, const struct tend_lease *leases,
+                           const int *each, size_t count, const char *done,
+                           const struct tend_controls *controls);
 
 #endif

@@ -1,6 +1,7 @@
 /* See json_step.h. */
 #include "cli/json_step.h"
 
+#include "base/timetext.h"
 #include "cli/json_out.h"
 
 #include <string.h>
@@ -100,6 +101,39 @@ void json_controls(struct buf *out, const char *key, const struct tend_controls 
         json_close(out, '}');
     }
     json_close(out, ']');
+}
+
+void json_live_control(struct buf *out, const char *key, const struct tend_controls *controls,
+                       int64_t job_id)
+{
+    const struct tend_control *next = NULL;
+    bool paused = false;
+    bool takeover = false;
+    char time[TIME_TEXT_BYTES];
+    for (size_t i = 0; i < controls->count; i++) {
+        const struct tend_control *control = &controls->items[i];
+        if (control->job_id != job_id)
+            continue;
+        next = next ? next : control;
+        paused |= strcmp(control->action, "pause") == 0;
+        takeover |= strcmp(control->action, "takeover") == 0;
+    }
+    json_open(out, key, '{');
+    json_bool(out, "paused", paused);
+    json_bool(out, "takeover", takeover);
+    if (!next) {
+        json_raw(out, "recovery", NULL, 0);
+    } else {
+        json_open(out, "recovery", '{');
+        json_int(out, "id", next->id);
+        json_text(out, "action", next->action);
+        json_text(out, "stepId", next->step_id);
+        json_text(out, "reason", next->reason);
+        json_text(out, "actor", next->actor);
+        json_text(out, "updatedAt", time_text(next->at_ms, time));
+        json_close(out, '}');
+    }
+    json_close(out, '}');
 }
 
 void json_output(struct buf *out, const char *key, const struct tend_output *piece,

@@ -2,6 +2,8 @@
 #ifndef CLI_JSON_STEP_H
 #define CLI_JSON_STEP_H
 
+#include <stdint.h>
+
 struct buf;
 struct tend_attempt;
 struct tend_attempts;
@@ -16,6 +18,10 @@ const char *stream_name(int stream);
 void json_attempts(struct buf *out, const char *key, const struct tend_attempts *attempts);
 void json_checkpoints(struct buf *out, const char *key, const struct tend_checkpoints *checkpoints);
 void json_controls(struct buf *out, const char *key, const struct tend_controls *controls);
+/* What is open for one job, oldest first in the list: whether it is to pause or to be taken over,
+ * and what is to be done next (SH-12). */
+void json_live_control(struct buf *out, const char *key, const struct tend_controls *controls,
+                       int64_t job_id);
 /* attempt: the one that wrote it, or NULL where it is not known. */
 void json_output(struct buf *out, const char *key, const struct tend_output *piece,
                  const struct tend_attempt *attempt);

@@ -129,6 +129,43 @@ load helper
     json '.error.code == "ELEASELOST" and .error.exit == 4'
 }
 
+# SH-12
+@test "heartbeat tells what is asked of a job until it is answered" {
+    tend add --payload '{"steps": [{"id": "build", "run": "make"}, {"id": "test", "run": "make test"}]}' >/dev/null
+    claim
+    run -0 tend heartbeat "$lease" --json
+    json '.leases[0].liveControl == {paused: false, takeover: false, recovery: null}'
+    tend control 1 resume_from_step --step build --reason 'wrong branch' >/dev/null
+    tend control 1 pause >/dev/null
+    run -0 tend heartbeat "$lease" --json
+    json '.leases[0].liveControl | .paused and (.takeover | not)'
+    json '.leases[0].liveControl.recovery | .action == "resume_from_step" and .stepId == "build"
+          and .reason == "wrong branch" and (.updatedAt | test("^2.*T.*Z$"))'
+    control=$(jq .leases[0].liveControl.recovery.id <<<"$output")
+    run -0 tend heartbeat "$lease"
+    [[ "$output" == *"1 is asked to resume_from_step build, by "*"(control $control): wrong branch"* ]]
+    run -0 tend show 1 --json
+    json '[.controls[].taken_at_ms] | all'
+
+    run -0 tend heartbeat "$lease" --done "$control" --outcome 'went back' --json
+    json '.leases[0].liveControl.recovery.action == "pause"'
+    run -0 tend show 1 --json
+    json '.controls[0].outcome == "went back" and .controls[1].outcome == null'
+    tend hold 1 >/dev/null
+    run -0 tend show 1 --json
+    json '.controls[1].outcome == "the job was held"'
+}
+
+@test "heartbeat --done needs one lease and a control of its job" {
+    tend add >/dev/null
+    claim
+    fails 2 tend heartbeat "$lease" 2:1 --done 1
+    fails 2 tend heartbeat "$lease" --outcome x
+    fails 2 tend heartbeat "$lease" --done 0
+    fails 3 tend heartbeat "$lease" --done 99
+    says "no control 99"
+}
+
 @test "complete keeps the result; a repeated complete is answered as the first" {
     tend add >/dev/null
     claim
