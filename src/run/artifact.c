@@ -62,14 +62,14 @@ static int open_temporary(const char *folder, char *out, size_t size)
 
 /* path lies in folder. */
 static int replace_file(const char *folder, const char *path, const void *data, size_t bytes,
-                        bool loose, struct err *err)
+                        struct err *err)
 {
     char temporary[PATH_MAX];
     int fd = open_temporary(folder, temporary, sizeof temporary);
     if (fd < 0)
         return files_fail(err, "writing", path, errno);
     int problem = files_write_all(fd, data, bytes);
-    if (problem == 0 && !loose && fsync(fd) < 0)
+    if (problem == 0 && fsync(fd) < 0)
         problem = errno;
     if (close(fd) < 0 && problem == 0)
         problem = errno;
@@ -92,7 +92,7 @@ static int write_artifact(const struct artifact_folder *folder, const char *name
     *strrchr(parent, '/') = '\0';
     int rc = files_make_folder(parent, err);
     if (rc == 0)
-        rc = replace_file(parent, path, data, bytes, folder->loose, err);
+        rc = replace_file(parent, path, data, bytes, err);
     /* From the file up to the job's folder: any of them may be new. */
     for (size_t top = strlen(folder->path); rc == 0 && folder->durable;) {
         rc = sync_folder(parent, err);

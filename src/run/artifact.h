@@ -8,9 +8,8 @@
  * Copies: what must not be lost is in the store, and nothing is ever read back from here. Hence a
  * file is written whole (temporary name, fsync, rename), so that no reader ever sees half of one
  * under its name, but the folder is forced to the disk only where the caller asks for it: after a
- * power loss a file may be missing, never broken. Where even that would cost more than the step
- * itself the caller leaves out the fsync. Nothing is redacted here; what comes in must be fit to be
- * read.
+ * power loss a file may be missing, never broken. Nothing is redacted here; what comes in must be
+ * fit to be read.
  */
 #ifndef RUN_ARTIFACT_H
 #define RUN_ARTIFACT_H
@@ -33,7 +32,6 @@ const char *artifact_attempt_name(int64_t number, char out[ARTIFACT_NAME_BYTES])
 struct artifact_folder {
     const char *path; /* of the job; made on demand */
     bool durable;     /* force folders to the disk as well */
-    bool loose;       /* force nothing: after a power loss a file may be empty */
 };
 
 struct artifact_step {

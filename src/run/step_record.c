@@ -223,11 +223,13 @@ static const char *files_json(struct arena *arena, const char *const *paths, siz
     return json;
 }
 
-/* The patch of what it has changed, and the names of the files. */
-static const char *const *keep_changes(struct attempt *attempt, struct tend_attempt_end *end)
+/* The patch, and its copies in the job's folder. */
+static void keep_checkpoint(struct attempt *attempt, struct tend_attempt_end *end)
 {
     struct job_run *run = attempt->run;
     const struct workspace_change *change = &run->change.checkpoint;
+    struct artifact_folder folder = {.path = run->folder};
+    struct err err;
     end->patch = change->patch.len > 0 ? change->patch.data : "";
     end->patch_bytes = change->patch.len;
     end->diff_hash = change->hash;
@@ -236,31 +238,15 @@ static const char *const *keep_changes(struct attempt *attempt, struct tend_atte
         files[i] = clean(attempt, handle_clean_text(&run->change.arena, change->files[i].path));
     if (files != NULL)
         end->changed_files = files_json(&run->change.arena, files, change->file_count);
-    return files;
-}
-
-/* The checkpoint as files in the job's folder. The one step of a plain job needs none: once it is
- * done there is nothing to resume. */
-static void copy_checkpoint(struct attempt *attempt, const struct tend_attempt_end *end,
-                            const char *const *files)
-{
-    struct job_run *run = attempt->run;
-    struct artifact_folder folder = {.path = run->folder, .loose = !run->has_workspace};
     const struct artifact_step step = {.id = attempt->step->id,
                                        .index = (int64_t)run->step,
                                        .attempt = attempt->attempt,
-                                       .diff_hash = end->diff_hash != NULL ? end->diff_hash : "",
+                                       .diff_hash = change->hash,
                                        .changed_files = files,
-                                       .changed_file_count =
-                                           files == NULL ? 0 : run->change.checkpoint.file_count,
+                                       .changed_file_count = files == NULL ? 0 : change->file_count,
                                        .at_ms = clock_wall_ms()};
-    struct err err;
-    int rc = 0;
-    if (!run->has_workspace && run->plan.step_count == 1)
-        return;
-    if (run->has_workspace)
-        rc = artifact_write_patch(&folder, step.index, end->patch, end->patch_bytes, &err);
-    if (rc < 0 || artifact_write_step(&folder, &step, &err) < 0)
+    if (artifact_write_patch(&folder, (int64_t)run->step, end->patch, end->patch_bytes, &err) < 0 ||
+        artifact_write_step(&folder, &step, &err) < 0)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
                     "a copy of a checkpoint could not be written: %s", err.text);
 }
@@ -330,7 +316,8 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
     }
     struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_SUCCEEDED);
     run->times_done[run->step - 1]++;
-    copy_checkpoint(attempt, end, run->change.has_checkpoint ? keep_changes(attempt, end) : NULL);
+    if (run->change.has_checkpoint)
+        keep_checkpoint(attempt, end);
     keep_outputs(attempt, end);
     keep_result(attempt, end);
     if (run->has_workspace || attempt->attempt > 1) /* a plain command leaves nothing on the disk */
