@@ -119,7 +119,8 @@ static int read_expect(struct reader *reader, const struct place *place, json_t 
         bool list = json_is_array(value);
         if (!read_range(list ? json_array_get(value, i) : value, &ranges[i]))
             return spec_fault(reader, list ? &element : place,
-                              "must be a status from 100 to 599, or a hundred such as \"2xx\"");
+                              "must be a status from 100 to 599, a hundred such as \"2xx\", or "
+                              "a list of these");
     }
     http->expect = ranges;
     http->expect_count = count;

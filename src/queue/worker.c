@@ -196,7 +196,7 @@ static int leave_leases(struct db_tx *tx, int64_t id)
         for (size_t i = 0; i < rows.rows; i++) {
             moves[i] = move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2),
                                   MOVE_RELEASE);
-            moves[i].why = "its worker has left";
+            moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
         }
         if ((rc = move_jobs(tx, moves, rows.rows, 0, NULL)) < 0)
             return rc;

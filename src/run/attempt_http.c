@@ -62,8 +62,10 @@ static void judge(struct attempt *attempt, const struct http_answer *answer)
             attempt->end = ATTEMPT_STOPPED;
         break;
     }
-    if (answer->end != HTTP_STOPPED)
-        note(attempt, answer->note);
+    if (answer->end == HTTP_STOPPED)
+        return;
+    note(attempt, answer->note);
+    snprintf(attempt->note, sizeof attempt->note, "%s", answer->note);
 }
 
 static const char *key_of(const struct attempt *attempt, struct arena *arena)

@@ -25,14 +25,17 @@ const char *http_header(const struct http_work *work, const char *name)
     return code == CURLHE_OK ? header->value : NULL;
 }
 
-bool http_points_elsewhere(const struct http_work *work)
+static bool names_another_place(const struct http_work *work)
 {
     int status = http_status(work);
     bool moves = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-    if (!moves || !work->call->plan->follow_redirects)
-        return false;
-    const char *location = http_header(work, "Location");
+    const char *location = moves ? http_header(work, "Location") : NULL;
     return location != NULL && location[0] != '\0';
+}
+
+bool http_points_elsewhere(const struct http_work *work)
+{
+    return work->call->plan->follow_redirects && names_another_place(work);
 }
 
 int64_t http_retry_after(const char *value, int64_t now_ms)
@@ -111,10 +114,13 @@ static void note_answer(const struct http_work *work, bool whole, struct http_an
 {
     char pause[DURATION_TEXT_BYTES];
     bool pauses = ret->retry_after_ms >= 0;
-    snprintf(ret->note, sizeof ret->note, "http %d, %lld bytes%s%s%s", ret->status,
+    /* Only where redirects are off: else we would be there. */
+    bool elsewhere = !work->call->plan->follow_redirects && names_another_place(work);
+    snprintf(ret->note, sizeof ret->note, "http %d, %lld bytes%s%s%s%s", ret->status,
              (long long)work->body_bytes, whole ? "" : ", and no more was read",
              pauses ? ", retry after " : "",
-             pauses ? duration_text(ret->retry_after_ms, pause) : "");
+             pauses ? duration_text(ret->retry_after_ms, pause) : "",
+             elsewhere ? ", a redirect; \"follow_redirects\": true follows it" : "");
 }
 
 static void judge_halt(const struct http_work *work, struct http_answer *ret)

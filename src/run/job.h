@@ -16,6 +16,7 @@
 #include "core/signature.h"
 #include "core/spec.h"
 #include "run/capture.h"
+#include "run/http.h"
 #include "run/runner.h"
 #include "run/workspace.h"
 
@@ -98,7 +99,8 @@ struct attempt {
     bool may_live;             /* not even SIGKILL has ended all of its processes so far */
     struct capture capture;
     struct report report;
-    struct buf answer; /* what may become its result, not redacted yet */
+    struct buf answer;          /* what may become its result, not redacted yet */
+    char note[HTTP_NOTE_BYTES]; /* what an HTTP call says of its end, "": it was none */
     int64_t duration_ms;
 };
 

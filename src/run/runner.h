@@ -133,6 +133,10 @@ void order_free(struct order *order);
 /* A pause waits for the end of the attempt, the others end it. */
 bool order_is_urgent(const struct order *order);
 
+/* Who ends the present attempt and why, in words: an order, or the end of this worker. */
+enum { STOP_TEXT_BYTES = 512 };
+const char *task_stop_text(struct task *task, char out[STOP_TEXT_BYTES]);
+
 /* Whether a code of the store is of the kind that passes. */
 bool task_passes(int rc);
 /*

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/timetext.h"
 #include "queue/handle.h"
 #include "run/artifact.h"
 #include "run/json_redact.h"
@@ -93,17 +94,43 @@ static void record_artifact(struct attempt *attempt, const char *state,
 
 /* --- failure --- */
 
+enum { ENDED_HOW_BYTES = 160 };
+_Static_assert((int)ENDED_HOW_BYTES >= (int)ENDING_TEXT_BYTES, "room for every ending");
+
+/* A limit is told with its value, and what it is called where it can be raised. */
+static const char *ended_how(const struct attempt *attempt, char out[ENDED_HOW_BYTES])
+{
+    char limit[DURATION_TEXT_BYTES];
+    const struct budgets *budgets = &attempt->budgets;
+    if (attempt->ending.kind == ENDED_WALL_TIMEOUT)
+        snprintf(out, ENDED_HOW_BYTES,
+                 "wall timeout of %s reached (\"timeout\" of the step, or step_timeout_seconds)",
+                 duration_text(budgets->step_timeout_ms, limit));
+    else if (attempt->ending.kind == ENDED_IDLE_TIMEOUT)
+        snprintf(out, ENDED_HOW_BYTES,
+                 "idle timeout of %s without output reached (\"idle_timeout\" of the step, or "
+                 "step_idle_timeout_seconds)",
+                 duration_text(budgets->step_idle_timeout_ms, limit));
+    else if (attempt->note[0] != '\0')
+        return attempt->note;
+    else
+        ending_text(attempt->ending, out);
+    return out;
+}
+
 /* How it ended, in words, with the last thing it said. */
 static void describe(struct attempt *attempt, struct failure *failure)
 {
-    char ending[ENDING_TEXT_BYTES];
-    const char *line =
-        failure->class.line[0] != '\0' ? failure->class.line : capture_last_line(&attempt->capture);
+    char how[ENDED_HOW_BYTES];
+    const char *line = failure->class.line;
+    /* The last line of a body says nothing of how the call ended. */
+    if (line[0] == '\0' && attempt->note[0] == '\0')
+        line = capture_last_line(&attempt->capture);
     snprintf(failure->text, sizeof failure->text, "step %s, attempt %lld of %lld: %.1000s%s%s",
              attempt->step->id, (long long)attempt->attempt,
              (long long)attempt->budgets.step_max_attempts,
              attempt->run->last_error[0] != '\0' ? attempt->run->last_error
-                                                 : ending_text(attempt->ending, ending),
+                                                 : ended_how(attempt, how),
              line[0] != '\0' ? ": " : "", line);
 }
 
@@ -193,9 +220,10 @@ void step_fail_early(struct job_run *run)
 {
     struct classification class;
     struct evidence evidence = run->early;
+    char stop[STOP_TEXT_BYTES];
     if (evidence.ending.kind == ENDED_INTERRUPTED) {
         if (task_signal(run->task) != TASK_LOST)
-            job_give_back(run, 0, "its worker stops");
+            job_give_back(run, 0, task_stop_text(run->task, stop));
         return;
     }
     evidence.tail = run->last_error;
@@ -332,7 +360,9 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
 
 void step_record_stop(struct attempt *attempt)
 {
-    end_of(attempt, TEND_ATTEMPT_STOPPED);
+    char why[STOP_TEXT_BYTES];
+    end_of(attempt, TEND_ATTEMPT_STOPPED)->summary =
+        clean(attempt, task_stop_text(attempt->run->task, why));
 }
 
 /* --- for the next attempt --- */

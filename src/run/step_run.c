@@ -40,13 +40,14 @@ static void wait_until_safe(struct task *task)
 enum step_outcome step_boundary(struct job_run *run)
 {
     struct order *order;
+    char stop[STOP_TEXT_BYTES];
     enum step_outcome outcome = STEP_SUCCEEDED;
     wait_until_safe(run->task);
     switch (task_signal(run->task)) {
     case TASK_LOST:
         return STEP_OVER;
     case TASK_STOP:
-        job_give_back(run, 0, "its worker stops");
+        job_give_back(run, 0, task_stop_text(run->task, stop));
         return STEP_OVER;
     case TASK_ORDERED:
     case TASK_GO_ON:

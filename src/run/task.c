@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
+#include "queue/handle.h"
 #include "run/runner.h"
 
 #include <errno.h>
@@ -86,6 +87,24 @@ enum task_signal task_signal(struct task *task)
         signal = TASK_LOST;
     pthread_mutex_unlock(&task->runner->mutex);
     return signal;
+}
+
+const char *task_stop_text(struct task *task, char out[STOP_TEXT_BYTES])
+{
+    const char *worker = task->runner->t->name;
+    pthread_mutex_lock(&task->runner->mutex);
+    const struct order *order = task->orders;
+    while (order != NULL && !order_is_urgent(order))
+        order = order->next;
+    if (task->runner->stop == STOP_NOW)
+        snprintf(out, STOP_TEXT_BYTES, "worker %.200s was told to stop", worker);
+    else if (order != NULL)
+        snprintf(out, STOP_TEXT_BYTES, "%.40s by %.150s%s%.300s", order->action, order->actor,
+                 order->reason != NULL ? ": " : "", order->reason != NULL ? order->reason : "");
+    else
+        snprintf(out, STOP_TEXT_BYTES, "worker %.200s could not keep its lease in time", worker);
+    pthread_mutex_unlock(&task->runner->mutex);
+    return out;
 }
 
 int64_t task_safe_until(struct task *task)

@@ -112,6 +112,18 @@ const char *attempts_of(tend *t, int64_t id)
     return text;
 }
 
+const char *summaries_of(tend *t, int64_t id)
+{
+    struct tend_attempts *attempts;
+    const char *text = "";
+    check_ok(t, tend_attempts(t, id, &attempts));
+    for (size_t i = 0; i < attempts->count; i++)
+        text = keep_text("%s%s\n", text,
+                         attempts->items[i].summary != NULL ? attempts->items[i].summary : "");
+    tend_attempts_free(attempts);
+    return text;
+}
+
 const char *output_of(tend *t, int64_t id, int stream)
 {
     struct tend_outputs *outputs;

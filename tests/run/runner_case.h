@@ -32,6 +32,8 @@ const char *file_text(const char *name);
 
 /* "1:failed:transient_runtime:exit.75 2:succeeded::": number in the step, state, class, rule. */
 const char *attempts_of(tend *t, int64_t id);
+/* What was said of how the attempts of a job ended, a line each. */
+const char *summaries_of(tend *t, int64_t id);
 /* All that the attempts of a job wrote to a stream. */
 const char *output_of(tend *t, int64_t id, int stream);
 

@@ -86,7 +86,37 @@ TEST(http_step, SH_4_a_status_that_stays_fails_the_job_at_once)
     check_int(state_of(t, id), ==, TEND_FAILED);
     check_str(attempts_of(t, id), "1:failed:deterministic_contract:http.404");
     check_str(output_of(t, id, 1), "no such\n");
+    check_str(summaries_of(t, id), "step call, attempt 1 of 3: http 404, 8 bytes\n");
     check_int(server_visits(server), ==, 1);
+    server_stop(server);
+}
+
+/* The body has no end of line, so that its last line is told late: it was taken for the reason. */
+TEST(http_step, an_answer_that_is_too_large_fails_by_its_size_and_not_by_what_it_says)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(
+        serve_text, "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nthe first, and then many others");
+    int64_t id = add_call(t, server, ",\"max_response_bytes\":10");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(attempts_of(t, id), "1:failed:deterministic_contract:http.size");
+    check_str(job_of(t, id)->error_text, "step call, attempt 1 of 3: http 200: the answer is "
+                                         "larger than 10 bytes (max_response_bytes)");
+    server_stop(server);
+}
+
+TEST(http_step, a_redirect_that_is_not_followed_says_what_follows_it)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(
+        serve_text, "HTTP/1.1 302 Go\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n");
+    int64_t id = add_call(t, server, "");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(job_of(t, id)->error_text,
+              "step call, attempt 1 of 3: http 302, 0 bytes, a redirect; \"follow_redirects\": "
+              "true follows it");
     server_stop(server);
 }
 

@@ -76,6 +76,8 @@ TEST(runner, SH_2_a_step_that_hangs_is_ended_and_tried_again)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
+    check_contains(summaries_of(t, id), "idle timeout of 300ms without output reached "
+                                        "(\"idle_timeout\" of the step");
     wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
 }
 
@@ -87,6 +89,7 @@ TEST(runner, SH_2_wall_time_counts_although_there_is_output)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.wall");
+    check_contains(summaries_of(t, id), "wall timeout of 400ms reached (\"timeout\" of the step");
 }
 
 /* SH-11: used up in the step, the queue's own attempts take over, and go on where it stopped. */
@@ -175,6 +178,8 @@ TEST(runner, LS_6_a_stop_at_once_gives_the_job_back_free_of_charge)
     check_int(job_of(t, id)->crashes, ==, 0);
     check(kill((pid_t)atoi(file_text("child")), 0) < 0);
     check_contains(attempts_of(t, id), "1:stopped");
+    check_str(summaries_of(t, id), "worker w was told to stop\n");
+    check_str(job_of(t, id)->changed_why, "worker w was told to stop");
 }
 
 TEST(runner, LS_6_a_stop_waits_for_what_runs)
@@ -258,6 +263,7 @@ TEST(runner, SH_12_retry_step_begins_the_step_anew)
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
     check_str(attempts_of(t, id), "1:stopped:: 1:succeeded::");
+    check_str(summaries_of(t, id), "retry_step by me: hangs\n\n");
 }
 
 /* WF-7 */
