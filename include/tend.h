@@ -141,8 +141,9 @@ struct tend_job_spec {
         *subject; /* what the key stands for: same key and subject refresh, another conflicts */
     const char *concurrency_key; /* counts against the queue's key-concurrency */
     const char *tags;            /* JSON array of strings, or NULL */
-    const char *workspace;
-    const char *by; /* who adds; NULL: the handle's name */
+    const char *workspace; /* folder in which a runner runs the job's commands, unless its plan
+                              names a repository; NULL: the runner's own */
+    const char *by;        /* who adds; NULL: the handle's name */
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
 };
 

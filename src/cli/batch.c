@@ -2,10 +2,13 @@
  * See batch.h. Lines are added in transactions of up to CHUNK_JOBS; a job's id is printed once its
  * transaction is on disk, so what was printed stays whatever comes after. Memory is that of one
  * chunk. A chunk also ends when the input pauses, so that a slow producer is answered at once.
+ *
+ * A file, which can be read twice, is looked over first: with a bad line in it nothing is added.
  */
 #include "cli/batch.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/batch_line.h"
 #include "cli/cli.h"
@@ -126,27 +129,40 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
                     batch->line, fault->column, fault->text, batch->added);
 }
 
+/* Into the next job of the chunk. As batch_line_parse. */
+static int read_line(struct batch *batch, const char *line, size_t bytes, struct line_fault *fault)
+{
+    /* The reader's buffer moves on; and a copy ends with a NUL, which the parser relies on. */
+    const char *copy = arena_strndup(&batch->arena, line, bytes);
+    struct tend_job_spec *spec = &batch->specs[batch->count];
+    *spec = *batch->defaults;
+    return copy ? batch_line_parse(copy, bytes, batch->now_ms, &batch->arena, spec, fault)
+                : TEND_ENOMEM;
+}
+
+static int no_memory(struct batch *batch)
+{
+    return cli_fail(batch->cli, TEND_ENOMEM, "add: line %" PRId64 ": out of memory", batch->line);
+}
+
 static int take_line(struct batch *batch, const char *line, size_t bytes)
 {
     batch->line++;
     if (is_blank(line, bytes))
         return EXIT_DONE;
     struct line_fault fault;
-    /* The reader's buffer moves on; and a copy ends with a NUL, which the parser relies on. */
-    const char *copy = arena_strndup(&batch->arena, line, bytes);
-    struct tend_job_spec *spec = &batch->specs[batch->count];
-    *spec = *batch->defaults;
-    int code = copy ? batch_line_parse(copy, bytes, batch->now_ms, &batch->arena, spec, &fault)
-                    : TEND_ENOMEM;
-    if (code == TEND_EINVAL)
-        return bad_line(batch, &fault);
+    int code = read_line(batch, line, bytes, &fault);
     if (code < 0)
-        return cli_fail(batch->cli, code, "add: line %" PRId64 ": %s", batch->line,
-                        tend_strerror(code));
+        return code == TEND_EINVAL ? bad_line(batch, &fault) : no_memory(batch);
     batch->lines[batch->count++] = batch->line;
     batch->bytes += bytes;
     bool full = batch->count == CHUNK_JOBS || batch->bytes >= CHUNK_BYTES;
     return full ? add_chunk(batch) : EXIT_DONE;
+}
+
+static int unreadable(struct batch *batch, int code, const struct err *err)
+{
+    return cli_fail(batch->cli, code, "add: behind line %" PRId64 ": %s", batch->line, err->text);
 }
 
 static int add_lines(struct batch *batch)
@@ -166,15 +182,51 @@ static int add_lines(struct batch *batch)
         if (status != EXIT_DONE || got == LINE_END)
             return status;
         if (got < 0)
-            return cli_fail(batch->cli, got, "add: behind line %" PRId64 ": %s", batch->line,
-                            err.text);
+            return unreadable(batch, got, &err);
     }
+}
+
+static int check_line(struct batch *batch, const char *line, size_t bytes)
+{
+    batch->line++;
+    if (is_blank(line, bytes))
+        return EXIT_DONE;
+    struct line_fault fault;
+    int code = read_line(batch, line, bytes, &fault);
+    arena_reset(&batch->arena);
+    if (code == TEND_EINVAL)
+        return cli_fail(batch->cli, code,
+                        "add: nothing was added: line %" PRId64 ", column %zu: %s", batch->line,
+                        fault.column, fault.text);
+    return code < 0 ? no_memory(batch) : EXIT_DONE;
+}
+
+/* Every line of a file, before the first is added. */
+static int check_file(struct batch *batch)
+{
+    const char *line;
+    size_t bytes;
+    struct err err;
+    int got;
+    batch->now_ms = clock_wall_ms();
+    while ((got = line_next(&batch->reader, -1, &line, &bytes, &err)) == LINE_READY) {
+        int status = check_line(batch, line, bytes);
+        if (status != EXIT_DONE)
+            return status;
+    }
+    int code = got < 0 ? got : line_reader_rewind(&batch->reader, &err);
+    if (code < 0)
+        return unreadable(batch, code, &err);
+    batch->line = 0;
+    return EXIT_DONE;
 }
 
 static int open_and_add(struct batch *batch)
 {
     struct cli *cli = batch->cli;
-    int status = cli_open_store(cli, STORE_MADE);
+    int status = line_reader_is_file(&batch->reader) ? check_file(batch) : EXIT_DONE;
+    if (status == EXIT_DONE)
+        status = cli_open_store(cli, STORE_MADE);
     if (status != EXIT_DONE)
         return status;
     batch->now_ms = cli_now_ms(cli);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "base/timetext.h"
+#include "cli/plan.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -72,6 +73,7 @@ struct line_parser {
     struct arena *arena;
     struct tend_job_spec *spec;
     struct line_fault *fault;
+    const char *payload_at; /* where in the line; its beginning when it has none */
 };
 
 static int fault_at(struct line_parser *parser, const char *at, const char *format, ...)
@@ -204,6 +206,7 @@ static int read_field(struct line_parser *parser, const struct field *field, str
     case FIELD_TEXT:
         return read_text(parser, value, (const char **)(void *)target);
     case FIELD_RAW:
+        parser->payload_at = value.at;
         parser->spec->payload = arena_strndup(parser->arena, value.at, value.bytes);
         parser->spec->payload_bytes = value.bytes;
         return parser->spec->payload ? 0 : TEND_ENOMEM;
@@ -242,8 +245,12 @@ static int read_member(struct line_parser *parser, struct span key, struct span 
 int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct arena *arena,
                      struct tend_job_spec *spec, struct line_fault *ret_fault)
 {
-    struct line_parser parser = {
-        .line = line, .now_ms = now_ms, .arena = arena, .spec = spec, .fault = ret_fault};
+    struct line_parser parser = {.line = line,
+                                 .now_ms = now_ms,
+                                 .arena = arena,
+                                 .spec = spec,
+                                 .fault = ret_fault,
+                                 .payload_at = line};
     struct json_fault fault;
     if (json_check(line, bytes, &fault) < 0)
         return fault_at(&parser, line + fault.offset, "%s", fault.reason);
@@ -264,5 +271,8 @@ int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct aren
         if (*at == ',')
             at = skip_space(at + 1);
     }
-    return 0;
+    struct err err;
+    int code = plan_check(spec->payload, spec->payload_bytes, &spec->kind, &err);
+    return code == TEND_EINVAL ? fault_at(&parser, parser.payload_at, "payload: %s", err.text)
+                               : code;
 }

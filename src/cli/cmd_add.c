@@ -7,7 +7,9 @@
 #include "cli/plan.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct {
@@ -44,7 +46,9 @@ static const struct option options[] = {
            &args.subject),
     OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
     OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
-    OPTION("workspace", 0, "PATH", OPTION_TEXT, "where the job works", &args.workspace),
+    OPTION("workspace", 0, "FOLDER", OPTION_TEXT,
+           "folder in which 'tend work' runs the job's commands (else that of the worker)",
+           &args.workspace),
     OPTION("max-attempts", 0, "N", OPTION_INT, "attempts in all (else as the queue says)",
            &args.max_attempts, .min = 1, .max = 1000000),
     OPTION("max-crashes", 0, "N", OPTION_INT,
@@ -117,6 +121,13 @@ static void spec_of_args(struct tend_job_spec *spec)
     spec->lease_ms = args.lease_ms;
 }
 
+/* A folder that is here is meant from here, wherever the worker is; room is PATH_MAX. */
+static void fix_workspace(struct tend_job_spec *spec, char *room)
+{
+    if (spec->workspace && realpath(spec->workspace, room))
+        spec->workspace = room;
+}
+
 static int add_one(struct cli *cli, const struct tend_job_spec *spec)
 {
     int status = cli_open_store(cli, STORE_MADE);
@@ -163,26 +174,17 @@ static int check_args(struct cli *cli, int argc)
     return EXIT_DONE;
 }
 
-/* A kind of somebody's own has a handler, and its payload is data whatever it looks like. */
-static bool kind_is_ours(void)
-{
-    return !args.kind || strcmp(args.kind, "shell") == 0 || strcmp(args.kind, "http") == 0 ||
-           strcmp(args.kind, "sleep") == 0;
-}
-
-/* A plan with a mistake is refused now, not by the worker; one without a kind gets that of its
- * first step. */
+/* A plan with a mistake is refused now, not by the worker. The lines of a batch, for which this one
+ * is the default, find their kinds themselves. */
 static int check_plan(struct cli *cli, struct tend_job_spec *spec)
 {
     struct err err;
-    const char *kind = "";
-    if (!kind_is_ours())
-        return EXIT_DONE;
-    int code = plan_kind(spec->payload, spec->payload_bytes, &kind, &err);
+    const char *kind = spec->kind;
+    int code = plan_check(spec->payload, spec->payload_bytes, &kind, &err);
     if (code < 0)
         return cli_fail(cli, code, "add: %s: %s", args.payload.text ? "--payload" : "the command",
                         err.text);
-    if (!args.kind)
+    if (!args.batch)
         spec->kind = kind;
     return EXIT_DONE;
 }
@@ -191,7 +193,9 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     int status = check_args(cli, argc);
     struct tend_job_spec spec;
+    char workspace[PATH_MAX];
     spec_of_args(&spec);
+    fix_workspace(&spec, workspace);
     struct buf payload, tags;
     buf_init(&payload);
     buf_init(&tags);
@@ -206,7 +210,7 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     if (status == EXIT_DONE && (payload.failed || tags.failed))
         status = cli_fail(cli, TEND_ENOMEM, "out of memory");
-    if (status == EXIT_DONE && !args.batch)
+    if (status == EXIT_DONE)
         status = check_plan(cli, &spec);
     if (status == EXIT_DONE)
         status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
@@ -225,7 +229,8 @@ const struct command cmd_add = {
         "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. A payload that says "
         "what to do (run, exec, http, sleep or steps) is checked, and without --kind the job is of kind "
         "shell, http or sleep, by its first step. With --batch the ids of all jobs are printed, in "
-        "the order of their lines; a bad line ends it, and what stands before that line was added.",
+        "the order of their lines; a file with a bad line is refused as a whole, of a pipe what stands "
+        "before that line was added.",
     .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
                 "tend add --in 10m -- make report\n"
                 "tend add -q build --unique main --subject 4f2a91c\n"

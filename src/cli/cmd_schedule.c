@@ -1,8 +1,10 @@
 /* tend schedule: jobs that are added by the clock. */
+#include "base/err.h"
 #include "base/suggest.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/plan.h"
 #include "cli/table.h"
 
 #include <string.h>
@@ -99,6 +101,15 @@ static int print_one(struct cli *cli, const struct tend_schedule *schedule)
 
 /* ---- the commands ---- */
 
+/* As for `tend add`: what cannot run is refused now, and not at three in the morning. */
+static int check_plan(struct cli *cli, struct tend_schedule *schedule)
+{
+    struct err err;
+    size_t bytes = schedule->payload ? strlen(schedule->payload) : 0;
+    int code = plan_check(schedule->payload, bytes, &schedule->kind, &err);
+    return code < 0 ? cli_fail(cli, code, "schedule add: --payload: %s", err.text) : EXIT_DONE;
+}
+
 /* NAME CRON, where the five fields may also be words of their own. */
 static int run_add(struct cli *cli, int argc, char **argv)
 {
@@ -119,8 +130,13 @@ static int run_add(struct cli *cli, int argc, char **argv)
     if (args.catch_up)
         schedule.catch_up = args.catch_up;
     schedule.priority = (int)args.priority;
-    int code = tend_schedule_put(cli->store, &schedule, NULL);
+    int status = check_plan(cli, &schedule);
+    if (status == EXIT_DONE)
+        status = cli_open_store(cli, STORE_MADE);
+    int code = status == EXIT_DONE ? tend_schedule_put(cli->store, &schedule, NULL) : 0;
     buf_done(&cron);
+    if (status != EXIT_DONE)
+        return status;
     return code < 0 ? cli_fail_store(cli, code) : with_schedule(cli, argv[0], print_one);
 }
 
@@ -232,13 +248,14 @@ static const struct command add = {
     .text = "make or replace a schedule",
     .about =
         "CRON is five fields in UTC (minute hour day month weekday), a word like @daily, or \"@every 90s\". "
+        "A payload that says what to do is checked, and gives the jobs their kind, as for 'tend add'. "
         "Prints when it comes next.",
     .examples = "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none",
     .options = add_options,
     .args_min = 2,
     .args_max = 6,
-    .store = STORE_MADE,
+    .store = STORE_NONE,
     .run = run_add,
 };
 

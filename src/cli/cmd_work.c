@@ -2,6 +2,7 @@
  * tend work: runs jobs. A client of tend_runner_* with options in front and a screen behind
  * (run_screen.h).
  */
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/run_screen.h"
@@ -17,7 +18,7 @@ static struct {
     struct text_list queues, limits, handlers;
     int64_t at_once, stop_after_ms;
     bool drain;
-    const char *folder, *statsd;
+    const char *name, *folder, *statsd;
 } args = {.at_once = TEND_UNSET, .stop_after_ms = TEND_UNSET};
 
 static const struct option options[] = {
@@ -34,6 +35,9 @@ static const struct option options[] = {
            "jobs of this kind are run by a shell command with the payload on its standard input; "
            "may be given again",
            &args.handlers),
+    OPTION("name", 0, "NAME", OPTION_TEXT,
+           "name of this worker in 'tend workers', leases and events (default user@host)",
+           &args.name),
     OPTION("drain", 0, NULL, OPTION_FLAG, "end when nothing is left to do", &args.drain),
     OPTION("stop-after", 0, "DURATION", OPTION_DURATION,
            "how long running jobs are waited for after a signal (default 30s)",
@@ -119,6 +123,31 @@ static int read_limits(struct cli *cli, struct plan *plan)
     return EXIT_DONE;
 }
 
+/* A limit on a kind that nothing here runs would do nothing, and is a slip. */
+static int check_limits(struct cli *cli, const struct plan *plan)
+{
+    static const char *const ours[] = {"shell", "http", "sleep"};
+    enum { OURS = sizeof ours / sizeof *ours };
+    for (size_t i = 0; i < plan->limit_count; i++) {
+        const char *kind = plan->limits[i].kind;
+        struct suggestion near;
+        bool known = false;
+        suggestion_init(&near, kind);
+        for (size_t j = 0; j < OURS + plan->handler_count; j++) {
+            const char *other = j < OURS ? ours[j] : plan->handlers[j - OURS].kind;
+            known |= strcmp(other, kind) == 0;
+            suggestion_offer(&near, other);
+        }
+        if (!known)
+            return cli_fail(cli, TEND_EINVAL,
+                            "work: --limit: no step here is of kind \"%s\"; there are shell, http, "
+                            "sleep and those with a --handler%s%s%s",
+                            kind, near.best ? "; did you mean \"" : "", near.best ? near.best : "",
+                            near.best ? "\"?" : "");
+    }
+    return EXIT_DONE;
+}
+
 static int read_plan(struct cli *cli, struct plan *plan)
 {
     plan->handlers = calloc(args.handlers.count + 1, sizeof *plan->handlers);
@@ -126,7 +155,9 @@ static int read_plan(struct cli *cli, struct plan *plan)
     if (!plan->handlers || !plan->limits)
         return cli_fail(cli, TEND_ENOMEM, "out of memory");
     int status = read_handlers(cli, plan);
-    return status == EXIT_DONE ? read_limits(cli, plan) : status;
+    if (status == EXIT_DONE)
+        status = read_limits(cli, plan);
+    return status == EXIT_DONE ? check_limits(cli, plan) : status;
 }
 
 static const char *statsd_address(void)
@@ -214,6 +245,7 @@ static int run(struct cli *cli, int argc, char **argv)
     (void)argv;
     struct plan plan = {.handler_count = 0};
     int status = read_plan(cli, &plan);
+    cli->who = args.name;
     if (status == EXIT_DONE)
         status = cli_open_store(cli, STORE_EXISTING);
     if (status == EXIT_DONE)

@@ -18,6 +18,9 @@
 
 static const char stage_path[] = "stages[0]";
 
+/* What a stage has beside the members of a plan. */
+static const char *const stage_names[] = {"queue", "priority", "retry", NULL};
+
 /* --- what is for flows of several stages --- */
 
 static int not_yet(struct flow_reader *reader, const char *path)
@@ -206,16 +209,10 @@ static int make_payload(struct flow_reader *reader, json_t *stage, struct flow_j
     if (!ret->payload)
         return err_set(reader->err, TEND_ENOMEM, "out of memory");
     ret->payload_bytes = strlen(ret->payload);
-    int code = plan_kind(ret->payload, ret->payload_bytes, &ret->kind, &err);
+    int code = plan_kind(ret->payload, ret->payload_bytes, stage_names, &ret->kind, &err);
     if (code == TEND_EINVAL)
         return flow_plan_fault(reader, stage_path, err.text);
-    if (code < 0)
-        return err_set(reader->err, code, "%s", err.text);
-    if (!json_object_get(stage, "steps") && !*ret->kind)
-        return flow_fault(
-            reader, stage_path,
-            "there is nothing to do; the stage needs steps, run, exec, http or sleep");
-    return 0;
+    return code < 0 ? err_set(reader->err, code, "%s", err.text) : 0;
 }
 
 static int read_flow(struct flow_reader *reader, const struct text_list *params,

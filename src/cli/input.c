@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tend.h>
 #include <unistd.h>
 
@@ -75,7 +76,27 @@ int line_reader_open(struct line_reader *reader, const char *path, struct err *e
 {
     *reader = (struct line_reader){.fd = open_input(path, err)};
     buf_init(&reader->buf);
-    return reader->fd < 0 ? reader->fd : 0;
+    if (reader->fd < 0)
+        return reader->fd;
+    struct stat info;
+    bool file = fstat(reader->fd, &info) == 0 && S_ISREG(info.st_mode);
+    reader->began = file ? lseek(reader->fd, 0, SEEK_CUR) : -1;
+    return 0;
+}
+
+bool line_reader_is_file(const struct line_reader *reader)
+{
+    return reader->began >= 0;
+}
+
+int line_reader_rewind(struct line_reader *reader, struct err *err)
+{
+    if (lseek(reader->fd, reader->began, SEEK_SET) < 0)
+        return err_set(err, TEND_EIO, "the file cannot be read again: %s", strerror(errno));
+    buf_clear(&reader->buf);
+    reader->start = reader->scanned = 0;
+    reader->ended = false;
+    return 0;
 }
 
 void line_reader_close(struct line_reader *reader)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct err;
 
@@ -21,7 +22,8 @@ int input_read(const char *path, struct buf *out, struct err *err);
 
 struct line_reader {
     int fd;
-    bool ended; /* the input, not the lines in the buffer */
+    off_t began; /* where in the file, -1: it is none and cannot be read twice */
+    bool ended;  /* the input, not the lines in the buffer */
     struct buf buf;
     size_t start;   /* of what has not been handed out */
     size_t scanned; /* bytes known to hold no line end, from start */
@@ -30,6 +32,11 @@ struct line_reader {
 /* Opens a file, or standard input when path is "-". 0 or as input_read. */
 int line_reader_open(struct line_reader *reader, const char *path, struct err *err);
 void line_reader_close(struct line_reader *reader);
+
+/* A file can be read twice, a pipe cannot. */
+bool line_reader_is_file(const struct line_reader *reader);
+/* Back to the first line. 0 or TEND_EIO. */
+int line_reader_rewind(struct line_reader *reader, struct err *err);
 
 enum { LINE_END = 0, LINE_READY = 1, LINE_LATER = 2 };
 

@@ -205,6 +205,16 @@ static int take_words(struct reader *reader)
     return status;
 }
 
+/* Nothing behind --: a variable was empty, or a command forgotten. */
+static int check_dashes(struct reader *reader)
+{
+    if (!reader->parsed->command->behind_dashes || !reader->dashes || reader->parsed->argc > 0)
+        return EXIT_DONE;
+    return cli_fail(reader->cli, TEND_EINVAL,
+                    "%s: a command is missing behind --; leave out the -- if none is meant",
+                    reader->cli->path);
+}
+
 static int check_required(struct reader *reader)
 {
     const struct option *option = reader->parsed->command->options;
@@ -232,7 +242,8 @@ static int check_arguments(struct reader *reader)
     if (command->args_max != ARGS_ANY && given > command->args_max)
         return cli_fail(cli, TEND_EINVAL, "%s: unexpected argument \"%s\"; see 'tend %s --help'",
                         cli->path, reader->parsed->argv[command->args_max], cli->path);
-    return check_required(reader);
+    int status = check_dashes(reader);
+    return status == EXIT_DONE ? check_required(reader) : status;
 }
 
 /* Errors are told in the form asked for, also those found before --json is reached. */

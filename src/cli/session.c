@@ -84,7 +84,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     who_am_i(who);
     struct tend_options options;
     tend_options_init(&options);
-    options.name = who;
+    options.name = cli->who ? cli->who : who;
     options.must_exist = need == STORE_EXISTING;
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     options.log = cli->json ? NULL : log_line;

@@ -199,7 +199,8 @@ static int read_workspace(struct reader *reader, const struct place *place, json
     return plan->workspace_repo ? 0 : spec_fault(reader, place, "repo is missing");
 }
 
-/* Members of a job; its budgets come from their own table. */
+/* Members of a job, its budgets, which come from their own table, and those of the caller. */
+enum { JOB_NAMES = 32 };
 static const char *const job_names[] = {"steps", "objective", "workspace", "env", "classify", NULL};
 
 /* SPEC_KNOWN, SPEC_UNKNOWN or negative. */
@@ -228,7 +229,7 @@ static int read_job_member(struct reader *reader, const struct place *place, jso
 
 static int refuse_job_member(struct reader *reader, const struct place *place, bool short_form)
 {
-    const char *names[SPEC_STEP_NAMES + 16] = {NULL};
+    const char *names[SPEC_STEP_NAMES + JOB_NAMES] = {NULL};
     const struct budget_row *budget = budget_find(place->name);
     /* "timeout" of a job of many steps could be meant for each or for all of them together. */
     if (budget && budget->short_name && strcmp(budget->short_name, place->name) == 0)
@@ -245,6 +246,9 @@ static int refuse_job_member(struct reader *reader, const struct place *place, b
     const struct budget_row *table = budget_table(&rows);
     for (size_t i = 0; i < rows; i++)
         names[count++] = table[i].name;
+    const char *const *more = reader->more_names;
+    for (; more && *more && count + 1 < sizeof names / sizeof *names; more++)
+        names[count++] = *more;
     names[count] = NULL;
     return spec_unknown(reader, place, names);
 }
@@ -290,29 +294,49 @@ static int refuse_json(struct reader *reader, const json_error_t *error)
                       error->line, error->column, reason);
 }
 
-int spec_parse(const char *payload, size_t bytes, struct arena *arena, struct job_plan *ret,
-               struct err *err)
+static int check_json(struct reader *reader, const char *payload, size_t bytes)
 {
-    struct reader reader = {.arena = arena, .err = err};
     struct json_fault fault;
-    if (bytes == 0)
-        return SPEC_NONE;
-    if (json_check(payload, bytes, &fault) < 0)
-        return spec_fault(&reader, NULL, "the payload is not JSON, line %zu, column %zu: %s",
-                          fault.line, fault.column, fault.reason);
-    if (!is_plan(payload, bytes))
-        return SPEC_NONE;
+    if (json_check(payload, bytes, &fault) == 0)
+        return 0;
+    return spec_fault(reader, NULL, "the payload is not JSON, line %zu, column %zu: %s", fault.line,
+                      fault.column, fault.reason);
+}
+
+/* The payload is known to be JSON. */
+static int read_plan(struct reader *reader, const char *payload, size_t bytes, struct job_plan *ret)
+{
     json_error_t error;
     json_t *object = json_loadb(payload, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!object)
-        return refuse_json(&reader, &error);
+        return refuse_json(reader, &error);
     struct job_plan plan = {0};
-    int code = read_job(&reader, object, &plan);
+    int code = read_job(reader, object, &plan);
     json_decref(object);
     if (code < 0)
         return code;
     *ret = plan;
     return SPEC_PLAN;
+}
+
+int spec_parse(const char *payload, size_t bytes, struct arena *arena, struct job_plan *ret,
+               struct err *err)
+{
+    struct reader reader = {.arena = arena, .err = err};
+    if (bytes == 0)
+        return SPEC_NONE;
+    int code = check_json(&reader, payload, bytes);
+    if (code < 0)
+        return code;
+    return is_plan(payload, bytes) ? read_plan(&reader, payload, bytes, ret) : SPEC_NONE;
+}
+
+int spec_parse_plan(const char *payload, size_t bytes, const char *const *more_names,
+                    struct arena *arena, struct job_plan *ret, struct err *err)
+{
+    struct reader reader = {.arena = arena, .err = err, .more_names = more_names};
+    int code = check_json(&reader, payload, bytes);
+    return code < 0 ? code : read_plan(&reader, payload, bytes, ret);
 }
 
 const struct step_plan *spec_find_step(const struct job_plan *plan, const char *id)

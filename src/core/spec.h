@@ -112,6 +112,14 @@ const char *step_kind_name(enum step_kind kind);
 int spec_parse(const char *payload, size_t bytes, struct arena *arena, struct job_plan *ret,
                struct err *err);
 
+/*
+ * The same for what must be a plan, whatever it looks like: a mistyped "run" is an unknown member
+ * then, and not data. SPEC_PLAN or negative. more_names (NULL-terminated) are members that belong
+ * beside those of a plan and were taken out of it: they are suggested, too.
+ */
+int spec_parse_plan(const char *payload, size_t bytes, const char *const *more_names,
+                    struct arena *arena, struct job_plan *ret, struct err *err);
+
 /* The step of this id, or NULL. */
 const struct step_plan *spec_find_step(const struct job_plan *plan, const char *id);
 

@@ -20,6 +20,7 @@ struct place {
 struct reader {
     struct arena *arena;
     struct err *err;
+    const char *const *more_names; /* of the job, for suggestions; NULL: none */
 };
 
 /* Sets "PLACE: sentence" and returns TEND_EINVAL. */

@@ -212,6 +212,7 @@ int spec_step_check(struct reader *reader, const struct place *place, json_t *ob
     }
     if (!found)
         return spec_fault(reader, place,
-                          "there is nothing to do; one of run, exec, http and sleep is needed");
+                          "there is nothing to do; one of run, exec, http and sleep is needed%s",
+                          place ? "" : ", or steps");
     return strcmp(found, "sleep") == 0 ? check_sleep(reader, place, object) : 0;
 }

@@ -85,8 +85,9 @@ const char *const *attempt_environment(const struct attempt *attempt, struct are
     put_number(&env, "TEND_STEP_ATTEMPT", attempt->attempt);
     put_named(&env, "TEND_OUTPUT", attempt->run->output_path);
     put_named(&env, "TEND_INPUT", attempt->run->input_path);
-    if (run->has_workspace)
-        put_named(&env, "TEND_WORKSPACE", run->workspace.folder);
+    const char *folder = job_base_folder(run, arena);
+    if (folder != NULL && folder != run->runner->here)
+        put_named(&env, "TEND_WORKSPACE", folder);
     if (attempt->retry_context != NULL)
         put_named(&env, "TEND_RETRY_CONTEXT", attempt->retry_context);
     return env.failed ? NULL : env.items;

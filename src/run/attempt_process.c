@@ -73,8 +73,8 @@ static const char *working_folder(struct process *process)
 {
     struct job_run *run = process->attempt->run;
     const char *cwd = process->attempt->step->cwd;
-    const char *base = run->has_workspace ? run->workspace.folder : run->runner->here;
-    if (cwd == NULL)
+    const char *base = job_base_folder(run, &process->arena);
+    if (cwd == NULL || base == NULL)
         return base;
     const char *path = arena_printf(&process->arena, "%s/%s", base, cwd);
     char real[4096];

@@ -171,6 +171,9 @@ void job_workspace_clean(struct job_run *run);
 
 /* --- job_files.c --- */
 
+/* Where the commands of the job run: its git workspace, else the folder the job names, else where
+ * the worker was started. NULL: no memory. */
+const char *job_base_folder(const struct job_run *run, struct arena *arena);
 /* A path in the job's folder; NULL: no memory. The folder is made. */
 const char *job_path(struct job_run *run, const char *name);
 /* What only the steps needed goes, and the folder too when nothing else is in it. */

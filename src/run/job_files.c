@@ -18,6 +18,17 @@ static int make_folder(const char *path)
     return mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : 0;
 }
 
+const char *job_base_folder(const struct job_run *run, struct arena *arena)
+{
+    const char *named = run->task->job->workspace;
+    const char *here = run->runner->here;
+    if (run->has_workspace)
+        return run->workspace.folder;
+    if (named == NULL || named[0] == '\0')
+        return here;
+    return named[0] == '/' ? named : arena_printf(arena, "%s/%s", here, named);
+}
+
 const char *job_path(struct job_run *run, const char *name)
 {
     const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, name);

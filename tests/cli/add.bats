@@ -63,6 +63,13 @@ load helper
     [ ! -e .tend ]
 }
 
+@test "nothing behind -- is refused: a variable may have been empty" {
+    fails 2 tend add --
+    says 'add: a command is missing behind --'
+    fails 2 tend add --payload '{"run": "x"}' --
+    [ ! -e .tend ]
+}
+
 @test "what excludes each other is refused" {
     fails 2 tend add --in 5m --at now
     fails 2 tend add --payload '{}' -- make

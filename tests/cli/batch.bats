@@ -47,20 +47,62 @@ END
     [ "$(tend jobs --json | jq -s 'map(.id == .payload) | all')" = true ]
 }
 
-@test "a bad line is named; what stands before it was added" {
+# bad_lines FUNCTION: calls it with each bad line and what is said of it
+bad_lines() {
     for case in '{"kind":}|column 9' '{"kind" "x"}|column 9' '[1]|column 1: a job is an object' \
         '{"knid":"x"}|did you mean "kind"?' '{"priority":12}|0 to 9' '{"priority":"1"}|whole number' \
         '{"in":"-5m"}|not a duration' '{"at":"soon"}|not a time' '{"tags":"x"}|array' '{"tags":[1]}|a tag is text' \
-        '{"queue":7}|text in double quotes' '{"queue":""}|line 3' '{"kind":"a\u0000b"}|u0000' \
-        '{"lease_ms":1.5}|whole number' '{"ünïcode": 1}|column 2'; do
+        '{"queue":7}|text in double quotes' '{"kind":"a\u0000b"}|u0000' \
+        '{"lease_ms":1.5}|whole number' '{"ünïcode": 1}|column 2' \
+        '{"payload":{"steps":[{"rum":"x"}]}}|column 12: payload: steps[0].rum: there is no such member; did you mean "run"?' \
+        '{"kind":"http","payload":{"http":{"url":"ftp://x"}}}|http.url'; do
         rm -rf .tend
-        printf '{}\n{}\n%s\n{}\n' "${case%|*}" >jobs.jsonl
-        run --separate-stderr -2 tend add --batch jobs.jsonl
-        [ "$output" = $'1\n2' ] || { echo "$case: $output"; false; }
-        says "line 3"
-        says "${case#*|}"
-        [ "$(tend stats --json | jq .jobs.pending)" = 2 ]
+        "$1" "${case%%|*}" "${case#*|}"
     done
+}
+
+refused_in_a_file() {
+    printf '{}\n{}\n%s\n{}\n' "$1" >jobs.jsonl
+    fails 2 tend add --batch jobs.jsonl
+    says "nothing was added: line 3, "
+    says "$2"
+    [ ! -e .tend ]
+    fails 2 tend add --batch - <jobs.jsonl
+    says "nothing was added: line 3, "
+}
+
+refused_in_a_pipe() {
+    run --separate-stderr -2 tend add --batch <(printf '{}\n{}\n%s\n{}\n' "$1")
+    [ "$output" = $'1\n2' ] || { echo "$1: $output"; false; }
+    says "line 3, "
+    says "$2"
+    says "what stands before it was added"
+    [ "$(tend stats --json | jq .jobs.pending)" = 2 ]
+}
+
+@test "a bad line in a file is named, and nothing is added" {
+    bad_lines refused_in_a_file
+}
+
+@test "a bad line in a pipe is named; what stands before it was added" {
+    bad_lines refused_in_a_pipe
+}
+
+@test "what only the store can tell is named as well" {
+    printf '{}\n{"queue":""}\n{}\n' >jobs.jsonl
+    run --separate-stderr -2 tend add --batch jobs.jsonl
+    [ "$output" = 1 ]
+    says "line 2"
+    says "what stands before it was added"
+}
+
+@test "plans get the kind of their first step, as one by one" {
+    printf '%s\n' '{"payload":{"run":"x"}}' '{"payload":{"http":{"url":"http://x/"}}}' '{"kind":"mine","payload":{"run":5}}' \
+        '{"payload":{"a":1}}' '{}' >jobs.jsonl
+    tend add --batch jobs.jsonl --payload '{"sleep": "1s"}' >/dev/null
+    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http mine  sleep ' ]
+    fails 2 tend add --batch jobs.jsonl --payload '{"sleep": 1}'
+    says "--payload: sleep"
 }
 
 @test "a file that is not there is refused before a store is made" {

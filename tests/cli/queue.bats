@@ -111,6 +111,15 @@ load helper
     json '.kind == "tick" and .schedule == "tick"'
 }
 
+@test "a schedule's plan is checked, and gives its jobs their kind" {
+    fails 2 tend schedule add x @daily --payload '{"steps": [{"run": "x"}, {"rum": "y"}]}'
+    says 'schedule add: --payload: steps[1].rum: there is no such member; did you mean "run"?'
+    [ ! -e .tend ]
+    tend schedule add x @daily --payload '{"http": {"url": "http://x/"}}' >/dev/null
+    tend schedule add y @daily -k mine --payload '{"run": 5}' >/dev/null
+    [ "$(tend schedule ls --json | jq -r .kind | tr '\n' ' ')" = 'http mine ' ]
+}
+
 @test "bad schedules are refused with what is wrong" {
     fails 2 tend schedule add x '61 * * * *'
     says "minute"

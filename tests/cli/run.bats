@@ -162,6 +162,12 @@ bad() {
 @test "mistakes are told with file, line, column and the line itself" {
     bad 'stages:\n - id: a\n   steps:\n    - run: x\n      timeoutt: 5s\n' \
         'run: bad.yaml, line 5, column 7 (timeoutt: 5s): steps[0].timeoutt: there is no such member; did you mean "timeout"?'
+    bad 'stages:\n - id: a\n   steps:\n    - rum: x\n' \
+        'run: bad.yaml, line 4, column 7 (- rum: x): steps[0].rum: there is no such member; did you mean "run"?'
+    bad 'stages:\n - id: a\n   rum: x\n' \
+        'run: bad.yaml, line 3, column 4 (rum: x): rum: there is no such member; did you mean "run"?'
+    bad 'stages:\n - run: x\n   quue: x\n' 'line 3, column 4 (quue: x): quue: there is no such member; did you mean "queue"?'
+    bad 'stages:\n - steps: [{shell: x}]\n' 'steps[0].shell: there is no such member; there are id, title, instructions, run, exec, http, sleep, '
     bad 'stages:\n - run: "x\n' 'bad.yaml, line 2, column 10 (- run: "x): '
     bad 'stages:\n - run: x\n   run: y\n' 'line 3, column 4 (run: y): duplicate key'
     bad 'stage: []\n' 'did you mean "stages"?'

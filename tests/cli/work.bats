@@ -113,6 +113,55 @@ at_once() {
     [ "$status" = 0 ]
 }
 
+@test "a handler's kind can have a limit" {
+    tend add -k mail >/dev/null
+    run -0 tend work --handler mail=true --limit mail=1 --drain
+    [ "${lines[-1]%%,*}" = '1 done' ]
+}
+
+@test "a worker has the name it is given" {
+    tend migrate >/dev/null
+    start_worker --name night-shift
+    run -0 tend workers --json
+    json '.name == "night-shift"'
+    id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
+    until_true test -s one.pid
+    run -0 tend show "$id" --json
+    json '.job.owner == "night-shift"'
+    kill -TERM "$worker"
+    until_true log_says 'what runs is waited for'
+    kill -TERM "$worker"
+    ended "$worker"
+    run -0 tend show "$id" --json
+    json '.job.changed_why == "worker night-shift was told to stop"'
+    json '.attempts[0].summary == "worker night-shift was told to stop"'
+    run -0 tend events --json
+    [ "$(jq -r 'select(.what == "task.step.attempt.failed") | .why' <<<"$output")" = 'worker night-shift was told to stop' ]
+}
+
+@test "a job runs in the folder it names, meant from where it was added" {
+    mkdir -p here/below there
+    (cd here && tend --store sqlite:../s.db add --workspace . -- sh -c 'pwd; echo "$TEND_WORKSPACE"' >/dev/null)
+    tend --store sqlite:s.db add --workspace here --payload '{"run": "pwd", "cwd": "below"}' >/dev/null
+    tend --store sqlite:s.db add -k mail --workspace here >/dev/null
+    (cd there && run -0 tend --store sqlite:../s.db work --drain --handler mail=pwd)
+    for id in $(tend --store sqlite:s.db jobs --json | jq .id); do
+        tend --store sqlite:s.db logs "$id"
+    done >said
+    [ "$(cat said)" = "$PWD/here
+$PWD/here
+$PWD/here/below
+$PWD/here" ]
+}
+
+@test "a folder that is not there is told by its name" {
+    id=$(tend add --workspace /not/there -- pwd)
+    run -0 tend work --drain
+    run -0 tend show "$id" --json
+    json '.job.state == "failed" and .job.error_class == "deterministic_contract"'
+    json '.job.error_text | contains("/not/there")'
+}
+
 @test "bad options are refused before anything is done" {
     tend migrate >/dev/null
     while IFS="|" read -r option sentence; do
@@ -126,6 +175,8 @@ at_once() {
 --limit =3|--limit: "=3" is not of the form KIND=N
 --limit shell=0|--limit: "0" is not a whole number from 1
 --limit shell=2x|--limit: "2x" is not a whole number
+--limit shel=2|--limit: no step here is of kind "shel"; there are shell, http, sleep and those with a --handler; did you mean "shell"?
+--limit resize=2 --handler mail=x|no step here is of kind "resize"
 --handler x|--handler: "x" is not of the form KIND=COMMAND
 --handler x=|--handler: "x=" is not of the form KIND=COMMAND
 --handler =x|--handler: "=x" is not of the form KIND=COMMAND
@@ -135,6 +186,8 @@ END
     fails 2 tend work --handler a=x --handler a=y
     says "two commands"
     fails 2 tend work extra
+    fails 2 tend work --drain --name ''
+    fails 2 tend work --drain --name "$(printf 'a%.0s' {1..300})"
     TEND_STEP_TIMEOUT_SECONDS=x fails 2 tend work --drain
     says TEND_STEP_TIMEOUT_SECONDS
 }
@@ -179,7 +232,7 @@ END
     kill -TERM "$worker"
     until_true log_says 'stopping; what runs is waited for'
     kill -INT "$worker"
-    until_true log_says 'is given back: its worker stops'
+    until_true log_says 'is given back: worker .* was told to stop'
     ended "$worker"
     [ "$status" = 0 ]
     is_gone "$(cat one.pid)"

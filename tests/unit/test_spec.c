@@ -338,3 +338,33 @@ TEST(spec, ten_thousand_steps_and_many_times_more_are_read)
         arena_done(&arena);
     }
 }
+
+/* A stage of a flow file is never data: a mistyped "run" is a mistake. */
+TEST(spec, what_must_be_a_plan_is_refused_with_what_was_probably_meant)
+{
+    static const char *const more[] = {"queue", "retry", NULL};
+    static const struct {
+        const char *payload, *sentence;
+    } cases[] = {
+        {"{\"rum\":\"x\"}", "rum: there is no such member; did you mean \"run\"?"},
+        {"{\"run\":\"x\",\"quue\":\"x\"}",
+         "quue: there is no such member; did you mean \"queue\"?"},
+        {"{\"steps\":[],\"retrry\":1}", "retrry: there is no such member; did you mean \"retry\"?"},
+        {"{\"run\":\"x\",\"colour\":1}", "colour: there is no such member; there are id, title, "},
+        {"{}", "there is nothing to do; one of run, exec, http and sleep is needed, or steps"},
+        {"[]", "there is nothing to do"},
+        {"{", "the payload is not JSON"},
+    };
+    for (size_t i = 0; i < CASES(cases); i++) {
+        struct job_plan plan;
+        struct err err = {0};
+        const char *payload = cases[i].payload;
+        check_case_int(spec_parse_plan(payload, strlen(payload), more, &arena, &plan, &err),
+                       TEND_EINVAL, payload);
+        check_contains(err.text, cases[i].sentence);
+    }
+    struct job_plan plan;
+    check_int(spec_parse_plan("{\"run\":\"x\"}", 11, NULL, &arena, &plan, NULL), ==, SPEC_PLAN);
+    check_int(plan.step_count, ==, 1);
+    arena_done(&arena);
+}
