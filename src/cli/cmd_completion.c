@@ -5,6 +5,7 @@
  * (complete.c), which answers from the tables. So they never go out of date.
  */
 #include "cli/cli.h"
+#include "cli/json_out.h"
 
 #include <string.h>
 
@@ -61,7 +62,15 @@ static int run(struct cli *cli, int argc, char **argv)
     if (!script)
         return cli_fail(cli, TEND_EINVAL, "completion: \"%s\" is not one of bash, zsh, fish",
                         argv[0]);
-    buf_puts(&cli->out, script);
+    if (!cli->json) {
+        buf_puts(&cli->out, script);
+        return EXIT_DONE;
+    }
+    json_open(&cli->out, NULL, '{');
+    json_text(&cli->out, "shell", argv[0]);
+    json_text(&cli->out, "script", script);
+    json_close(&cli->out, '}');
+    buf_putc(&cli->out, '\n');
     return EXIT_DONE;
 }
 
@@ -70,6 +79,7 @@ const struct command cmd_completion = {
     .group = "Help",
     .form = "bash|zsh|fish",
     .text = "print a script that completes commands and options in a shell",
+    .choices = "bash|zsh|fish",
     .examples = "source <(tend completion bash)",
     .args_min = 1,
     .args_max = 1,

@@ -84,6 +84,10 @@ static void put_commands(struct cli *cli, const struct command *const *table, co
 
 void help_overview(struct cli *cli)
 {
+    if (cli->json) {
+        help_json_overview(cli);
+        return;
+    }
     buf_puts(&cli->out, "tend keeps work moving: durable jobs under leases that heal themselves.\n"
                         "\nusage: tend COMMAND [OPTIONS] [ARGUMENTS]\n");
     const char *last = "";
@@ -114,6 +118,10 @@ static void put_usage(struct cli *cli, const struct command *command, const char
 
 void help_command(struct cli *cli, const struct command *command, const char *path)
 {
+    if (cli->json) {
+        help_json_command(cli, command, path);
+        return;
+    }
     put_usage(cli, command, path);
     if (command->aliases)
         buf_printf(&cli->out, "also called: %s\n", command->aliases);

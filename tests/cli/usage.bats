@@ -16,6 +16,36 @@ load helper
     done
 }
 
+@test "help is JSON where that is asked for" {
+    run -0 tend help --json
+    json '[.commands[] | select(.name == "add")][0] | .group == "Jobs" and .text == "add a job and print its id"'
+    json '[.options[].name] | contains(["store", "json"])'
+    json '[.commands[] | select(.name | startswith("__"))] == []'
+    run -0 tend --help --json
+    json '.commands | length > 10'
+    for call in 'help lock acquire' 'lock acquire --help'; do
+        # shellcheck disable=SC2086
+        run -0 tend $call --json
+        json '.command == "lock acquire" and .form == "NAME"'
+        json '[.options[] | select(.letter == "w")][0].required'
+    done
+    run -0 tend help work --json
+    json '[.options[] | select(.name == "queue")][0] | .repeatable and .form == "QUEUE"'
+    json '.examples[0] | startswith("tend work")'
+    run --separate-stderr -2 tend help nothing --json
+    jq -e '.error.code == "EINVAL"' <<<"$stderr"
+}
+
+@test "completion scripts are for shells that are known, also as JSON" {
+    run -0 tend completion bash --json
+    json '.shell == "bash" and (.script | startswith("# bash completion"))'
+    [ "$(jq -r .script <<<"$output")" = "$(tend completion bash)" ]
+    fails 2 tend completion tcsh
+    says '"tcsh" is not one of bash, zsh, fish'
+    run --separate-stderr -2 tend completion --json
+    jq -e '.error.message | contains("bash|zsh|fish")' <<<"$stderr"
+}
+
 @test "subcommands have help of their own" {
     for command in 'lock acquire' 'queue set' 'schedule add'; do
         # shellcheck disable=SC2086
