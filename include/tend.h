@@ -225,6 +225,7 @@ struct tend_claim {
     unsigned flags;
     const char *const *not_kinds; /* jobs of these kinds are passed over; at most 16 */
     size_t not_kind_count;
+    int64_t job_id; /* > 0: this job of the queue and no other */
 };
 TEND_API void tend_claim_init(struct tend_claim *claim);
 
@@ -799,6 +800,7 @@ enum tend_news_kind { TEND_NEWS_JOB_BEGINS, TEND_NEWS_STEP, TEND_NEWS_JOB_ENDS, 
 struct tend_runner_news {
     enum tend_news_kind kind;
     int64_t job_id;   /* or TEND_UNSET, as all numbers here */
+    int64_t number;   /* of the attempt that has ended */
     int state;        /* of the job or attempt that has ended; -1: none has */
     const char *text; /* one line for people */
 };
@@ -811,6 +813,7 @@ struct tend_runner_options {
     const struct tend_kind_limit *limits;
     size_t limit_count;
     int64_t limit_others; /* of kinds not named there; TEND_UNSET: shell 5, http 10, others 5 */
+    int64_t job_id;       /* > 0: only this job, which is in one of the queues */
     int drain;            /* 1: return when nothing is left to claim and all has ended */
     int64_t stop_ms;      /* how long running jobs are waited for after a stop; default 30 s */
     const char *folder;   /* for workspaces and files of attempts; NULL: .tend/run below the current

@@ -1,12 +1,11 @@
 /*
  * tend run: a flow file of one stage, started and followed to its end.
  *
- * The stage becomes a job like any other (flow_file.h). Without a queue of its own it goes to one
- * that nobody else works on, and is run in this process; with one, the workers of that queue run it
- * and its output is followed.
+ * The stage becomes a job like any other (flow_file.h). Without a queue of its own it goes to the
+ * queue "run", of which this process takes that job and no other; with one, the workers of that
+ * queue run it. In both cases its output is read from the store, as anybody could.
  */
 #include "base/err.h"
-#include "base/rng.h"
 #include "base/timetext.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
@@ -41,9 +40,8 @@ static const struct option options[] = {
     OPTION_END,
 };
 
-/* Queues of jobs that are run by the command that added them. */
-static const char own_prefix[] = "run-";
-enum { QUEUE_BYTES = 32 };
+/* Of jobs that are run by the command that added them. */
+static const char own_queue[] = "run";
 
 /* --- how it ended --- */
 
@@ -87,13 +85,16 @@ static bool is_over(int state)
 }
 
 /* The exit status of the whole: by the job's end, or by the signal that came before it. */
-static int conclude(struct cli *cli, int64_t id, const char *unfinished)
+static int conclude(struct cli *cli, int64_t id, bool drawn, const char *unfinished)
 {
     struct tend_jobs *jobs;
     int code = tend_get(cli->store, id, &jobs);
     if (code < 0)
         return cli_fail_store(cli, code);
     int status = signals_exit_status();
+    /* Where steps were drawn, their output has only been seen line by line. */
+    if (drawn && jobs->items[0].state == TEND_FAILED)
+        logs_print_tail(cli, id);
     if (is_over(jobs->items[0].state))
         status = tell_end(cli, &jobs->items[0]);
     else
@@ -109,8 +110,22 @@ struct watch {
     struct cli *cli;
     int64_t job_id;
     struct run_screen screen;
+    struct logs_reading logs; /* the screen's thread's own, while the runner works */
     bool told_held;
 };
+
+static struct logs_wish output_wish(int64_t id)
+{
+    return (struct logs_wish){.job_id = id, .headers = true, .events = true};
+}
+
+static void show_output(void *arg, int64_t number, bool line_follows)
+{
+    struct watch *watch = arg;
+    (void)logs_more(&watch->logs, number); /* what cannot be read now is read the next time */
+    if (line_follows && !watch->cli->json)
+        logs_break(&watch->logs);
+}
 
 /* On the screen's thread: the runner stops when the job is over, whoever ended it. */
 static void look(void *arg)
@@ -133,30 +148,43 @@ static void look(void *arg)
     watch->told_held = state == TEND_HELD;
 }
 
-static int run_here(struct cli *cli, int64_t id, const char *queue)
+static struct tend_runner_options runner_options(struct watch *watch)
+{
+    static const char *const queues[] = {own_queue};
+    struct tend_runner_options wanted;
+    tend_runner_options_init(&wanted);
+    wanted.queues = queues;
+    wanted.queue_count = 1;
+    wanted.job_id = watch->job_id;
+    wanted.folder = args.folder;
+    const char *statsd = getenv("TEND_STATSD");
+    wanted.statsd = statsd && *statsd ? statsd : NULL;
+    wanted.tell = run_screen_tell;
+    wanted.tell_arg = &watch->screen;
+    return wanted;
+}
+
+static int run_here(struct cli *cli, int64_t id)
 {
     struct watch watch = {.cli = cli, .job_id = id};
-    struct tend_runner_options wanted;
+    const struct logs_wish wish = output_wish(id);
     tend_runner *runner = NULL;
     char hint[96];
     run_screen_init(&watch.screen, cli);
     watch.screen.stops_at_once = true;
     watch.screen.look = look;
+    watch.screen.output = show_output;
     watch.screen.look_arg = &watch;
-    tend_runner_options_init(&wanted);
-    wanted.queues = &queue;
-    wanted.queue_count = 1;
-    wanted.folder = args.folder;
-    const char *statsd = getenv("TEND_STATSD");
-    wanted.statsd = statsd && *statsd ? statsd : NULL;
-    wanted.tell = run_screen_tell;
-    wanted.tell_arg = &watch.screen;
+    logs_begin(&watch.logs, cli, &wish);
+    struct tend_runner_options wanted = runner_options(&watch);
     int code = tend_runner_new(&runner, cli->store, &wanted);
     int status = code < 0 ? cli_fail_store(cli, code) : run_screen_run(&watch.screen, runner);
     tend_runner_free(runner);
+    logs_end(&watch.logs);
+    bool drawn = watch.screen.live;
     run_screen_done(&watch.screen);
     snprintf(hint, sizeof hint, "'tend run --resume %" PRId64 "' goes on with it", id);
-    return status == EXIT_DONE ? conclude(cli, id, hint) : status;
+    return status == EXIT_DONE ? conclude(cli, id, drawn, hint) : status;
 }
 
 static int resume(struct cli *cli)
@@ -172,7 +200,7 @@ static int resume(struct cli *cli)
     if (code < 0)
         return cli_fail_store(cli, code);
     const struct tend_job *job = &jobs->items[0];
-    if (strncmp(job->queue, own_prefix, strlen(own_prefix)) != 0)
+    if (strcmp(job->queue, own_queue) != 0)
         status = cli_fail(cli, TEND_ESTATE,
                           "run: job %" PRId64 " is in the queue %s, whose workers run it", id,
                           job->queue);
@@ -182,7 +210,7 @@ static int resume(struct cli *cli)
                           " retry_step' or 'tend retry %" PRId64 "' brings a failed one back",
                           id, tend_state_name(job->state), id, id);
     else
-        status = run_here(cli, id, job->queue);
+        status = run_here(cli, id);
     tend_jobs_free(jobs);
     return status;
 }
@@ -191,14 +219,15 @@ static int resume(struct cli *cli)
 
 static int follow(struct cli *cli, int64_t id)
 {
-    const struct logs_wish wish = {.job_id = id, .follow = true, .headers = true};
+    struct logs_wish wish = output_wish(id);
+    wish.follow = true;
     int status = logs_print(cli, &wish);
     if (status != EXIT_DONE && !signals_seen())
         return status;
     char hint[96];
     snprintf(hint, sizeof hint, "it goes on without you; 'tend logs -f %" PRId64 "' follows it",
              id);
-    return conclude(cli, id, hint);
+    return conclude(cli, id, false, hint);
 }
 
 static void tell_added(struct cli *cli, int64_t id, const char *queue)
@@ -219,11 +248,7 @@ static void tell_added(struct cli *cli, int64_t id, const char *queue)
 
 static int add_and_run(struct cli *cli, const struct flow_job *flow)
 {
-    char own[QUEUE_BYTES];
-    struct rng rng;
-    rng_seed_random(&rng);
-    snprintf(own, sizeof own, "%s%012" PRIx64, own_prefix, rng_u64(&rng) >> 16);
-    const char *queue = flow->queue ? flow->queue : args.detach ? "default" : own;
+    const char *queue = flow->queue ? flow->queue : args.detach ? "default" : own_queue;
     struct tend_job_spec spec;
     struct tend_added added;
     tend_job_spec_init(&spec);
@@ -242,7 +267,7 @@ static int add_and_run(struct cli *cli, const struct flow_job *flow)
     if (args.detach)
         return EXIT_DONE;
     if (!flow->queue)
-        return run_here(cli, added.id, queue);
+        return run_here(cli, added.id);
     cli_note(cli, "job %" PRId64 " is in the queue %s; its workers run it", added.id, queue);
     return follow(cli, added.id);
 }
@@ -287,9 +312,12 @@ const struct command cmd_run = {
     .text = "start a flow and follow it to its end",
     .about =
         "FILE (YAML or JSON; - is standard input) has one stage with steps; flows of several stages "
-        "are not supported yet. A stage without a queue is run by this command itself, with a line "
-        "per running step on a terminal; one with a queue is run by that queue's workers, and its "
-        "output is shown as it comes. What fails is tried again as 'retry' says, and waited for.\n"
+        "are not supported yet. A stage without a queue is run by this command itself: its job is in "
+        "the queue \"run\", of which this command takes only that job. One with a queue is run by that "
+        "queue's workers. The output of the steps is shown as it comes; on a terminal a running step "
+        "has a line with its last output, and of one that failed the end is shown. With --json an "
+        "object per event: added, job_begins, output, step, job_ends, note, end. What fails is tried "
+        "again as 'retry' says, and waited for.\n"
         "The exit status is 0 when the job is done, 1 when it has failed or was cancelled. ^C stops "
         "it and gives the job back; --resume goes on with it at the step where it was.",
     .examples = "tend run release.yaml --param version=1.4\n"

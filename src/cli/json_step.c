@@ -136,10 +136,9 @@ void json_live_control(struct buf *out, const char *key, const struct tend_contr
     json_close(out, '}');
 }
 
-void json_output(struct buf *out, const char *key, const struct tend_output *piece,
-                 const struct tend_attempt *attempt)
+void json_output_members(struct buf *out, const struct tend_output *piece,
+                         const struct tend_attempt *attempt)
 {
-    json_open(out, key, '{');
     json_int(out, "number", piece->number);
     json_text(out, "step_id", attempt ? attempt->step_id : NULL);
     json_int_or_null(out, "attempt", attempt ? attempt->attempt : TEND_UNSET);
@@ -148,7 +147,6 @@ void json_output(struct buf *out, const char *key, const struct tend_output *pie
     json_text(out, "stream", stream_name(piece->stream));
     json_int(out, "dropped_bytes", piece->dropped_bytes);
     json_text(out, "text", piece->text ? piece->text : "");
-    json_close(out, '}');
 }
 
 void json_worker(struct buf *out, const char *key, const struct tend_worker *worker)

@@ -22,9 +22,9 @@ void json_controls(struct buf *out, const char *key, const struct tend_controls 
  * and what is to be done next (SH-12). */
 void json_live_control(struct buf *out, const char *key, const struct tend_controls *controls,
                        int64_t job_id);
-/* attempt: the one that wrote it, or NULL where it is not known. */
-void json_output(struct buf *out, const char *key, const struct tend_output *piece,
-                 const struct tend_attempt *attempt);
+/* Members only. attempt: the one that wrote it, or NULL where it is not known. */
+void json_output_members(struct buf *out, const struct tend_output *piece,
+                         const struct tend_attempt *attempt);
 void json_worker(struct buf *out, const char *key, const struct tend_worker *worker);
 
 #endif

@@ -2,8 +2,8 @@
 #include "cli/logs.h"
 
 #include "cli/cli.h"
+#include "cli/json_out.h"
 #include "cli/json_step.h"
-#include "cli/logs_text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -11,19 +11,9 @@
 
 enum { PAGE = 500, POLL_MS = 500 };
 
-struct reading {
-    struct cli *cli;
-    const struct logs_wish *wish;
-    struct logs_text text;
-    struct tend_attempts *attempts; /* as last read */
-    int64_t number, seq;            /* of the last piece that was looked at */
-    int64_t shown;                  /* the attempt whose header was printed last */
-    bool any;                       /* something was printed */
-};
-
 /* --- which attempt wrote it --- */
 
-static const struct tend_attempt *attempt_of(const struct reading *reading, int64_t number)
+static const struct tend_attempt *attempt_of(const struct logs_reading *reading, int64_t number)
 {
     const struct tend_attempts *attempts = reading->attempts;
     for (size_t i = 0; attempts && i < attempts->count; i++)
@@ -32,30 +22,30 @@ static const struct tend_attempt *attempt_of(const struct reading *reading, int6
     return NULL;
 }
 
-static int read_attempts(struct reading *reading)
+static int read_attempts(struct logs_reading *reading)
 {
     struct tend_attempts *attempts;
-    int code = tend_attempts(reading->cli->store, reading->wish->job_id, &attempts);
+    int code = tend_attempts(reading->cli->store, reading->wish.job_id, &attempts);
     if (code < 0)
-        return cli_fail_store(reading->cli, code);
+        return code;
     tend_attempts_free(reading->attempts);
     reading->attempts = attempts;
-    return EXIT_DONE;
+    return 0;
 }
 
-static bool step_was_tried(const struct reading *reading)
+static bool step_was_tried(const struct logs_reading *reading)
 {
     const struct tend_attempts *attempts = reading->attempts;
     for (size_t i = 0; i < attempts->count; i++)
-        if (strcmp(attempts->items[i].step_id, reading->wish->step_id) == 0)
+        if (strcmp(attempts->items[i].step_id, reading->wish.step_id) == 0)
             return true;
     return false;
 }
 
 /* What is asked for must be there, unless it may still come. */
-static int check_wish(struct reading *reading, bool finished)
+static int check_wish(struct logs_reading *reading, bool finished)
 {
-    const struct logs_wish *wish = reading->wish;
+    const struct logs_wish *wish = &reading->wish;
     if (wish->follow && !finished)
         return EXIT_DONE;
     if (wish->number && !attempt_of(reading, wish->number))
@@ -73,17 +63,30 @@ static int check_wish(struct reading *reading, bool finished)
 
 /* --- pieces --- */
 
-static void put_piece(struct reading *reading, const struct tend_output *piece)
+static void put_json(const struct logs_reading *reading, const struct tend_output *piece,
+                     const struct tend_attempt *attempt)
+{
+    struct buf *out = &reading->cli->out;
+    json_open(out, NULL, '{');
+    if (reading->wish.events) {
+        json_text(out, "event", "output");
+        json_int(out, "job_id", reading->wish.job_id);
+    }
+    json_output_members(out, piece, attempt);
+    json_close(out, '}');
+    buf_putc(out, '\n');
+}
+
+static void put_piece(struct logs_reading *reading, const struct tend_output *piece)
 {
     struct cli *cli = reading->cli;
-    const struct logs_wish *wish = reading->wish;
+    const struct logs_wish *wish = &reading->wish;
     const struct tend_attempt *attempt = attempt_of(reading, piece->number);
     if (wish->step_id && (!attempt || strcmp(attempt->step_id, wish->step_id) != 0))
         return;
     reading->any = true;
     if (cli->json) {
-        json_output(&cli->out, NULL, piece, attempt);
-        buf_putc(&cli->out, '\n');
+        put_json(reading, piece, attempt);
         return;
     }
     if (attempt && reading->shown != piece->number && (wish->headers || reading->text.terminal))
@@ -92,68 +95,99 @@ static void put_piece(struct reading *reading, const struct tend_output *piece)
     logs_text_piece(&reading->text, piece);
 }
 
-/* Everything behind the last piece. 0, or an exit status. */
-static int print_new(struct reading *reading)
+/* A page of pieces; *ret_more: there may be others behind it. */
+static int print_page(struct logs_reading *reading, int64_t up_to, bool *ret_more)
 {
-    const struct logs_wish *wish = reading->wish;
-    size_t count;
-    int status = EXIT_DONE;
-    do {
-        struct tend_outputs *pieces;
-        int code = tend_output_read(reading->cli->store, wish->job_id, reading->number,
-                                    reading->seq, PAGE, &pieces);
-        if (code < 0)
-            return cli_fail_store(reading->cli, code);
-        count = pieces->count;
-        if (count > 0 && !attempt_of(reading, pieces->items[count - 1].number))
-            status = read_attempts(reading);
-        for (size_t i = 0; i < count && status == EXIT_DONE; i++) {
-            const struct tend_output *piece = &pieces->items[i];
-            if (wish->number && piece->number != wish->number) {
-                count = 0;
-                break;
-            }
-            put_piece(reading, piece);
-            reading->number = piece->number;
-            reading->seq = piece->seq;
+    struct tend_outputs *pieces;
+    int code = tend_output_read(reading->cli->store, reading->wish.job_id, reading->number,
+                                reading->seq, PAGE, &pieces);
+    if (code < 0)
+        return code;
+    *ret_more = pieces->count == PAGE;
+    if (pieces->count > 0 && !attempt_of(reading, pieces->items[pieces->count - 1].number))
+        code = read_attempts(reading);
+    for (size_t i = 0; i < pieces->count && code == 0; i++) {
+        const struct tend_output *piece = &pieces->items[i];
+        if (piece->number > up_to) {
+            *ret_more = false;
+            break;
         }
-        tend_outputs_free(pieces);
-        if (status == EXIT_DONE)
-            status = cli_flush_if_large(reading->cli);
-    } while (status == EXIT_DONE && count == PAGE);
-    return status;
+        put_piece(reading, piece);
+        reading->number = piece->number;
+        reading->seq = piece->seq;
+    }
+    tend_outputs_free(pieces);
+    return code;
+}
+
+int logs_more(struct logs_reading *reading, int64_t up_to)
+{
+    bool more = true;
+    int code = 0;
+    while (code == 0 && more) {
+        code = print_page(reading, up_to, &more);
+        if (code == 0 && cli_flush_if_large(reading->cli) != EXIT_DONE)
+            return 0; /* nobody reads any more; that is told at the end */
+    }
+    return code;
+}
+
+void logs_break(struct logs_reading *reading)
+{
+    logs_text_break(&reading->text);
+}
+
+void logs_begin(struct logs_reading *reading, struct cli *cli, const struct logs_wish *wish)
+{
+    *reading = (struct logs_reading){.cli = cli, .wish = *wish};
+    logs_text_init(&reading->text, cli, wish->stamps);
+    if (wish->number) {
+        reading->number = wish->number - 1;
+        reading->seq = INT64_MAX;
+    }
+}
+
+void logs_end(struct logs_reading *reading)
+{
+    tend_attempts_free(reading->attempts);
 }
 
 /* --- the whole --- */
 
-static int read_state(struct reading *reading, bool *ret_finished)
+static int read_state(struct logs_reading *reading, bool *ret_finished)
 {
-    const struct logs_wish *wish = reading->wish;
+    const struct logs_wish *wish = &reading->wish;
     struct tend_jobs *jobs;
     int code = tend_get(reading->cli->store, wish->job_id, &jobs);
     if (code < 0)
-        return cli_fail_store(reading->cli, code);
+        return code;
     int state = jobs->items[0].state;
     tend_jobs_free(jobs);
     *ret_finished = state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
     if (*ret_finished || !wish->number)
-        return EXIT_DONE;
-    int status = read_attempts(reading);
+        return 0;
+    code = read_attempts(reading);
     const struct tend_attempt *attempt = attempt_of(reading, wish->number);
     *ret_finished = attempt && attempt->state != TEND_ATTEMPT_RUNNING;
-    return status;
+    return code;
+}
+
+static int print_new(struct logs_reading *reading)
+{
+    int64_t only = reading->wish.number;
+    int code = logs_more(reading, only ? only : INT64_MAX);
+    return code < 0 ? cli_fail_store(reading->cli, code) : EXIT_DONE;
 }
 
 /* Looks at the state first: what was written before the end is then read for certain. */
-static int follow(struct reading *reading)
+static int follow(struct logs_reading *reading)
 {
     struct cli *cli = reading->cli;
     signals_interrupt(cli->store);
     for (;;) {
         bool finished = false;
-        int status = read_state(reading, &finished);
-        if (status == EXIT_DONE)
-            status = print_new(reading);
+        int code = read_state(reading, &finished);
+        int status = code < 0 ? cli_fail_store(cli, code) : print_new(reading);
         if (status == EXIT_DONE)
             status = cli_flush(cli);
         if (signals_seen())
@@ -166,23 +200,18 @@ static int follow(struct reading *reading)
 
 int logs_print(struct cli *cli, const struct logs_wish *wish)
 {
-    struct reading reading = {.cli = cli, .wish = wish};
+    struct logs_reading reading;
     bool finished = false;
-    logs_text_init(&reading.text, cli, wish->stamps);
-    if (wish->number) {
-        reading.number = wish->number - 1;
-        reading.seq = INT64_MAX;
-    }
-    int status = read_state(&reading, &finished);
-    if (status == EXIT_DONE)
-        status = read_attempts(&reading);
-    if (status == EXIT_DONE)
-        status = check_wish(&reading, finished);
+    logs_begin(&reading, cli, wish);
+    int code = read_state(&reading, &finished);
+    if (code == 0)
+        code = read_attempts(&reading);
+    int status = code < 0 ? cli_fail_store(cli, code) : check_wish(&reading, finished);
     if (status == EXIT_DONE)
         status = wish->follow ? follow(&reading) : print_new(&reading);
     if (status == EXIT_DONE && !reading.any)
         cli_note(cli, "job %" PRId64 " has no output%s", wish->job_id,
                  reading.attempts->count == 0 ? ": none of its steps was tried here" : "");
-    tend_attempts_free(reading.attempts);
+    logs_end(&reading);
     return status;
 }

@@ -1,6 +1,5 @@
 /*
- * What the attempts of a job have written, printed: for `tend logs` and for `tend run`, which
- * follows a job that others run.
+ * What the attempts of a job have written, printed: for `tend logs` and for `tend run`.
  *
  * As it was written where the output is no terminal: standard output there, standard error there.
  * On a terminal both are shown in order, colours of the text itself are kept, and whatever else
@@ -8,6 +7,8 @@
  */
 #ifndef CLI_LOGS_H
 #define CLI_LOGS_H
+
+#include "cli/logs_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +22,32 @@ struct logs_wish {
     bool follow;         /* until the job has ended */
     bool stamps;         /* each line behind its time */
     bool headers;        /* a line before the output of each attempt; on a terminal always */
+    bool events;         /* with --json among other objects: {"event":"output","job_id":… */
 };
 
 /* Gives the exit status. */
 int logs_print(struct cli *cli, const struct logs_wish *wish);
+
+/* The last lines of the attempt that failed last, for who has not seen them. */
+void logs_print_tail(struct cli *cli, int64_t job_id);
+
+/* --- bit by bit, by somebody who does other things in between --- */
+
+struct logs_reading {
+    struct cli *cli;
+    struct logs_wish wish;
+    struct logs_text text;
+    struct tend_attempts *attempts; /* as last read; NULL: not yet */
+    int64_t number, seq;            /* of the last piece that was looked at */
+    int64_t shown;                  /* the attempt whose header was printed last */
+    bool any;                       /* something was printed */
+};
+
+void logs_begin(struct logs_reading *reading, struct cli *cli, const struct logs_wish *wish);
+/* Prints what has come since, of attempts up to this number. 0 or a negative code. */
+int logs_more(struct logs_reading *reading, int64_t up_to);
+/* A line of somebody else's comes now. */
+void logs_break(struct logs_reading *reading);
+void logs_end(struct logs_reading *reading);
 
 #endif

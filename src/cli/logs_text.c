@@ -158,6 +158,17 @@ void logs_text_piece(struct logs_text *text, const struct tend_output *piece)
     hand_out(text, !text->terminal && piece->stream != 1, &out);
 }
 
+void logs_text_break(struct logs_text *text)
+{
+    for (int stream = 0; stream < 3; stream++) {
+        bool here = text->terminal || stream == 1;
+        if (here && text->in_line[stream])
+            buf_putc(&text->cli->out, '\n');
+        if (here)
+            text->in_line[stream] = false;
+    }
+}
+
 void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt)
 {
     struct cli *cli = text->cli;

@@ -23,4 +23,7 @@ void logs_text_piece(struct logs_text *text, const struct tend_output *piece);
 /* A line of ours between pieces: what comes now is of this attempt. */
 void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt);
 
+/* Ends a line of standard output that is not ended: something else follows. */
+void logs_text_break(struct logs_text *text);
+
 #endif

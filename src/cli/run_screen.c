@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum {
-    FRAME_MS = 100, /* between two drawings */
+    FRAME_MS = 100,  /* between two drawings */
+    OUTPUT_MS = 250, /* as often as a worker hands it on */
     LOOK_MS = 1000,
 };
 
@@ -44,8 +45,11 @@ void run_screen_tell(void *arg, const struct tend_runner_news *news)
 
 static void log_as_note(void *arg, const char *line)
 {
-    const struct tend_runner_news note = {
-        .kind = TEND_NEWS_NOTE, .job_id = TEND_UNSET, .state = -1, .text = line};
+    const struct tend_runner_news note = {.kind = TEND_NEWS_NOTE,
+                                          .job_id = TEND_UNSET,
+                                          .number = TEND_UNSET,
+                                          .state = -1,
+                                          .text = line};
     add_news(arg, &note);
 }
 
@@ -73,7 +77,7 @@ static struct screen_news *take_news(struct run_screen *screen, bool *ret_over)
 /* Until there are news or it is time to draw, look or show a sign of life. */
 static void wait_for_news(struct run_screen *screen)
 {
-    int64_t wait_ms = screen->live ? FRAME_MS : LOOK_MS;
+    int64_t wait_ms = screen->live ? FRAME_MS : screen->output ? OUTPUT_MS : LOOK_MS;
     if (screen->notifier.watchdog_ms > 0 && screen->notifier.watchdog_ms / 4 < wait_ms)
         wait_ms = screen->notifier.watchdog_ms / 4;
     struct timespec until;
@@ -139,13 +143,25 @@ static void free_news(struct screen_news *news)
     }
 }
 
+/* What an attempt has put out stands before the line about its end. */
+static void print_plain(struct run_screen *screen, const struct screen_news *news)
+{
+    for (; news; news = news->next) {
+        int64_t number = news->news.number;
+        if (screen->output)
+            screen->output(screen->look_arg, number == TEND_UNSET ? INT64_MAX : number, true);
+        run_lines_plain(screen, news);
+    }
+    if (screen->output)
+        screen->output(screen->look_arg, INT64_MAX, false);
+}
+
 static void print(struct run_screen *screen, const struct screen_news *news, bool over)
 {
     if (screen->live)
         run_lines_draw(screen, news, over);
     else
-        for (; news; news = news->next)
-            run_lines_plain(screen, news);
+        print_plain(screen, news);
     /* Nobody reads any more: what nobody can see is not begun. */
     if (cli_flush(screen->cli) != EXIT_DONE && !over)
         tend_runner_stop(screen->runner, 0);

@@ -30,7 +30,12 @@ struct run_screen {
     struct sd_notifier notifier;
     /* Called by the screen's thread, after news and at least once a second; may be NULL. */
     void (*look)(void *arg);
-    void *look_arg;
+    /*
+     * Where nothing is drawn: prints what the attempts up to this number have put out since the
+     * last time, by the same thread; a line of the screen follows. May be NULL.
+     */
+    void (*output)(void *arg, int64_t number, bool line_follows);
+    void *look_arg;     /* of both */
     bool stops_at_once; /* by the first signal; else what runs is waited for, till the second */
     bool live;          /* redrawn in place */
     bool stamps;        /* plain lines begin with the time: nobody else adds it */

@@ -156,7 +156,7 @@ static int claim_once(struct claim_call *call)
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         look_for_dead(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
-    if (!call->want.with_lock && call->want.not_kind_count == 0 &&
+    if (!call->want.with_lock && call->want.not_kind_count == 0 && call->want.job_id == 0 &&
         settings_cached(t, call->want.queue, &call->settings) &&
         settings_are_plain(&call->settings)) {
         if ((rc = run_body(call, fast_body)) != 0)
@@ -195,6 +195,8 @@ static int check_claim(tend *t, const struct tend_claim *claim)
         return handle_fail(t, TEND_EINVAL,
                            "%zu kinds are too many to be passed over; give up to %d",
                            claim->not_kind_count, KINDS_MOST);
+    if (claim->job_id < 0)
+        return handle_fail(t, TEND_EINVAL, "%lld is no job's id", (long long)claim->job_id);
     if (claim->count > 100000)
         return handle_fail(t, TEND_EINVAL,
                            "%zu jobs are too many for one claim; ask for up to 100000",
@@ -215,6 +217,7 @@ static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
         .with_lock = with_lock,
         .not_kinds = claim->not_kinds,
         .not_kind_count = claim->not_kind_count,
+        .job_id = claim->job_id,
     };
     if (claim->while_pid > 0)
         return worker_of_pid(t, claim->while_pid, want->owner, &want->worker_id);

@@ -115,7 +115,7 @@ struct choice {
     int64_t first_end_ms;  /* when the first lease with a key ends */
     struct db_value at[3]; /* position of the last candidate */
     int64_t *ids;
-    size_t chosen;
+    size_t seen, chosen;
 };
 
 static int load_keys(struct db_tx *tx, struct choice *by, int64_t wanted)
@@ -166,15 +166,23 @@ static bool key_allows(struct choice *by, const char *key)
     return true;
 }
 
+static int next_page(struct db_tx *tx, const struct choice *by, struct db_result *ret)
+{
+    const struct db_value one[] = {db_text(by->want->queue), db_int(by->want->job_id)};
+    const struct db_value many[] = {db_text(by->want->queue), by->at[0], by->at[1], by->at[2],
+                                    db_int(CANDIDATES)};
+    return by->want->job_id > 0 ? db_run(tx, Q_CLAIM_CANDIDATE, 0, one, ret)
+                                : db_run(tx, Q_CLAIM_CANDIDATES, 0, many, ret);
+}
+
 /* Looks at the next candidates in order; *ret_more: there may be others behind them. */
 static int choose_from_page(struct db_tx *tx, struct choice *by, int64_t wanted, bool *ret_more)
 {
     struct db_result page;
-    const struct db_value params[] = {db_text(by->want->queue), by->at[0], by->at[1], by->at[2],
-                                      db_int(CANDIDATES)};
-    int rc = db_run(tx, Q_CLAIM_CANDIDATES, 0, params, &page);
+    int rc = next_page(tx, by, &page);
     if (rc < 0)
         return rc;
+    by->seen += page.rows;
     for (size_t i = 0; i < page.rows && (int64_t)by->chosen < wanted; i++) {
         if (!is_passed_over(by->want, db_string(&page, i, 4)) &&
             key_allows(by, db_string(&page, i, 3)))
@@ -216,7 +224,8 @@ static int claim_chosen(struct db_tx *tx, const struct choice *by, struct db_res
 
 static bool must_choose(const struct claim_want *want, const struct queue_settings *settings)
 {
-    return want->not_kind_count > 0 || settings->queue.key_concurrency != TEND_UNSET;
+    return want->not_kind_count > 0 || want->job_id > 0 ||
+           settings->queue.key_concurrency != TEND_UNSET;
 }
 
 static int claim_by_choice(struct db_tx *tx, const struct claim_want *want,
@@ -234,7 +243,7 @@ static int claim_by_choice(struct db_tx *tx, const struct claim_want *want,
     }
     if (rc < 0 || (rc = claim_chosen(tx, &by, ret)) < 0)
         return rc;
-    if (ret->rows == 0)
+    if (ret->rows == 0 && by.seen > 0)
         say(none, TEND_ELIMITED, want->not_kind_count > 0 ? "kind" : "key-concurrency", "",
             by.first_end_ms);
     return 0;

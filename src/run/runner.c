@@ -34,21 +34,41 @@ void tend_runner_options_init(struct tend_runner_options *options)
     *options = (struct tend_runner_options){.limit_others = TEND_UNSET, .stop_ms = STOP_DEFAULT_MS};
 }
 
-void runner_tell(tend_runner *runner, enum tend_news_kind kind, int64_t job_id, int state,
-                 const char *format, ...)
+static void tell(tend_runner *runner, struct tend_runner_news news, const char *format,
+                 va_list args)
 {
     char text[1024];
-    va_list args;
     if (runner->options.tell == NULL)
         return;
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const struct tend_runner_news news = {
-        .kind = kind, .job_id = job_id, .state = state, .text = text};
+    news.text = text;
     pthread_mutex_lock(&runner->tell_mutex);
     runner->options.tell(runner->options.tell_arg, &news);
     pthread_mutex_unlock(&runner->tell_mutex);
+}
+
+void runner_tell(tend_runner *runner, enum tend_news_kind kind, int64_t job_id, int state,
+                 const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(runner,
+         (struct tend_runner_news){
+             .kind = kind, .job_id = job_id, .number = TEND_UNSET, .state = state},
+         format, args);
+    va_end(args);
+}
+
+void runner_tell_step(tend_runner *runner, int64_t job_id, int64_t number, int state,
+                      const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(runner,
+         (struct tend_runner_news){
+             .kind = TEND_NEWS_STEP, .job_id = job_id, .number = number, .state = state},
+         format, args);
+    va_end(args);
 }
 
 /* --- claiming --- */
@@ -120,6 +140,7 @@ static int claim_from(tend_runner *runner, const char *queue)
     claim.count = wish.count;
     claim.not_kinds = wish.not_kinds;
     claim.not_kind_count = wish.not_kind_count;
+    claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, NULL);
     if (rc > 0)

@@ -182,5 +182,8 @@ int runner_fail(tend_runner *runner, const struct err *err);
 
 void runner_tell(tend_runner *runner, enum tend_news_kind kind, int64_t job_id, int state,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* TEND_NEWS_STEP: attempt `number` of the job has ended. */
+void runner_tell_step(tend_runner *runner, int64_t job_id, int64_t number, int state,
+                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 #endif

@@ -211,9 +211,9 @@ void step_record_failure(struct attempt *attempt, struct failure *failure)
     }
     record_artifact(attempt, "failed", failure);
     metrics_attempt_failed(run->runner, attempt, failure);
-    runner_tell(run->runner, TEND_NEWS_STEP, run->task->job->id, TEND_ATTEMPT_FAILED,
-                "job %lld: %s [%s, %s]", (long long)run->task->job->id, failure->text,
-                failure_class_name(failure->class.class), failure->verdict.reason);
+    runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_FAILED,
+                     "job %lld: %s [%s, %s]", (long long)run->task->job->id, failure->text,
+                     failure_class_name(failure->class.class), failure->verdict.reason);
 }
 
 void step_fail_early(struct job_run *run)
@@ -352,9 +352,9 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
         record_artifact(attempt, "succeeded", NULL);
     job_workspace_settle(run);
     metrics_attempt_succeeded(run->runner, attempt, failure);
-    runner_tell(run->runner, TEND_NEWS_STEP, run->task->job->id, TEND_ATTEMPT_SUCCEEDED,
-                "job %lld: step %s is done (%lld ms)", (long long)run->task->job->id,
-                attempt->step->id, (long long)attempt->duration_ms);
+    runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_SUCCEEDED,
+                     "job %lld: step %s is done (%lld ms)", (long long)run->task->job->id,
+                     attempt->step->id, (long long)attempt->duration_ms);
     return true;
 }
 

@@ -27,7 +27,7 @@ END
     run -0 tend logs 1
     [ "$output" = 'hello you 2 stage' ]
     run -0 tend show 1 --json
-    json '.job | .state == "done" and .kind == "shell" and .priority == 3 and (.queue | startswith("run-"))'
+    json '.job | .state == "done" and .kind == "shell" and .priority == 3 and .queue == "run"'
     json '.job | [.max_attempts, .backoff_ms, .backoff_max_ms] == [4, 2000, 60000]'
     json '.job.payload.step_timeout_seconds == 60 and (.job.payload | has("id") | not)'
     json '.checkpoints[-1].outputs == {"answer": "42"} or .checkpoints[-1].outputs == {"answer": 42}'
@@ -42,8 +42,66 @@ END
     run --separate-stderr -1 tend run flow.yaml
     [[ "$stderr" == *"job 1 has failed, deterministic_contract: step only, attempt 1 of 3: exit 65"*"'tend logs 1'"* ]]
     run -1 tend run flow.yaml --json
-    [ "$(jq -r .event <<<"$output" | tr '\n' ' ')" = 'added job_begins step job_ends end ' ]
+    [ "$(jq -r .event <<<"$output" | tr '\n' ' ')" = 'added job_begins output step job_ends end ' ]
+    [ "$(jq -c 'select(.event == "output") | [.job_id > 1, .step_id, .stream, .text]' <<<"$output")" = '[true,"only","stdout","broken\n"]' ]
     [ "$(jq -c 'select(.event == "end") | [.state, .error_class]' <<<"$output")" = '["failed","deterministic_contract"]' ]
+}
+
+@test "the output of the steps is shown, each before the line about its end" {
+    flow <<'END'
+stages:
+  - steps:
+      - {id: one, run: 'echo first; printf "no end"'}
+      - {id: two, run: 'echo second; echo trouble >&2; exit 65'}
+END
+    run --separate-stderr -1 tend run flow.yaml
+    sed -E 's/^[0-9T:.-]+Z //; s/ \([0-9]+ ms\)//' <<<"$output" >said
+    [ "$(head -n 5 said)" = "job 1 begins
+first
+no end
+job 1: step one is done
+second" ]
+    [[ "${lines[5]}" == *"job 1: step two, attempt 1 of 3: exit 65: trouble"* ]]
+    [[ "$stderr" == *"== 2: step two, attempt 1, "*$'\ntrouble\n'*"job 1 has failed"* ]]
+}
+
+output_is() {
+    grep -qx "$1" run.log
+}
+
+@test "output is shown while a step runs" {
+    flow <<END
+stages: [{run: "echo waiting; $(gated one)"}]
+END
+    "$TEND" run flow.yaml >run.log 2>&1 3>&- &
+    runner=$!
+    started+=("$runner")
+    until_true output_is waiting
+    [ "$(state_of 1)" = running ]
+    touch gate
+    ended "$runner"
+    [ "$status" = 0 ]
+    output_is 'one is through'
+}
+
+@test "runs share a queue, and each takes its own job" {
+    flow own.yaml <<END
+stages: [{run: "$(gated own)"}]
+END
+    echo 'stages: [{run: echo quick}]' >quick.yaml
+    "$TEND" run own.yaml >run.log 2>&1 3>&- &
+    runner=$!
+    started+=("$runner")
+    until_true test -s own.pid
+    kill -INT "$runner"
+    ended "$runner"
+    left=$(tend jobs --json | jq .id)
+    touch gate # whoever took it would be done with it at once
+    run -0 tend run quick.yaml
+    run -0 tend run quick.yaml
+    [ "$(state_of "$left")" = pending ]
+    run -0 tend queues --json
+    json '.name == "run" and .jobs.done == 2 and .jobs.pending == 1'
 }
 
 @test "a retry after the backoff is waited for" {
@@ -268,4 +326,14 @@ END
     TERM=xterm run -0 script -qec "stty cols 90 rows 24; '$TEND' run flow.yaml" /dev/null
     [[ "$output" == *"1/2 first"*"working"* ]]
     [[ "${lines[-1]}" == *"job 1 is done, "* ]]
+}
+
+@test "on a terminal the end of a failed step's output is shown" {
+    flow <<'END'
+stages: [{id: a, run: 'seq 100 150; printf broken; exit 65'}]
+END
+    TERM=xterm run -1 script -qec "stty cols 90 rows 24; '$TEND' run flow.yaml" /dev/null
+    said=$(tr -d '\r' <<<"$output")
+    [[ "$said" == *"== 1: step a, attempt 1, "*", failed"*$'\n132\n133\n'*$'\n150\nbroken\ntend: job 1 has failed'* ]]
+    [[ "$said" != *$'\n131\n'* ]]
 }

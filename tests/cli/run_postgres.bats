@@ -70,7 +70,7 @@ teardown() {
     kill -TERM "$worker"
     until_true log_says 'stopping; what runs is waited for'
     kill -TERM "$worker"
-    until_true log_says 'is given back: its worker stops'
+    until_true log_says 'is given back: worker .* was told to stop'
     ended "$worker"
     [ "$status" = 0 ]
     is_gone "$(cat one.pid)"

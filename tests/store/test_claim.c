@@ -60,6 +60,33 @@ TEST(claim, only_the_queue_that_was_asked_for_is_looked_at)
     check_int(claim_many(t, "a", 10, NULL), ==, 1);
 }
 
+/* CL-3: who asks for one job gets that one or none, and within the limits of its queue. */
+TEST(claim, a_job_that_is_asked_for_comes_alone_wherever_it_stands)
+{
+    tend *t = store_open("w");
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    struct tend_none none;
+    int64_t first = add_one(t, "q");
+    int64_t second = add_one(t, "q");
+    int64_t elsewhere = add_one(t, "other");
+    claim.count = 10;
+    claim.job_id = second;
+    struct tend_lease lease = claim_with(t, &claim);
+    check_int(lease.id, ==, second);
+    check_int(tend_claim_jobs(t, &claim, &jobs, &none), ==, TEND_EEMPTY); /* it is leased */
+    check_int(state_of(t, first), ==, TEND_PENDING);
+    claim.job_id = elsewhere;
+    check_int(tend_claim_jobs(t, &claim, &jobs, &none), ==, TEND_EEMPTY);
+    claim.job_id = first;
+    set_queue(t, "q", "concurrency", "1");
+    check_int(tend_claim_jobs(t, &claim, &jobs, &none), ==, TEND_ELIMITED);
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_int(claim_with(t, &claim).id, ==, first);
+    claim.job_id = -1;
+    check_int(tend_claim_jobs(t, &claim, &jobs, &none), ==, TEND_EINVAL);
+}
+
 /* CL-3 */
 TEST(claim, a_leased_job_is_not_handed_out_again)
 {

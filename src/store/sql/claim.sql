@@ -123,6 +123,12 @@ WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($2, $3, $4)
 ORDER BY priority, due_at, id
 LIMIT $5;
 
+-- name: claim_candidate
+-- The same for the one job $2, if it is pending in queue $1. Primary key. Called by queue/limits.c.
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE id = $2 AND queue = $1 AND state + 0 = 1;
+
 -- name: claim_any
 -- Whether anything is pending in a queue. Index job_pending. Called by queue/claim.c.
 SELECT 1 FROM job WHERE queue = $1 AND state = 1 LIMIT 1;
