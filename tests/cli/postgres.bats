@@ -55,7 +55,7 @@ teardown() {
 @test "a batch, with a bad line" {
     seq 1500 | sed 's/.*/{"payload":&}/' >jobs.jsonl
     echo '{"kind":}' >>jobs.jsonl
-    run --separate-stderr -2 tend add --batch jobs.jsonl
+    run --separate-stderr -2 tend add --batch <(cat jobs.jsonl)
     [ "${#lines[@]}" = 1500 ]
     says "line 1501, column 9"
     [ "$(tend jobs --json | jq .id | uniq | wc -l)" = 1500 ]
