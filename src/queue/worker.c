@@ -182,7 +182,7 @@ static int leave_locks(struct db_tx *tx, const struct db_result *rows)
 }
 
 /* All that is held under one id is given back. */
-static int leave_leases(struct db_tx *tx, int64_t id)
+static int leave_leases(struct db_tx *tx, const tend *t, int64_t id)
 {
     struct db_result rows;
     int rc;
@@ -220,9 +220,9 @@ static int leave_body(struct db_tx *tx, void *arg)
     /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
     int64_t removed = 0;
     int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
-    rc = leave_leases(tx, id);
+    rc = leave_leases(tx, t, id);
     for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
-        rc = leave_leases(tx, t->buried[i]);
+        rc = leave_leases(tx, t, t->buried[i]);
     const struct db_value remove[] = {db_int(id)};
     if (rc < 0 || (rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0 || removed == 0)
         return rc;
