@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "cli/command.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@ struct cli {
     char path[64];                 /* its name with that of its parent: "lock acquire" */
     const char *who;               /* name of the handle and its worker; NULL: user@host */
     tend *store;                   /* open when the command's row asks for it, else NULL */
+    bool store_left;               /* a thread still waits for its answer: it cannot be closed */
     bool json;
     bool color;
     size_t width;   /* columns of the terminal; 0: no terminal, no limit */
@@ -105,6 +107,8 @@ void signals_stop_runner(tend_runner *runner, bool at_once);
 /* How many signals to stop have come, and how many hangups. */
 int signals_stops(void);
 int signals_hangups(void);
+/* As poll(); a signal that came just before ends it too. */
+int signals_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 /* The signal that has come since, 0 if none. */
 int signals_seen(void);
 /* For commands that wait: exit status after TEND_EINTERRUPTED. */

@@ -42,7 +42,8 @@ const struct command cmd_logs = {
         "Standard output goes to standard output, and standard error to standard error; on a "
         "terminal both are shown in order, in different colours. Secrets were taken out before the "
         "output was kept, and the middle of a very long one was left out, which a line in brackets "
-        "says. With -f lines appear while the step still runs, wherever its worker is. With --json "
+        "says. With -f lines appear while the step still runs, wherever its worker is; "
+        "while the store is away a line on standard error says since when. With --json "
         "an object per piece: number, step_id, attempt, seq, at_ms, stream, dropped_bytes, text.",
     .examples = "tend logs 12\n"
                 "tend logs -f 12\n"

@@ -1,15 +1,74 @@
 /* See logs.h: which pieces, and until when. */
 #include "cli/logs.h"
 
+#include "base/timetext.h"
+#include "cli/asking.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/json_step.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PAGE = 500, POLL_MS = 500 };
+
+/* --- asking the store --- */
+
+static int ask_job(tend *store, void *arg)
+{
+    struct logs_reading *reading = arg;
+    return tend_get(store, reading->wish.job_id, &reading->jobs_read);
+}
+
+static int ask_attempts(tend *store, void *arg)
+{
+    struct logs_reading *reading = arg;
+    return tend_attempts(store, reading->wish.job_id, &reading->attempts_read);
+}
+
+static int ask_pieces(tend *store, void *arg)
+{
+    struct logs_reading *reading = arg;
+    return tend_output_read(store, reading->wish.job_id, reading->number, reading->seq, PAGE,
+                            &reading->pieces_read);
+}
+
+static void say_away(void *arg, int64_t since_ms, const char *why)
+{
+    struct logs_reading *reading = arg;
+    char since[TIME_TEXT_BYTES];
+    if (reading->away)
+        return;
+    reading->away = true;
+    cli_note(reading->cli, "logs: the store is away since %s%s%s; going on when it is back",
+             time_text(since_ms / 1000 * 1000, since), *why ? ": " : "", why);
+}
+
+/* TEND_EINTERRUPTED: the command is to end. */
+static int ask(struct logs_reading *reading, asking_question *question)
+{
+    if (!reading->asking)
+        return question(reading->cli->store, reading);
+    int code = asking_ask(reading->asking, question, reading);
+    if (code >= 0 && reading->away) {
+        cli_note(reading->cli, "logs: the store is back");
+        reading->away = false;
+    }
+    return code;
+}
+
+/* The exit status for a code that ask has returned. */
+static int tell(struct logs_reading *reading, int code)
+{
+    if (code >= 0)
+        return EXIT_DONE;
+    if (!reading->asking)
+        return cli_fail_store(reading->cli, code);
+    return code == TEND_EINTERRUPTED
+               ? signals_exit_status()
+               : cli_fail(reading->cli, code, "%s", asking_sentence(reading->asking));
+}
 
 /* --- which attempt wrote it --- */
 
@@ -24,12 +83,11 @@ static const struct tend_attempt *attempt_of(const struct logs_reading *reading,
 
 static int read_attempts(struct logs_reading *reading)
 {
-    struct tend_attempts *attempts;
-    int code = tend_attempts(reading->cli->store, reading->wish.job_id, &attempts);
+    int code = ask(reading, ask_attempts);
     if (code < 0)
         return code;
     tend_attempts_free(reading->attempts);
-    reading->attempts = attempts;
+    reading->attempts = reading->attempts_read;
     return 0;
 }
 
@@ -98,12 +156,12 @@ static void put_piece(struct logs_reading *reading, const struct tend_output *pi
 /* A page of pieces; *ret_more: there may be others behind it. */
 static int print_page(struct logs_reading *reading, int64_t up_to, bool *ret_more)
 {
-    struct tend_outputs *pieces;
-    int code = tend_output_read(reading->cli->store, reading->wish.job_id, reading->number,
-                                reading->seq, PAGE, &pieces);
+    int code = ask(reading, ask_pieces);
     if (code < 0)
         return code;
+    struct tend_outputs *pieces = reading->pieces_read;
     *ret_more = pieces->count == PAGE;
+    code = 0;
     if (pieces->count > 0 && !attempt_of(reading, pieces->items[pieces->count - 1].number))
         code = read_attempts(reading);
     for (size_t i = 0; i < pieces->count && code == 0; i++) {
@@ -157,12 +215,11 @@ void logs_end(struct logs_reading *reading)
 static int read_state(struct logs_reading *reading, bool *ret_finished)
 {
     const struct logs_wish *wish = &reading->wish;
-    struct tend_jobs *jobs;
-    int code = tend_get(reading->cli->store, wish->job_id, &jobs);
+    int code = ask(reading, ask_job);
     if (code < 0)
         return code;
-    int state = jobs->items[0].state;
-    tend_jobs_free(jobs);
+    int state = reading->jobs_read->items[0].state;
+    tend_jobs_free(reading->jobs_read);
     *ret_finished = state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
     if (*ret_finished || !wish->number)
         return 0;
@@ -175,43 +232,58 @@ static int read_state(struct logs_reading *reading, bool *ret_finished)
 static int print_new(struct logs_reading *reading)
 {
     int64_t only = reading->wish.number;
-    int code = logs_more(reading, only ? only : INT64_MAX);
-    return code < 0 ? cli_fail_store(reading->cli, code) : EXIT_DONE;
+    return logs_more(reading, only ? only : INT64_MAX);
 }
 
 /* Looks at the state first: what was written before the end is then read for certain. */
 static int follow(struct logs_reading *reading)
 {
-    struct cli *cli = reading->cli;
-    signals_interrupt(cli->store);
-    for (;;) {
-        bool finished = false;
+    int status = EXIT_DONE;
+    for (bool finished = false; status == EXIT_DONE && !finished;) {
         int code = read_state(reading, &finished);
-        int status = code < 0 ? cli_fail_store(cli, code) : print_new(reading);
-        if (status == EXIT_DONE)
-            status = cli_flush(cli);
-        if (signals_seen())
-            return signals_exit_status();
-        if (status != EXIT_DONE || finished)
-            return status;
-        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+        if (code >= 0)
+            code = print_new(reading);
+        status = code < 0 ? tell(reading, code) : cli_flush(reading->cli);
+        if (status == EXIT_DONE && !finished)
+            status = tell(reading, asking_pause(reading->asking, POLL_MS));
     }
+    return status;
+}
+
+static int print_all(struct logs_reading *reading)
+{
+    const struct logs_wish *wish = &reading->wish;
+    bool finished = false;
+    int code = read_state(reading, &finished);
+    if (code >= 0)
+        code = read_attempts(reading);
+    int status = code < 0 ? tell(reading, code) : check_wish(reading, finished);
+    if (status == EXIT_DONE && !wish->follow)
+        status = tell(reading, print_new(reading));
+    else if (status == EXIT_DONE &&
+             !(reading->asking = asking_new(reading->cli, -1, say_away, reading)))
+        status = EXIT_FAILED;
+    else if (status == EXIT_DONE)
+        status = follow(reading);
+    if (reading->asking)
+        asking_free(reading->asking);
+    if (status == EXIT_DONE && !reading->any)
+        cli_note(reading->cli, "job %" PRId64 " has no output%s", wish->job_id,
+                 reading->attempts->count == 0 ? ": none of its steps was tried here" : "");
+    return status;
 }
 
 int logs_print(struct cli *cli, const struct logs_wish *wish)
 {
-    struct logs_reading reading;
-    bool finished = false;
-    logs_begin(&reading, cli, wish);
-    int code = read_state(&reading, &finished);
-    if (code == 0)
-        code = read_attempts(&reading);
-    int status = code < 0 ? cli_fail_store(cli, code) : check_wish(&reading, finished);
-    if (status == EXIT_DONE)
-        status = wish->follow ? follow(&reading) : print_new(&reading);
-    if (status == EXIT_DONE && !reading.any)
-        cli_note(cli, "job %" PRId64 " has no output%s", wish->job_id,
-                 reading.attempts->count == 0 ? ": none of its steps was tried here" : "");
-    logs_end(&reading);
+    /* On the heap: the thread that asks may outlive this. */
+    struct logs_reading *reading = malloc(sizeof *reading);
+    if (!reading)
+        return cli_fail(cli, TEND_ENOMEM, "out of memory");
+    logs_begin(reading, cli, wish);
+    int status = print_all(reading);
+    if (!cli->store_left) {
+        logs_end(reading);
+        free(reading);
+    }
     return status;
 }

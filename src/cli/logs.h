@@ -41,6 +41,12 @@ struct logs_reading {
     int64_t number, seq;            /* of the last piece that was looked at */
     int64_t shown;                  /* the attempt whose header was printed last */
     bool any;                       /* something was printed */
+
+    struct asking *asking;       /* NULL: questions are asked in the caller's thread */
+    bool away;                   /* and it was said that the store is */
+    struct tend_jobs *jobs_read; /* answers of the store */
+    struct tend_attempts *attempts_read;
+    struct tend_outputs *pieces_read;
 };
 
 void logs_begin(struct logs_reading *reading, struct cli *cli, const struct logs_wish *wish);

@@ -146,6 +146,8 @@ int main(int argc, char **argv)
         status = run_command(&cli, &parsed);
     status = finish_output(&cli, status);
     signals_interrupt(NULL);
+    if (cli.store_left)
+        _exit(status);
     if (cli.store)
         tend_close(cli.store);
     parsed_done(&parsed);

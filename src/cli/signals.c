@@ -1,6 +1,7 @@
 /* Signals of the command line; the library installs none. See cli.h. */
 #include "cli/cli.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/time.h>
@@ -70,6 +71,21 @@ void signals_stop_runner(tend_runner *runner, bool at_once)
     handle(SIGINT, runner ? on_stop_runner : SIG_DFL);
     handle(SIGTERM, runner ? on_stop_runner : SIG_DFL);
     handle(SIGHUP, runner ? on_hangup : SIG_DFL);
+}
+
+int signals_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    sigset_t stops_blocked;
+    sigset_t before;
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                               .tv_nsec = timeout_ms % 1000 * 1000000L};
+    sigemptyset(&stops_blocked);
+    sigaddset(&stops_blocked, SIGINT);
+    sigaddset(&stops_blocked, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &stops_blocked, &before);
+    int ready = seen ? 0 : ppoll(fds, count, &timeout, &before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ready;
 }
 
 int signals_stops(void)

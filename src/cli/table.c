@@ -5,11 +5,14 @@
 #include "cli/cli.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 2, NARROWEST = 8 };
+/* Columns of text give way down to NARROW, then all but the first, which tells rows apart, down to
+ * NARROWEST. */
+enum { GAP = 2, NARROW = 8, NARROWEST = 4 };
 
 void table_init(struct table *table, const struct column *columns, size_t column_count)
 {
@@ -79,12 +82,17 @@ static size_t total_width(const struct table *table)
     return total;
 }
 
-/* The widest column that may still give way, or column_count. */
-static size_t widest(const struct table *table)
+/* The widest column of text that can still give way, or column_count. */
+static size_t widest(const struct table *table, size_t narrowest)
 {
     size_t found = table->column_count;
+    bool first = true;
     for (size_t i = 0; i < table->column_count; i++) {
-        if (table->columns[i].kind != COLUMN_WIDE || table->widths[i] <= NARROWEST)
+        if (table->columns[i].kind != COLUMN_WIDE)
+            continue;
+        size_t floor = first ? NARROW : narrowest;
+        first = false;
+        if (table->widths[i] <= floor)
             continue;
         if (found == table->column_count || table->widths[i] > table->widths[found])
             found = i;
@@ -92,6 +100,15 @@ static size_t widest(const struct table *table)
     return found;
 }
 
+static void narrow_columns(struct table *table, size_t terminal_width, size_t narrowest)
+{
+    size_t column;
+    while (total_width(table) > terminal_width &&
+           (column = widest(table, narrowest)) < table->column_count)
+        table->widths[column]--;
+}
+
+/* What is still too wide is cut at the edge by put_cell. */
 static void fit_columns(struct table *table, size_t terminal_width)
 {
     for (size_t i = 0; i < table->column_count; i++)
@@ -102,33 +119,40 @@ static void fit_columns(struct table *table, size_t terminal_width)
         if (table->cells[i].width > table->widths[column])
             table->widths[column] = table->cells[i].width;
     }
-    while (terminal_width > 0 && total_width(table) > terminal_width) {
-        size_t column = widest(table);
-        if (column == table->column_count)
-            break;
-        table->widths[column]--;
+    if (terminal_width > 0) {
+        narrow_columns(table, terminal_width, NARROW);
+        narrow_columns(table, terminal_width, NARROWEST);
     }
 }
 
+static void put_blanks(struct buf *out, size_t count)
+{
+    while (count-- > 0)
+        buf_putc(out, ' ');
+}
+
+/* left: columns to the edge of the terminal; nothing goes beyond it. */
 static void put_cell(const struct table *table, struct cli *cli, size_t column,
-                     const struct table_cell *cell)
+                     const struct table_cell *cell, size_t *left)
 {
     struct buf *out = &cli->out;
+    size_t gap = column > 0 ? GAP : 0;
     size_t width = table->widths[column];
-    bool last = column + 1 == table->column_count;
-    bool right = table->columns[column].kind == COLUMN_RIGHT;
-    for (size_t i = cell->width; right && i < width; i++)
-        buf_putc(out, ' ');
+    if (*left <= gap)
+        return;
+    *left -= gap;
+    if (width > *left)
+        width = *left;
     /* Where nothing is to be cut a cell may stand out: a later page can be wider than the first. */
     size_t room = cli->width > 0 || cell->width < width ? width : cell->width;
+    size_t used = cell->width < room ? cell->width : room;
+    bool right = table->columns[column].kind == COLUMN_RIGHT;
+    put_blanks(out, gap + (right ? room - used : 0));
     buf_puts(out, color_on(cli, cell->color));
     text_fit(out, cell->text, cell->bytes, room, false);
     buf_puts(out, color_off(cli, cell->color));
-    if (last)
-        return;
-    for (size_t i = right ? width : cell->width; i < width; i++)
-        buf_putc(out, ' ');
-    buf_append(out, "  ", GAP);
+    put_blanks(out, right ? 0 : room - used);
+    *left -= width;
 }
 
 /* Without the blanks of empty cells at the end. */
@@ -139,13 +163,19 @@ static void end_row(struct buf *out)
     buf_putc(out, '\n');
 }
 
+static size_t row_width(const struct cli *cli)
+{
+    return cli->width > 0 ? cli->width : SIZE_MAX;
+}
+
 static void put_titles(const struct table *table, struct cli *cli)
 {
+    size_t left = row_width(cli);
     for (size_t i = 0; i < table->column_count; i++) {
         const char *title = table->columns[i].title;
         struct table_cell cell = {
             .text = title, .bytes = strlen(title), .width = strlen(title), .color = COLOR_BOLD};
-        put_cell(table, cli, i, &cell);
+        put_cell(table, cli, i, &cell, &left);
     }
     end_row(&cli->out);
 }
@@ -159,11 +189,13 @@ int table_print(struct table *table, struct cli *cli)
         put_titles(table, cli);
         table->fitted = true;
     }
+    size_t left = row_width(cli);
     for (size_t i = 0, column = 0; i < table->cell_count; i++) {
-        put_cell(table, cli, column, &table->cells[i]);
+        put_cell(table, cli, column, &table->cells[i], &left);
         if (++column == table->column_count) {
             end_row(&cli->out);
             column = 0;
+            left = row_width(cli);
         }
     }
     table->cell_count = 0;

@@ -1,6 +1,7 @@
 # tend top, and what tend show and tend stats tell of steps.
 load helper
 load running
+load terminal
 
 @test "one look at queues, workers and running steps" {
     tend add -q other >/dev/null
@@ -29,22 +30,67 @@ load running
     run -3 tend top --once --json
 }
 
+# The cursor's place is kept by the change of screens: nothing may move it before.
+is_left_as_it_was() {
+    [ "$(head -c 8 seen)" = $'\033[?1049h' ]
+    [[ "$(tail -c 40 seen)" == *$'\033[0m\033[?7h\033[?25h'* ]]
+    [ "$(cat before)" = "$(cat after)" ]
+}
+
+start_top() {
+    start_on_terminal "stty -a >before; $(with_pid top); ended=\$?; stty -a >after; exit \$ended"
+}
+
 @test "on a terminal it is live on the other screen, and q ends it" {
     tend add -q somewhere >/dev/null
-    mkfifo keys
-    TERM=xterm "$(command -v script)" -qec "stty cols 80 rows 12; '$TEND' top" /dev/null <keys >seen 2>&1 3>&- &
-    top=$!
-    started+=("$top")
-    exec 9>keys
-    until_true grep -q somewhere seen
+    start_top
+    until_true sees somewhere
     tend add -q elsewhere >/dev/null
-    until_true grep -q elsewhere seen
-    printf q >&9
-    ended "$top"
-    exec 9>&-
+    until_true sees elsewhere
+    press q
+    terminal_ended
     [ "$status" = 0 ]
-    grep -q $'\033\\[?1049h' seen
-    tail -c 30 seen | grep -q $'\033\\[?1049l'
+    is_left_as_it_was
+    [ "$(tail -c 8 seen)" = $'\033[?1049l' ]
+}
+
+@test "the terminal is left as it was after ^C, SIGTERM and an error, too" {
+    tend add -q somewhere >/dev/null
+    start_top
+    until_true sees somewhere
+    press '\003'
+    terminal_ended
+    is_left_as_it_was
+    start_top
+    until_true sees somewhere
+    kill -TERM "$(cat pid)"
+    terminal_ended
+    is_left_as_it_was
+    start_top
+    until_true sees somewhere
+    sqlite3 .tend/tend.db 'ALTER TABLE worker RENAME TO nobody'
+    terminal_ended
+    [ "$status" = 1 ]
+    [ "$(cat before)" = "$(cat after)" ]
+    # The sentence stands behind the change of screens, where it stays.
+    [[ "$(tail -n 1 seen)" == $'\033[?1049ltend: '*worker* ]]
+}
+
+@test "on a narrow terminal nothing is wider than that, and elsewhere nothing is cut" {
+    long=a-queue-with-a-name-that-is-rather-long
+    tend add -q $long -k with.a.long.kind.as.well >/dev/null
+    tend queue set $long --paused on --why 'because of the night' >/dev/null
+    for columns in 100 60 40; do
+        for command in jobs queues 'top --once'; do
+            on_terminal $columns "'$TEND' $command" >text
+            grep -q … text
+            [ "$(LC_ALL=C.UTF-8 wc -L <text)" -le $columns ] || { cat text; false; }
+        done
+    done
+    for command in jobs queues 'top --once'; do
+        tend $command | grep -q $long
+        ! tend $command | grep -q … || false
+    done
 }
 
 # SH-5

@@ -1,0 +1,143 @@
+# tend top and tend logs -f while the store is away: PostgreSQL, where that happens.
+load helper
+load running
+load terminal
+
+setup() {
+    unset NO_COLOR
+    cd "$BATS_TEST_TMPDIR" || return
+    started=()
+    name=away_$$_$BATS_TEST_NUMBER
+    psql -qX "$TEND_TEST_PG_URL" -c "CREATE DATABASE $name"
+    TEND_STORE=${TEND_TEST_PG_URL/\/postgres\?/\/$name?}
+    export TEND_STORE
+    id=$(tend add -q somewhere)
+}
+
+teardown() {
+    local pid
+    for pid in "${started[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
+}
+
+# Nobody gets in, and who was in is thrown out: to those, the server is down.
+goes_down() {
+    psql -qX "$TEND_TEST_PG_URL" -c "ALTER DATABASE $name ALLOW_CONNECTIONS false"
+    psql -qX "$TEND_TEST_PG_URL" -o /dev/null \
+        -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$name'"
+}
+
+comes_back() {
+    psql -qX "$TEND_TEST_PG_URL" -c "ALTER DATABASE $name ALLOW_CONNECTIONS true"
+}
+
+# The server takes questions and answers none, until `answers`.
+falls_silent() {
+    mkfifo silence
+    psql -qX "$TEND_STORE" <silence >silenced 3>&- &
+    started+=($!)
+    exec 8>silence
+    echo 'BEGIN; LOCK TABLE tend.job IN ACCESS EXCLUSIVE MODE; SELECT 1;' >&8
+    until_true test -s silenced
+}
+
+answers() {
+    echo 'ROLLBACK;' >&8
+    exec 8>&-
+    rm silence
+}
+
+# at_once COMMAND…: it takes well under a second
+at_once() {
+    local before=${EPOCHREALTIME/./}
+    "$@"
+    local took=$((${EPOCHREALTIME/./} - before))
+    [ "$took" -lt 900000 ] || { echo "took $took us"; return 1; }
+}
+
+@test "top says since when the store is away, and goes on when it is back" {
+    start_on_terminal "$(with_pid top)"
+    until_true sees somewhere
+    goes_down
+    until_true sees 'the store is away since 2'
+    comes_back
+    tend add -q elsewhere >/dev/null
+    until_true sees elsewhere
+    press q
+    terminal_ended
+    [ "$status" = 0 ]
+}
+
+@test "top is ended at once by q, ^C and SIGTERM while there is no answer" {
+    ends() {
+        start_on_terminal "$(with_pid top)"
+        until_true sees somewhere
+        falls_silent
+        until_true sees 'the store is away since 2'
+        at_once ends_by "$1"
+        answers
+        [ "$status" = 0 ]
+        tail -c 30 seen | grep -q $'\033\\[?1049l'
+    }
+    ends_by() {
+        case $1 in
+        TERM) kill -TERM "$(cat pid)" ;;
+        *) press "$1" ;;
+        esac
+        terminal_ended
+    }
+    ends q
+    ends '\003'
+    ends TERM
+}
+
+# The first look has no answer either.
+@test "top without any answer says so, too" {
+    falls_silent
+    start_on_terminal "$(with_pid top)"
+    until_true sees 'the store is away since 2'
+    press q
+    at_once terminal_ended
+    answers
+    [ "$status" = 0 ]
+}
+
+follow() {
+    "$TEND" logs -f "$id" >followed 2>said 3>&- &
+    follower=$!
+    started+=("$follower")
+}
+
+lease_and_print() {
+    claim -q somewhere -w me
+    tend complete "$lease" >/dev/null
+}
+
+# SH-16
+@test "logs -f says since when the store is away, and goes on when it is back" {
+    follow
+    sleeps() { [ "$(psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT count(*) FROM pg_stat_activity WHERE datname = '$name'")" -gt 0 ]; }
+    until_true sleeps
+    goes_down
+    until_true grep -q 'the store is away since 2' said
+    comes_back
+    until_true grep -q 'the store is back' said
+    lease_and_print
+    ended "$follower"
+    [ "$status" = 0 ]
+    [ "$(grep -c 'is away' said)" = 1 ]
+}
+
+@test "logs -f is ended at once by a signal while there is no answer" {
+    follow
+    until_true psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT 1/count(*) FROM pg_stat_activity WHERE datname = '$name'"
+    falls_silent
+    until_true grep -q 'the store is away since 2' said
+    kill -INT "$follower"
+    at_once ended "$follower"
+    answers
+    [ "$status" = 130 ]
+}
