@@ -58,7 +58,9 @@ const struct command cmd_explain = {
     .group = "Jobs",
     .form = "ID",
     .text = "why a job is not running, or what it is doing",
-    .about = "Says what the job waits for, who holds that and until when, and what can be done.",
+    .about =
+        "Says what the job waits for, who holds that and until when, whether its worker is alive, "
+        "what was asked of it and is not done yet, and what can be done.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

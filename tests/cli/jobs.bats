@@ -99,7 +99,7 @@ load helper
     run -0 tend explain 1
     [[ "$output" == "job 1 is pending. "* ]]
     run -0 tend explain 1 --json
-    json '.waiting and .reason == "ready" and .ahead == 0'
+    json '.waiting and .reason == "ready" and .ahead == 0 and (.text | contains("No worker is there"))'
     tend add --in 1h >/dev/null
     run -0 tend explain 2 --json
     json '.reason == "due_later" and .until_ms > 0'

@@ -78,6 +78,121 @@ TEST(explain, a_job_that_runs_says_by_whom_and_until_when)
     check_contains(why.hint, "heal");
 }
 
+/* --- who works on it, or could --- */
+
+static void hold_a_job(struct helper *parent, void *arg)
+{
+    (void)arg;
+    struct tend_claim claim = claim_for("q");
+    claim.ttl_ms = 10 * MINUTE_MS;
+    helper_say(parent, claim_with(store_open("doomed"), &claim).id);
+    helper_hear(parent);
+}
+
+TEST(explain, a_job_whose_worker_is_dead)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct helper worker = helper_start(hold_a_job, NULL);
+    check_int(helper_hear(&worker), ==, id);
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "leased");
+    check(strstr(why.text, "dead") == NULL);
+    helper_kill(&worker);
+    why = explain(t, id);
+    check_int(why.state, ==, TEND_RUNNING);
+    check_str(why.reason, "worker_dead");
+    check_str(why.by, "doomed");
+    check_int(why.until_ms, ==, clock_now() + 10 * MINUTE_MS);
+    check_contains(why.text, keep_text("pid %d", (int)worker.pid));
+    check_contains(why.text, "next claim takes the job back");
+    check_contains(why.hint, "heal");
+}
+
+/* The worker runs on another machine: only the server knows, and gives it time to come back. On one
+ * machine another boot means an earlier one. */
+TEST(explain, a_job_whose_worker_has_lost_its_session)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    claim_as(t, "q", "far");
+    sql_exec("INSERT INTO worker (id, name, host, boot_id, pid, pid_ns, start_ticks, session, "
+             "since, registration) VALUES (1000, 'far', 'there', 'another', 7, 1, 1, 1, %lld, 77)",
+             (long long)clock_now() - MINUTE_MS);
+    sql_exec("UPDATE job SET worker_id = 1000 WHERE id = %lld", (long long)id);
+    struct tend_explanation why = explain(t, id);
+    if (store_is_postgres()) {
+        check_str(why.reason, "worker_silent");
+        check_str(why.by, "far");
+        check_int(why.until_ms, ==, clock_now() + 2 * SECOND_MS);
+        sql_exec("UPDATE worker SET lost_at = %lld WHERE id = 1000", (long long)clock_now());
+        clock_advance(SECOND_MS);
+        why = explain(t, id);
+        check_str(why.reason, "worker_silent");
+        check_contains(why.text, "gone for 1s");
+        check_int(why.until_ms, ==, clock_now() + SECOND_MS);
+        clock_advance(SECOND_MS);
+        why = explain(t, id);
+    }
+    check_str(why.reason, "worker_dead");
+    check_contains(why.text, "pid 7 on there");
+}
+
+TEST(explain, a_job_of_whose_owner_nothing_is_heard)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    clock_advance(29 * SECOND_MS);
+    check(strstr(explain(t, id).text, "Nothing was heard") == NULL);
+    clock_advance(SECOND_MS);
+    check_contains(explain(t, id).text, "Nothing was heard of it for 30s");
+    check_ok(t, tend_heartbeat(t, &lease, 1, TEND_UNSET, NULL));
+    check(strstr(explain(t, id).text, "Nothing was heard") == NULL);
+}
+
+TEST(explain, a_job_for_which_there_is_no_worker)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "ready");
+    check_contains(why.text, "No worker is there.");
+    check_contains(why.hint, "tend work -q q");
+    add_one(t, "other");
+    struct helper worker = helper_start(hold_a_job, NULL);
+    helper_hear(&worker);
+    id = add_one(t, "q");
+    why = explain(t, id);
+    check_contains(why.text, "1 worker is alive");
+    check_contains(why.hint, "tend workers");
+    helper_kill(&worker);
+    why = explain(t, id);
+    check_contains(why.text, "all that were are dead");
+    check_contains(why.hint, "tend work -q q");
+}
+
+/* SH-12 */
+TEST(explain, what_was_asked_of_a_job_and_is_not_done_yet)
+{
+    tend *t = store_open("w");
+    struct tend_control_result asked;
+    struct tend_controls *taken;
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_control(t, id, "pause", NULL, "disk is full", "ann", &asked));
+    check_int(asked.open, ==, 1);
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "leased");
+    check_contains(why.text, "ann has asked for pause: disk is full");
+    check_contains(why.text, "has yet to hear of it");
+    check_ok(t, tend_controls_take(t, &lease, 1, &taken));
+    tend_controls_free(taken);
+    check_contains(explain(t, id).text, "its worker knows");
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_contains(explain(t, id).text, "who takes the job next does it");
+}
+
 TEST(explain, a_lease_that_has_not_begun)
 {
     tend *t = store_open("w");

@@ -1,0 +1,45 @@
+/* What the files explain*.c share: a question, and how its answer is written. */
+#ifndef QUEUE_EXPLAIN_H
+#define QUEUE_EXPLAIN_H
+
+#include "base/timetext.h"
+#include "queue/handle.h"
+
+#include <stdio.h>
+
+struct explain_call {
+    int64_t id;
+    struct tend_explanation out;
+    const struct tend_job *job; /* as long as the transaction lasts */
+    int64_t now_ms;
+    int64_t worker_id; /* of a running job, or TEND_UNSET */
+    char queue[NAME_BYTES];
+};
+
+#define SAY(call, ...) snprintf((call)->out.text, sizeof(call)->out.text, __VA_ARGS__)
+#define HINT(call, ...) snprintf((call)->out.hint, sizeof(call)->out.hint, __VA_ARGS__)
+
+/* The word for machines, who holds what is waited for, until when (or TEND_UNSET). */
+void explain_because(struct explain_call *call, const char *reason, const char *by,
+                     int64_t until_ms);
+
+/* How long until then; "0s" when it has passed. */
+const char *explain_left(const struct explain_call *call, int64_t at_ms,
+                         char out[DURATION_TEXT_BYTES]);
+
+/* A sentence more, as far as there is room. */
+void explain_add(struct explain_call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* --- explain_queue.c: inside the transaction --- */
+
+/* A pending job: what of its queue keeps it waiting, if anything. */
+int explain_pending(struct db_tx *tx, struct explain_call *call);
+
+/* --- explain_worker.c: after it, as asking who is alive has to be --- */
+
+/* A running job: whether its worker lives; one that nothing keeps waiting: whether any worker does.
+ */
+int explain_workers(tend *t, struct explain_call *call);
+
+#endif

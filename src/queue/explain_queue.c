@@ -1,0 +1,116 @@
+/* What a queue lets go on: paused, locked, limited, or first come, first served. */
+#include "core/limit.h"
+#include "queue/explain.h"
+#include "queue/settings.h"
+
+#include <string.h>
+
+static int count_of(struct db_tx *tx, enum db_query query, const struct db_value *params,
+                    int64_t *ret)
+{
+    struct db_result rows;
+    int rc = db_run(tx, query, 0, params, &rows);
+    if (rc == 0)
+        *ret = db_number(&rows, 0, 0);
+    return rc;
+}
+
+/* The lock of a serial queue. *ret: it explains the waiting. */
+static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
+{
+    struct db_result lock;
+    char left[DURATION_TEXT_BYTES];
+    const char *name = arena_printf(db_arena(tx), "queue:%s", call->job->queue);
+    const struct db_value params[] = {db_text(name), db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
+    if (rc < 0 || lock.rows == 0 || db_number(&lock, 0, 4) <= call->now_ms)
+        return rc;
+    explain_because(call, "lock", db_string(&lock, 0, 1), db_number(&lock, 0, 4));
+    SAY(call, "Its queue takes one job at a time, and %s holds the lock for another %s.",
+        db_string(&lock, 0, 1), explain_left(call, db_number(&lock, 0, 4), left));
+    *ret = true;
+    return 0;
+}
+
+static int explain_limits(struct db_tx *tx, struct explain_call *call,
+                          const struct queue_settings *settings, bool *ret)
+{
+    const struct tend_queue *queue = &settings->queue;
+    const struct tend_job *job = call->job;
+    const struct db_value params[] = {db_text(job->queue)};
+    struct db_result running;
+    int rc;
+    if (queue->concurrency != TEND_UNSET) {
+        if ((rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running)) < 0)
+            return rc;
+        if (db_number(&running, 0, 0) >= queue->concurrency) {
+            explain_because(call, "concurrency", "", db_number(&running, 0, 1));
+            SAY(call, "Its queue runs %lld jobs, as many as it may at once.",
+                (long long)db_number(&running, 0, 0));
+            HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
+            *ret = true;
+            return 0;
+        }
+    }
+    if (queue->key_concurrency != TEND_UNSET && job->concurrency_key != NULL) {
+        if ((rc = db_run(tx, Q_RUNNING_BY_KEY, 0, params, &running)) < 0)
+            return rc;
+        for (size_t i = 0; i < running.rows; i++) {
+            if (strcmp(db_string(&running, i, 0), job->concurrency_key) != 0 ||
+                db_number(&running, i, 1) < queue->key_concurrency)
+                continue;
+            explain_because(call, "key_concurrency", "", db_number(&running, i, 2));
+            SAY(call, "%lld job(s) with its key '%s' are running, as many as may at once.",
+                (long long)db_number(&running, i, 1), job->concurrency_key);
+            *ret = true;
+            return 0;
+        }
+    }
+    if (queue->rate_count != TEND_UNSET && settings->rate_level != TEND_UNSET) {
+        struct limit limit = {.count = queue->rate_count,
+                              .period_ms = queue->rate_period_ms,
+                              .level_micro = settings->rate_level,
+                              .at_ms = settings->rate_at};
+        char left[DURATION_TEXT_BYTES];
+        if (limit_available(&limit, call->now_ms) <= 0) {
+            int64_t next_ms = limit_next_ms(&limit, call->now_ms);
+            explain_because(call, "rate", "", next_ms);
+            SAY(call, "Its queue has used up its rate; the next job is handed out in %s.",
+                explain_left(call, next_ms, left));
+            *ret = true;
+        }
+    }
+    return 0;
+}
+
+int explain_pending(struct db_tx *tx, struct explain_call *call)
+{
+    const struct tend_job *job = call->job;
+    struct queue_settings settings;
+    bool explained = false;
+    const struct db_value ahead[] = {db_text(job->queue), db_int(job->priority),
+                                     db_int(job->due_at_ms), db_int(job->id)};
+    int rc;
+    if ((rc = settings_load(tx, job->queue, false, &settings)) < 0 ||
+        (rc = count_of(tx, Q_JOB_AHEAD, ahead, &call->out.ahead)) < 0)
+        return rc;
+    if (settings.queue.paused) {
+        explain_because(call, "paused", settings.queue.paused_why, TEND_UNSET);
+        SAY(call, "Its queue is paused%s%s.", settings.queue.paused_why[0] != '\0' ? ": " : "",
+            settings.queue.paused_why);
+        HINT(call, "'tend queue set %s --paused off' lets it go on.", job->queue);
+        return 0;
+    }
+    if (settings.queue.serial && (rc = explain_lock(tx, call, &explained)) < 0)
+        return rc;
+    if (!explained && (rc = explain_limits(tx, call, &settings, &explained)) < 0)
+        return rc;
+    if (explained)
+        return 0;
+    explain_because(call, call->out.ahead > 0 ? "behind" : "ready", "", TEND_UNSET);
+    if (call->out.ahead > 0)
+        SAY(call, "It is ready; %lld job(s) of its queue come first.", (long long)call->out.ahead);
+    else
+        SAY(call, "It is ready and first in its queue; no worker has asked for it yet.");
+    return 0;
+}

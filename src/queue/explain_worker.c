@@ -1,0 +1,85 @@
+/* Who could work on a job, and whether who does is alive; as far as the store and the kernel know.
+ */
+#include "queue/explain.h"
+#include "queue/registry.h"
+
+#include <string.h>
+
+static const struct registry_entry *entry_of(const struct registry *registry, int64_t worker_id)
+{
+    for (size_t i = 0; i < registry->count; i++)
+        if (registry->entries[i].id == worker_id)
+            return &registry->entries[i];
+    return NULL;
+}
+
+static void explain_dead(struct explain_call *call, const struct registry_entry *entry)
+{
+    explain_add(call,
+                " But that worker (pid %lld on %s) is dead: the next claim takes the job back.",
+                (long long)entry->process.pid, entry->host);
+    explain_because(call, "worker_dead", entry->name, call->out.until_ms);
+    HINT(call, "'tend heal' takes it back at once.");
+}
+
+/* Its liveness lock is gone: after the grace it is taken for dead. */
+static void explain_silent(tend *t, struct explain_call *call, const struct registry_entry *entry)
+{
+    char left[DURATION_TEXT_BYTES];
+    char gone[DURATION_TEXT_BYTES];
+    bool noted = entry->lost_at_ms != TEND_UNSET;
+    int64_t dead_ms = (noted ? entry->lost_at_ms : call->now_ms) + db_alive_grace_ms(t->db);
+    explain_add(call,
+                " But the connection of that worker (pid %lld on %s) is gone%s%s: unless it comes "
+                "back in %s, it is taken for dead and the job given to others.",
+                (long long)entry->process.pid, entry->host, noted ? " for " : "",
+                noted ? duration_text(call->now_ms - entry->lost_at_ms, gone) : "",
+                explain_left(call, dead_ms, left));
+    explain_because(call, "worker_silent", entry->name, dead_ms);
+}
+
+static void explain_holder(tend *t, struct explain_call *call, const struct registry *registry)
+{
+    const struct registry_entry *entry = entry_of(registry, call->worker_id);
+    if (entry == NULL || call->out.until_ms <= call->now_ms)
+        return; /* an expired lease is explained without */
+    enum fate fate = registry_fate(t, entry, registry->now_ms, NULL);
+    if (fate == FATE_DEAD)
+        explain_dead(call, entry);
+    else if (fate == FATE_LOST || (fate == FATE_ALIVE && entry->lost_at_ms != TEND_UNSET))
+        explain_silent(t, call, entry);
+}
+
+/* Which queues and kinds a worker serves it tells nobody, and who claims by the hour is not seen.
+ */
+static void explain_lack(tend *t, struct explain_call *call, const struct registry *registry)
+{
+    size_t alive = 0;
+    for (size_t i = 0; i < registry->count; i++)
+        alive += registry_fate(t, &registry->entries[i], registry->now_ms, NULL) != FATE_DEAD;
+    if (alive > 0) {
+        explain_add(call, " %zu worker%s alive: busy, or not for this queue or kind.", alive,
+                    alive == 1 ? " is" : "s are");
+        HINT(call, "'tend workers' shows who is there.");
+        return;
+    }
+    explain_add(call, registry->count == 0 ? " No worker is there."
+                                           : " No worker is there: all that were are dead.");
+    HINT(call, "'tend work -q %.200s' starts one.", call->queue);
+}
+
+int explain_workers(tend *t, struct explain_call *call)
+{
+    struct registry registry;
+    bool runs = call->out.state == TEND_RUNNING && call->worker_id != TEND_UNSET;
+    bool could = strcmp(call->out.reason, "ready") == 0 || strcmp(call->out.reason, "behind") == 0;
+    if (!runs && !could)
+        return 0;
+    int rc = registry_load(t, &registry);
+    if (rc >= 0 && runs)
+        explain_holder(t, call, &registry);
+    else if (rc >= 0)
+        explain_lack(t, call, &registry);
+    registry_done(&registry);
+    return rc < 0 ? rc : 0;
+}
