@@ -49,7 +49,7 @@ static int prepare_default(struct cli *cli, enum store_need need)
     if (need == STORE_MADE) {
         if (mkdir(default_folder, 0777) == 0 || errno == EEXIST)
             return EXIT_DONE;
-        int code = errno == ENOSPC ? TEND_EFULL : TEND_EREADONLY;
+        int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
         return cli_fail(
             cli, code,
             "cannot make the folder %s here: %s; go to a folder that can be written, or name a "

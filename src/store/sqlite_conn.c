@@ -52,6 +52,11 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
             "%s: another program keeps %s locked without tend's guard; end it and try again", what,
             path);
     case SQLITE_IOERR:
+        if (rc == SQLITE_IOERR_SHMSIZE) /* its index is a file that grows, for readers too */
+            return err_set(err, TEND_EFULL,
+                           "%s: no space left beside %s, and reading needs a little; make room and "
+                           "try again",
+                           what, path);
         return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what, path,
                        text, rc);
     default:

@@ -2,6 +2,7 @@
 #include "store/sqlite_db.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <tend.h>
 
@@ -86,6 +87,18 @@ static int look_at_space(const struct examination *exam)
     return free_mib < 64;
 }
 
+static void look_at_readers(const struct examination *exam)
+{
+    struct stat status;
+    if (stat(exam->db->path, &status) != 0)
+        return;
+    bool open = (status.st_mode & S_IROTH) != 0;
+    exam->report(exam->arg, open ? TEND_NOTE : TEND_FINE, "readers",
+                 open ? "every user of this machine can read payloads and output: chmod o= the "
+                        "store's files unless that is meant"
+                      : "only its owner and group can read the file");
+}
+
 static int examine(struct db_tx *tx, void *arg)
 {
     const struct examination *exam = arg;
@@ -94,6 +107,7 @@ static int examine(struct db_tx *tx, void *arg)
     int rc = look_at_settings(exam, conn, tx->err);
     if (rc < 0)
         return rc;
+    look_at_readers(exam);
     int wrong = look_at_content(exam, conn, tx->err);
     return wrong < 0 ? wrong : wrong + look_at_space(exam);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <tend.h>
 #include <unistd.h>
 
@@ -18,23 +19,44 @@ static int set_lock(int fd, int command, short type, int64_t byte)
     return fcntl(fd, command, &lock);
 }
 
+int sqlite_files_fail(const char *name, const char *did, int failed, struct err *err)
+{
+    bool full = failed == ENOSPC || failed == EDQUOT;
+    bool missing = failed == ENOENT || failed == ENOTDIR;
+    return err_set(err, full ? TEND_EFULL : TEND_EUNREACHABLE, "%s cannot be %s: %s; %s", name, did,
+                   strerror(failed),
+                   full      ? "make room and try again"
+                   : missing ? "make the folder first or give another path"
+                             : "the files of a store and their folder must be readable and "
+                               "writable for you");
+}
+
+/* As SQLite does with its own companions. What is not ours stays as it is. */
+static void follow(int fd, const struct stat *main)
+{
+    struct stat own;
+    if (fstat(fd, &own) != 0)
+        return;
+    bool ignored =
+        (geteuid() == 0 && (own.st_uid != main->st_uid || own.st_gid != main->st_gid) &&
+         fchown(fd, main->st_uid, main->st_gid) != 0) ||
+        ((own.st_mode & 0777) != (main->st_mode & 0666) && fchmod(fd, main->st_mode & 0666) != 0);
+    (void)ignored;
+}
+
 static int open_beside(const char *path, const char *suffix, char **ret_name, struct err *err)
 {
     char *name = NULL;
+    struct stat main;
     if (asprintf(&name, "%s%s", path, suffix) < 0)
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
-    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = stat(path, &main) != 0 ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
-        int code = errno == ENOENT || errno == ENOTDIR ? TEND_EUNREACHABLE
-                   : errno == ENOSPC                   ? TEND_EFULL
-                                                       : TEND_EREADONLY;
-        err_set(err, code, "%s cannot be opened for writing: %s; %s", name, strerror(errno),
-                code == TEND_EUNREACHABLE ? "make the folder first or give another path"
-                : code == TEND_EFULL      ? "make room and try again"
-                                          : "the folder of a store must be writable");
+        int code = sqlite_files_fail(name, "opened for writing", errno, err);
         free(name);
         return code;
     }
+    follow(fd, &main);
     if (ret_name != NULL)
         *ret_name = name;
     else

@@ -24,7 +24,10 @@ struct sqlite_files {
     char *bell_path;
 };
 
+/* They have the mode of the store's file, which is there already; made by root, its owner too. */
 int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err);
+/* The sentence for a file of a store that cannot be made or opened; its code. did: "opened". */
+int sqlite_files_fail(const char *name, const char *did, int failed, struct err *err);
 void sqlite_files_close(struct sqlite_files *files);
 
 void sqlite_files_ring(struct sqlite_files *files);

@@ -8,11 +8,13 @@
  */
 #include "store/sqlite_db.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <tend.h>
+#include <unistd.h>
 
 #define APPLICATION_ID 0x74656e64 /* "tend" */
 
@@ -90,11 +92,8 @@ static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
 
 static int make_current(struct sqlite_db *db, struct err *err)
 {
-    bool current = false;
-    int rc = is_current(db, &current, err);
-    if (rc < 0 || current)
-        return rc;
-    if ((rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err)) < 0)
+    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err);
+    if (rc < 0)
         return rc;
     rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
     if (rc == 0)
@@ -119,11 +118,22 @@ static int open_writer(struct sqlite_db *db, struct err *err)
                               db->options.durability_normal ? "PRAGMA synchronous = NORMAL"
                                                             : "PRAGMA synchronous = FULL",
                               "opening the store", err);
-    return rc < 0 ? rc : make_current(db, err);
+    return rc;
 }
 
-/* What is there must be a file that SQLite made, or an empty one; said better here than by SQLite.
+/*
+ * The file is made for its owner alone, as payloads and output may hold secrets; SQLite's
+ * companions follow its mode, and so do ours. Not opened for that: closing a descriptor of the file
+ * would drop the locks that SQLite holds on it for other handles of this process.
  */
+static int make_file(const struct sqlite_db *db, struct err *err)
+{
+    if (mknod(db->path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
+        return 0;
+    return sqlite_files_fail(db->path, "made", errno, err);
+}
+
+/* What is there must be a file that can be read and written; said better here than by SQLite. */
 static int look_at_file(const struct sqlite_db *db, struct err *err)
 {
     struct stat status;
@@ -132,24 +142,18 @@ static int look_at_file(const struct sqlite_db *db, struct err *err)
                        "'sqlite:%s' names no file; give sqlite:PATH, e.g. sqlite:.tend/tend.db",
                        db->path);
     if (stat(db->path, &status) != 0) {
-        if (db->options.must_exist)
+        bool missing = errno == ENOENT || errno == ENOTDIR;
+        if (missing && db->options.must_exist)
             return err_set(err, TEND_ENOTFOUND,
                            "there is no store at %s; 'tend add' makes one, or give --store",
                            db->path);
-        return 0;
+        return missing ? make_file(db, err) : sqlite_files_fail(db->path, "reached", errno, err);
     }
     if (!S_ISREG(status.st_mode))
         return err_set(err, TEND_ENOTADB, "%s is not a file; give the path of a tend store",
                        db->path);
-    char header[16] = {0};
-    FILE *file = fopen(db->path, "re");
-    size_t bytes = file == NULL ? 0 : fread(header, 1, sizeof header, file);
-    if (file != NULL)
-        fclose(file);
-    if (bytes > 0 && memcmp(header, "SQLite format 3", sizeof header) != 0)
-        return err_set(err, TEND_ENOTADB,
-                       "%s is not a database; give the path of a tend store or of a new file",
-                       db->path);
+    if (euidaccess(db->path, R_OK | W_OK) != 0)
+        return sqlite_files_fail(db->path, "read and written", errno, err);
     return 0;
 }
 
@@ -336,11 +340,14 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     pthread_mutex_init(&db->mutex, NULL);
     turnstile_init(&db->turnstile, -1);
     rng_seed_random(&db->rng);
+    /* The files beside come last: nothing is left beside what is no store. */
+    bool current = false;
     int rc = waiter_init(&db->waiter, on_bell, db, err);
-    if (rc == 0 && (rc = look_at_file(db, err)) == 0 &&
+    if (rc == 0 && (rc = look_at_file(db, err)) == 0 && (rc = open_writer(db, err)) == 0 &&
+        (rc = is_current(db, &current, err)) == 0 &&
         (rc = sqlite_files_open(&db->files, path, err)) == 0) {
         db->turnstile.fd = db->files.lock_fd;
-        rc = open_writer(db, err);
+        rc = current ? 0 : make_current(db, err);
     }
     if (rc < 0) {
         sqlite_db_close(&db->base);

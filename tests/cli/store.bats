@@ -106,24 +106,56 @@ as_nobody() {
 }
 
 @test "a folder that cannot be written" {
-    cp "$TEND" "$BATS_TEST_TMPDIR/../tend-copy" 2>/dev/null || true
     mkdir sealed
     chmod 555 sealed
     cd sealed
-    run --separate-stderr as_nobody "$TEND" add
-    [ "$status" = 1 ] || { echo "status $status: $stderr"; false; }
+    fails 69 as_nobody "$TEND" add
     says "cannot make the folder .tend here"
+    fails 69 as_nobody "$TEND" add --store sqlite:store.db
+    says "Permission denied"
     cd ..
     chmod 755 sealed
 }
 
-@test "a store that cannot be written can be read" {
+@test "a store without permission is out of reach, for reading too" {
     tend add >/dev/null
-    chmod -R a-w .tend
-    chmod a+rx .tend . ..
-    run --separate-stderr -1 as_nobody "$TEND" add
-    [ "${#stderr_lines[@]}" = 1 ]
+    chmod a+rx . ..
+    for command in add jobs; do
+        # the file
+        chmod 755 .tend
+        chmod 600 .tend/*
+        fails 69 as_nobody "$TEND" $command
+        says "tend.db cannot be read and written: Permission denied"
+        # the file can be read, but not written
+        chmod 444 .tend/*
+        fails 69 as_nobody "$TEND" $command
+        says "writable for you"
+        # the folder
+        chmod 700 .tend
+        fails 69 as_nobody "$TEND" $command
+        says "Permission denied"
+    done
     chmod -R u+w .tend
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+@test "what the store holds is for its owner alone" {
+    umask 000
+    tend add >/dev/null
+    [ "$(stat -c %a .tend/* | sort -u)" = 600 ]
+    tend doctor | grep -q 'only its owner and group'
+    chmod 644 .tend/tend.db
+    tend doctor | grep -q 'every user of this machine can read'
+}
+
+# A reader needs a little room beside the store, for the index of the log.
+@test "a full disk while reading: one sentence" {
+    tend add >/dev/null
+    for command in jobs add; do
+        fails 1 bash -c 'ulimit -f 8; trap "" XFSZ; "$0" $1' "$TEND" $command
+        says "no space left beside .tend/tend.db"
+        says "make room"
+    done
     [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
 }
 
