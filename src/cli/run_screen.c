@@ -103,7 +103,7 @@ static void tell_signals(struct run_screen *screen)
         if (screen->stops_told == 1 && !screen->stops_at_once)
             run_screen_say(screen, "stopping; what runs is waited for, a second signal ends it");
         else
-            run_screen_say(screen, "stopping at once; what ran is given back");
+            run_screen_say(screen, "stopping at once; what runs is being ended, then given back");
     }
     if (signals_hangups() > screen->hangups_told) {
         screen->hangups_told = signals_hangups();

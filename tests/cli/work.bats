@@ -233,6 +233,8 @@ END
     until_true log_says 'stopping; what runs is waited for'
     kill -INT "$worker"
     until_true log_says 'is given back: worker .* was told to stop'
+    # Said before it is done, so not as if it were.
+    log_says 'stopping at once; what runs is being ended, then given back'
     ended "$worker"
     [ "$status" = 0 ]
     is_gone "$(cat one.pid)"
