@@ -53,30 +53,15 @@ static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
     return rc;
 }
 
-/* A library does not print; what matters comes back as an error. */
-static void ignore_notice(void *arg, const char *message)
-{
-    (void)arg;
-    (void)message;
-}
-
-PGconn *pg_connect(const struct pg_url *url)
-{
-    PGconn *pg = PQconnectdbParams(url->keywords, url->values, 0);
-    PQsetNoticeProcessor(pg, ignore_notice, NULL);
-    return pg;
-}
-
 int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    conn->pg = pg_connect(&db->url);
-    if (PQstatus(conn->pg) != CONNECTION_OK) {
-        int rc = pg_error_connect(conn->pg, &db->url, err);
+    conn->pg = pg_connect(&db->url, err);
+    if (conn->pg == NULL) {
         pg_conn_close(conn);
-        return rc;
+        return err->code;
     }
     *ret = conn;
     return 0;

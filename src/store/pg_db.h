@@ -33,7 +33,7 @@ enum { PG_SCHEMA_BYTES = 64, PG_WHERE_BYTES = 200 };
 /* --- pg_url.c --- */
 
 struct pg_url {
-    const char **keywords; /* for PQconnectdbParams; end with NULL, as values */
+    const char **keywords; /* for libpq; end with NULL, as values */
     const char **values;
     char schema[PG_SCHEMA_BYTES];
     char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
@@ -68,6 +68,11 @@ enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err
 /* Why no connection could be made. Returns the code. */
 int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 
+/* --- pg_connect.c --- */
+
+/* As PQconnectdbParams, and silent; NULL with the sentence when there is no connection. */
+PGconn *pg_connect(const struct pg_url *url, struct err *err);
+
 /* --- pg_conn.c --- */
 
 struct pg_conn {
@@ -80,8 +85,6 @@ struct pg_conn {
 
 struct pg_db;
 
-/* As PQconnectdbParams, and silent. */
-PGconn *pg_connect(const struct pg_url *url);
 /* Connects; then sets the session up and enters pipeline mode; both. */
 int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err);
 int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);

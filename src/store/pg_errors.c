@@ -91,8 +91,8 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err)
     if (pg != NULL && PQconnectionNeedsPassword(pg))
         return err_set(
             err, TEND_EUNREACHABLE,
-            "PostgreSQL at %s wants a password and none was given; put it into ~/.pgpass or "
-            "PGPASSWORD",
+            "PostgreSQL at %s wants a password and none was given; put it into ~/.pgpass "
+            "(mode 0600) or PGPASSWORD",
             url->where);
     if (pg != NULL && PQconnectionUsedPassword(pg))
         return err_set(err, TEND_EUNREACHABLE,

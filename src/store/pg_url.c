@@ -111,7 +111,7 @@ static bool several_hosts(const struct pg_url *url)
            (hostaddr != NULL && strchr(hostaddr, ',') != NULL);
 }
 
-/* The arrays PQconnectdbParams wants: what the URL says, then what it leaves open. */
+/* The arrays libpq wants: what the URL says, then what it leaves open. */
 static int collect(struct pg_url *url, struct err *err)
 {
     size_t count = 0;
