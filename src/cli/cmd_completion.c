@@ -26,7 +26,8 @@ static const char bash_script[] =
 
 static const char zsh_script[] =
     "#compdef tend\n"
-    "# zsh completion for tend; in ~/.zshrc: source <(tend completion zsh)\n"
+    "# zsh completion for tend; in ~/.zshrc, behind compinit: source <(tend completion zsh)\n"
+    "# or as the file _tend in a folder of $fpath\n"
     "_tend() {\n"
     "    local -a answers\n"
     "    local line\n"
@@ -36,7 +37,7 @@ static const char zsh_script[] =
     "    done < <(tend __complete \"${(@)words[2,CURRENT]}\" 2>/dev/null)\n"
     "    _describe tend answers\n"
     "}\n"
-    "compdef _tend tend\n";
+    "if [[ $funcstack[1] == _tend ]]; then _tend \"$@\"; else compdef _tend tend; fi\n";
 
 static const char fish_script[] =
     "# fish completion for tend; in ~/.config/fish/config.fish: tend completion fish | source\n"

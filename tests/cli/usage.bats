@@ -222,6 +222,40 @@ load helper
     [ "${COMPREPLY[*]}" = cancelled ]
 }
 
+# zsh_completes SETUP: what the beginnings of lines become, typed into a zsh set up so
+zsh_completes() {
+    PATH=$(dirname "$TEND"):$PATH timeout 60 zsh -f "$TEND_SOURCE/tests/cli/type.zsh" typed "$1" \
+        'tend heartb' 'tend add --uni' 'tend jobs --state canc' 'tend jobs --queue cra' 'tend run flo'
+    sed 's/ $//' typed | diff - expected
+}
+
+@test "the zsh script completes commands, options, values, queues and files" {
+    tend add -q crawl >/dev/null
+    touch flow.yaml
+    printf '%s\n' ready 'tend heartbeat' 'tend add --unique' 'tend jobs --state cancelled' \
+        'tend jobs --queue crawl' 'tend run flow.yaml' >expected
+    zsh_completes 'autoload -Uz compinit; compinit -u -D; source <(tend completion zsh)'
+    # As a file that zsh loads by itself, which must complete at the first time, too.
+    mkdir functions
+    tend completion zsh >functions/_tend
+    zsh_completes 'fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D'
+}
+
+@test "the fish script completes commands, options, values, queues and files" {
+    tend add -q crawl >/dev/null
+    touch flow.yaml
+    completes() {
+        run -0 env PATH="$(dirname "$TEND"):$PATH" HOME="$PWD" \
+            fish --no-config -c "tend completion fish | source; complete -C '$1'"
+        [ "$(cut -f 1 <<<"$output")" = "$2" ] || { echo "$1: $output"; return 1; }
+    }
+    completes 'tend heartb' heartbeat
+    completes 'tend add --uni' --unique
+    completes 'tend jobs --state canc' cancelled
+    completes 'tend jobs --queue cra' crawl
+    completes 'tend run flo' flow.yaml
+}
+
 @test "there are scripts for three shells and no other" {
     for shell in bash zsh fish; do
         run -0 tend completion "$shell"
