@@ -58,10 +58,10 @@ int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *er
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    conn->pg = pg_connect(&db->url, err);
-    if (conn->pg == NULL) {
+    int rc = pg_connect(&conn->pg, &db->url, err);
+    if (rc < 0) {
         pg_conn_close(conn);
-        return err->code;
+        return rc;
     }
     *ret = conn;
     return 0;

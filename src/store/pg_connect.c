@@ -157,7 +157,7 @@ static int fail(PGconn *pg, const struct pg_url *url, bool silent, struct err *e
                   : pg_error_connect(pg, url, err);
 }
 
-PGconn *pg_connect(const struct pg_url *url, struct err *err)
+int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err)
 {
     static const char *const lists[] = {"host", "hostaddr", "port"};
     enum { LISTS = sizeof lists / sizeof *lists };
@@ -189,9 +189,11 @@ PGconn *pg_connect(const struct pg_url *url, struct err *err)
     }
     free(keywords);
     free(values);
-    if (PQstatus(pg) == CONNECTION_OK)
-        return pg;
-    fail(pg, url, silent, err);
+    if (PQstatus(pg) == CONNECTION_OK) {
+        *ret = pg;
+        return 0;
+    }
+    int rc = fail(pg, url, silent, err);
     PQfinish(pg);
-    return NULL;
+    return rc;
 }

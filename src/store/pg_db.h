@@ -70,8 +70,8 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 
 /* --- pg_connect.c --- */
 
-/* As PQconnectdbParams, and silent; NULL with the sentence when there is no connection. */
-PGconn *pg_connect(const struct pg_url *url, struct err *err);
+/* As PQconnectdbParams, and silent. TEND_EUNREACHABLE. */
+int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err);
 
 /* --- pg_conn.c --- */
 

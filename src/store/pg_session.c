@@ -117,8 +117,8 @@ void pg_session_connect(struct pg_session *session)
     char sql[384];
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
-    PGconn *pg = pg_connect(&db->url, &session->err);
-    if (pg == NULL) {
+    PGconn *pg;
+    if (pg_connect(&pg, &db->url, &session->err) < 0) {
         try_later(session);
         return;
     }
