@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/timetext.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ struct asking {
     asking_away *away;
     void *away_arg;
     int64_t since_ms; /* wall time of the first question without an answer; 0: it is there */
+    bool noted;       /* on standard error, that it is away */
     int answer_fd;    /* readable: the question was answered */
     pthread_t thread;
     pthread_mutex_t mutex; /* of what follows */
@@ -99,17 +101,39 @@ static enum news wait_for_news(struct asking *asking, int64_t timeout_ms)
     }
 }
 
+static void note_away(struct asking *asking, const char *why)
+{
+    struct cli *cli = asking->cli;
+    char since[TIME_TEXT_BYTES];
+    if (!asking->noted)
+        cli_note(cli, "%s: the store is away since %s%s%s; going on when it is back", cli->path,
+                 time_text(asking->since_ms / 1000 * 1000, since), *why ? ": " : "", why);
+    asking->noted = true;
+}
+
 static void tell_away(struct asking *asking, int64_t asked_ms, const char *why)
 {
     if (asking->since_ms == 0)
         asking->since_ms = asked_ms;
-    asking->away(asking->away_arg, asking->since_ms, why);
+    if (asking->away)
+        asking->away(asking->away_arg, asking->since_ms, why);
+    else
+        note_away(asking, why);
+}
+
+static void tell_back(struct asking *asking)
+{
+    asking->since_ms = 0;
+    if (asking->noted)
+        cli_note(asking->cli, "%s: the store is back", asking->cli->path);
+    asking->noted = false;
 }
 
 /* Asks once. */
-static int ask_once(struct asking *asking, asking_question *question, void *arg)
+static int ask_once(struct asking *asking, asking_question *question, void *arg, int64_t takes_ms)
 {
     int64_t asked_ms = clock_wall_ms();
+    int64_t patient_until_ms = clock_mono_ms() + takes_ms;
     char why[SENTENCE_BYTES]; /* of the time before, still true */
     memcpy(why, asking->sentence, sizeof why);
     pthread_mutex_lock(&asking->mutex);
@@ -123,24 +147,36 @@ static int ask_once(struct asking *asking, asking_question *question, void *arg)
             return TEND_EINTERRUPTED;
         if (news == NEWS_ANSWER)
             break;
-        tell_away(asking, asked_ms, why);
+        if (clock_mono_ms() >= patient_until_ms)
+            tell_away(asking, asked_ms, why);
     }
-    if (asking->code >= 0)
-        asking->since_ms = 0;
-    else if (asking->code == TEND_EUNREACHABLE || asking->code == TEND_EBUSY)
+    if (asking->code == TEND_EUNREACHABLE || asking->code == TEND_EBUSY)
         tell_away(asking, asked_ms, asking->sentence);
+    else if (asking->code >= 0 && takes_ms == 0)
+        tell_back(asking);
     return asking->code;
 }
 
-int asking_ask(struct asking *asking, asking_question *question, void *arg)
+static int ask(struct asking *asking, asking_question *question, void *arg, int64_t takes_ms)
 {
     for (;;) {
-        int code = ask_once(asking, question, arg);
+        int code = ask_once(asking, question, arg, takes_ms);
         if (code != TEND_EUNREACHABLE && code != TEND_EBUSY)
             return code;
         if (asking_pause(asking, AGAIN_MS) < 0)
             return TEND_EINTERRUPTED;
     }
+}
+
+int asking_ask(struct asking *asking, asking_question *question, void *arg)
+{
+    return ask(asking, question, arg, 0);
+}
+
+int asking_ask_patiently(struct asking *asking, asking_question *question, void *arg,
+                         int64_t takes_ms)
+{
+    return ask(asking, question, arg, takes_ms);
 }
 
 int asking_pause(struct asking *asking, int64_t ms)
@@ -193,10 +229,9 @@ void asking_free(struct asking *asking)
     for (int64_t until_ms = clock_mono_ms() + LEAVE_MS;
          is_asking(asking) && clock_mono_ms() < until_ms;)
         poll(&answered, 1, LEAVE_MS);
-    if (is_asking(asking)) {
-        asking->cli->store_left = true;
+    asking->cli->store_left = is_asking(asking) || asking->since_ms != 0;
+    if (is_asking(asking))
         return;
-    }
     pthread_mutex_lock(&asking->mutex);
     asking->over = true;
     pthread_cond_signal(&asking->changed);

@@ -4,7 +4,8 @@
  * A thread of its own asks, so that the caller can show since when there is no answer, and a key or
  * a signal ends the command at once, whatever the call waits for. A question that is left without
  * its answer is waited for by nobody: cli->store_left says so, the process then ends without
- * closing the store, and what the question writes to must stay until then.
+ * closing the store, and what the question writes to must stay until then. So does one that ends
+ * while the store is away, as closing could wait for it.
  */
 #ifndef CLI_ASKING_H
 #define CLI_ASKING_H
@@ -25,8 +26,8 @@ typedef int asking_question(tend *store, void *arg);
  */
 typedef void asking_away(void *arg, int64_t since_ms, const char *why);
 
-/* key_fd: 'q' or the end of it ends the command; -1: no keys. Signals do from here on. NULL after
- * telling why. */
+/* key_fd: 'q' or the end of it ends the command; -1: no keys. Signals do from here on. away NULL: a
+ * line on standard error, and another when the store is back. NULL after telling why. */
 struct asking *asking_new(struct cli *cli, int key_fd, asking_away *away, void *away_arg);
 /* To be called before what questions write to is freed: look at cli->store_left first. */
 void asking_free(struct asking *asking);
@@ -34,6 +35,9 @@ void asking_free(struct asking *asking);
 /* The answer, waited for until it is there: the question's own code, or TEND_EINTERRUPTED when the
  * command is to end. */
 int asking_ask(struct asking *asking, asking_question *question, void *arg);
+/* The same for one that may take so long, as tend_wait. */
+int asking_ask_patiently(struct asking *asking, asking_question *question, void *arg,
+                         int64_t takes_ms);
 /* Waits so long. 0, or TEND_EINTERRUPTED. */
 int asking_pause(struct asking *asking, int64_t ms);
 /* The library's sentence for the last answer. */

@@ -1,6 +1,7 @@
 /* tend events: what happened, and what happens. */
 #include "base/timetext.h"
 #include "cli/arguments.h"
+#include "cli/asking.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/table.h"
@@ -25,7 +26,7 @@ static const struct option options[] = {
     OPTION_END,
 };
 
-enum { PAGE = 1000, LAST = 20 };
+enum { PAGE = 1000, LAST = 20, WAIT_MS = 5000 };
 
 /* One event on one line, without columns: it must be readable as it comes in. */
 static void put_event(struct cli *cli, const struct tend_event *event)
@@ -74,33 +75,67 @@ static int put_page(struct cli *cli, const struct tend_events *events, int64_t j
     return cli_flush_if_large(cli);
 }
 
-/* Everything behind *after, and with -f all that comes. */
-static int print_since(struct cli *cli, int64_t after, int64_t job_id, int64_t left)
+/* Static, as the thread that asks may outlive the command. */
+static struct {
+    int64_t after;
+    struct tend_events *events;
+} page;
+
+static int ask_page(tend *store, void *arg)
 {
-    if (args.follow)
-        signals_interrupt(cli->store);
+    (void)arg;
+    return tend_events_since(store, page.after, PAGE, &page.events);
+}
+
+static int ask_for_news(tend *store, void *arg)
+{
+    (void)arg;
+    return tend_wait(store, WAIT_MS);
+}
+
+static int failed(struct cli *cli, const struct asking *asking, int code)
+{
+    if (!asking)
+        return cli_fail_store(cli, code);
+    return code == TEND_EINTERRUPTED ? signals_exit_status()
+                                     : cli_fail(cli, code, "%s", asking_sentence(asking));
+}
+
+/* Everything behind page.after, and with -f (asking) all that comes. */
+static int print_pages(struct cli *cli, struct asking *asking, int64_t job_id, int64_t left)
+{
     int status = EXIT_DONE;
     while (status == EXIT_DONE && left > 0) {
-        struct tend_events *events;
-        int code = tend_events_since(cli->store, after, PAGE, &events);
+        int code = asking ? asking_ask(asking, ask_page, NULL) : ask_page(cli->store, NULL);
         if (code < 0)
-            return cli_fail_store(cli, code);
-        size_t count = events->count;
-        status = put_page(cli, events, job_id, &left);
+            return failed(cli, asking, code);
+        size_t count = page.events->count;
+        status = put_page(cli, page.events, job_id, &left);
         if (count > 0)
-            after = events->items[count - 1].id;
-        tend_events_free(events);
+            page.after = page.events->items[count - 1].id;
+        tend_events_free(page.events);
         if (count > 0)
             continue;
-        if (!args.follow)
+        if (!asking)
             break;
         status = cli_flush(cli);
-        code = status == EXIT_DONE ? tend_wait(cli->store, -1) : 0;
-        if (signals_seen())
-            return signals_exit_status();
+        code = status == EXIT_DONE ? asking_ask_patiently(asking, ask_for_news, NULL, WAIT_MS) : 0;
         if (code < 0)
-            return cli_fail_store(cli, code);
+            return failed(cli, asking, code);
     }
+    return status;
+}
+
+static int print_since(struct cli *cli, int64_t after, int64_t job_id, int64_t left)
+{
+    page.after = after;
+    if (!args.follow)
+        return print_pages(cli, NULL, job_id, left);
+    struct asking *asking = asking_new(cli, -1, NULL, NULL);
+    if (!asking)
+        return EXIT_FAILED;
+    int status = print_pages(cli, asking, job_id, left);
+    asking_free(asking);
     return status;
 }
 
@@ -161,7 +196,8 @@ const struct command cmd_events = {
     .text = "what happened, and with -f what happens",
     .about =
         "Every change of a job, queue, lock, worker or schedule leaves an event in the same transaction. "
-        "Numbers only grow, so --since with the last number seen continues without a gap.",
+        "Numbers only grow, so --since with the last number seen continues without a gap. With -f, while "
+        "the store is away a line on standard error says since when.",
     .examples = "tend events -f\n"
                 "tend events --job 12\n"
                 "tend events --json --since 4711",

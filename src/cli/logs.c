@@ -1,7 +1,6 @@
 /* See logs.h: which pieces, and until when. */
 #include "cli/logs.h"
 
-#include "base/timetext.h"
 #include "cli/asking.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
@@ -34,28 +33,11 @@ static int ask_pieces(tend *store, void *arg)
                             &reading->pieces_read);
 }
 
-static void say_away(void *arg, int64_t since_ms, const char *why)
-{
-    struct logs_reading *reading = arg;
-    char since[TIME_TEXT_BYTES];
-    if (reading->away)
-        return;
-    reading->away = true;
-    cli_note(reading->cli, "logs: the store is away since %s%s%s; going on when it is back",
-             time_text(since_ms / 1000 * 1000, since), *why ? ": " : "", why);
-}
-
 /* TEND_EINTERRUPTED: the command is to end. */
 static int ask(struct logs_reading *reading, asking_question *question)
 {
-    if (!reading->asking)
-        return question(reading->cli->store, reading);
-    int code = asking_ask(reading->asking, question, reading);
-    if (code >= 0 && reading->away) {
-        cli_note(reading->cli, "logs: the store is back");
-        reading->away = false;
-    }
-    return code;
+    return reading->asking ? asking_ask(reading->asking, question, reading)
+                           : question(reading->cli->store, reading);
 }
 
 /* The exit status for a code that ask has returned. */
@@ -260,8 +242,7 @@ static int print_all(struct logs_reading *reading)
     int status = code < 0 ? tell(reading, code) : check_wish(reading, finished);
     if (status == EXIT_DONE && !wish->follow)
         status = tell(reading, print_new(reading));
-    else if (status == EXIT_DONE &&
-             !(reading->asking = asking_new(reading->cli, -1, say_away, reading)))
+    else if (status == EXIT_DONE && !(reading->asking = asking_new(reading->cli, -1, NULL, NULL)))
         status = EXIT_FAILED;
     else if (status == EXIT_DONE)
         status = follow(reading);

@@ -43,7 +43,6 @@ struct logs_reading {
     bool any;                       /* something was printed */
 
     struct asking *asking;       /* NULL: questions are asked in the caller's thread */
-    bool away;                   /* and it was said that the store is */
     struct tend_jobs *jobs_read; /* answers of the store */
     struct tend_attempts *attempts_read;
     struct tend_outputs *pieces_read;

@@ -1,4 +1,4 @@
-# tend top and tend logs -f while the store is away: PostgreSQL, where that happens.
+# tend top, tend logs -f and tend events -f while the store is away: PostgreSQL, where that happens.
 load helper
 load running
 load terminal
@@ -105,39 +105,59 @@ at_once() {
     [ "$status" = 0 ]
 }
 
+# follow COMMAND…: in the background, with a connection
 follow() {
-    "$TEND" logs -f "$id" >followed 2>said 3>&- &
+    "$TEND" "$@" >followed 2>said 3>&- &
     follower=$!
     started+=("$follower")
-}
-
-lease_and_print() {
-    claim -q somewhere -w me
-    tend complete "$lease" >/dev/null
+    connected() {
+        [ "$(psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT count(*) FROM pg_stat_activity WHERE datname = '$name'")" -gt 0 ]
+    }
+    until_true connected
 }
 
 # SH-16
 @test "logs -f says since when the store is away, and goes on when it is back" {
-    follow
-    sleeps() { [ "$(psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT count(*) FROM pg_stat_activity WHERE datname = '$name'")" -gt 0 ]; }
-    until_true sleeps
+    follow logs -f "$id"
     goes_down
-    until_true grep -q 'the store is away since 2' said
+    until_true grep -q 'logs: the store is away since 2' said
     comes_back
     until_true grep -q 'the store is back' said
-    lease_and_print
+    claim -q somewhere -w me
+    tend complete "$lease" >/dev/null
     ended "$follower"
     [ "$status" = 0 ]
     [ "$(grep -c 'is away' said)" = 1 ]
 }
 
-@test "logs -f is ended at once by a signal while there is no answer" {
-    follow
-    until_true psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT 1/count(*) FROM pg_stat_activity WHERE datname = '$name'"
+@test "events -f says since when the store is away, and goes on when it is back" {
+    follow events -f
+    until_true grep -q job.added followed
+    goes_down
+    until_true grep -q 'events: the store is away since 2' said
+    comes_back
+    until_true grep -q 'the store is back' said
+    tend add -q elsewhere >/dev/null
+    until_true grep -q elsewhere followed
+    kill -TERM "$follower"
+    ended "$follower"
+    [ "$status" = 143 ]
+}
+
+@test "logs -f and events -f are ended at once by a signal while there is no answer" {
+    follow logs -f "$id"
     falls_silent
     until_true grep -q 'the store is away since 2' said
     kill -INT "$follower"
     at_once ended "$follower"
     answers
     [ "$status" = 130 ]
+    follow events -f
+    until_true grep -q job.added followed
+    goes_down
+    until_true grep -q 'the store is away since 2' said
+    kill -INT "$follower"
+    at_once ended "$follower"
+    [ "$status" = 130 ]
+    comes_back
 }
