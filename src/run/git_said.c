@@ -27,9 +27,11 @@ bool git_lost_race(const struct git_outcome *outcome)
                      git_said(outcome, "could not lock config file");
     /*
      * Git reads the entries of all worktrees of a repository, and fails on one that another process
-     * is just making or taking away, in ways that differ by the moment.
+     * is just making or taking away, in ways that differ by the moment; so does their folder, which
+     * goes with the last of them.
      */
-    bool worktree = git_said(outcome, "worktrees/") && !git_said(outcome, "not a git repository");
+    bool worktree = (git_said(outcome, "worktrees/") || git_said(outcome, "/worktrees'")) &&
+                    !git_said(outcome, "not a git repository");
     return lock_file || worktree;
 }
 

@@ -246,6 +246,23 @@ TEST(git, a_race_for_a_lock_is_run_again_and_other_failures_are_not)
     check_str(box_out("cat other"), "x");
 }
 
+static bool is_race(const char *said)
+{
+    struct git_outcome outcome = {.end = GIT_FAILED, .status = 128, .log_bytes = strlen(said)};
+    snprintf(outcome.log, sizeof outcome.log, "%s", said);
+    return git_lost_race(&outcome);
+}
+
+/* As they were seen while others made and removed worktrees of the same repository. */
+TEST(git, races_for_worktrees_are_known)
+{
+    check(is_race("fatal: Invalid path '/c/r.git/worktrees': No such file or directory\n"));
+    check(is_race("fatal: could not create directory of '/c/r.git/worktrees/workspace-1': "
+                  "No such file or directory\n"));
+    check(!is_race("fatal: not a git repository: /c/r.git/worktrees/workspace-1\n"));
+    check(!is_race("fatal: invalid reference: worktrees\n"));
+}
+
 TEST(git, a_lock_that_stays_ends_in_busy)
 {
     pretend("echo \"fatal: Unable to create '/x/index.lock': File exists.\" >&2; exit 128");
