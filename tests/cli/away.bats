@@ -7,20 +7,13 @@ setup() {
     unset NO_COLOR
     cd "$BATS_TEST_TMPDIR" || return
     started=()
-    name=away_$$_$BATS_TEST_NUMBER
-    psql -qX "$TEND_TEST_PG_URL" -c "CREATE DATABASE $name"
-    TEND_STORE=${TEND_TEST_PG_URL/\/postgres\?/\/$name?}
-    export TEND_STORE
+    own_database away
     id=$(tend add -q somewhere)
 }
 
 teardown() {
-    local pid
-    for pid in "${started[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
+    end_started
+    drop_database
 }
 
 # Nobody gets in, and who was in is thrown out: to those, the server is down.

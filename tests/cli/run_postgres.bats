@@ -6,20 +6,13 @@ setup() {
     unset TEND_STATSD NOTIFY_SOCKET
     cd "$BATS_TEST_TMPDIR" || return
     started=()
-    name=run_$$_$BATS_TEST_NUMBER
-    psql -qX "$TEND_TEST_PG_URL" -c "CREATE DATABASE $name"
-    TEND_STORE=${TEND_TEST_PG_URL/\/postgres\?/\/$name?}
-    export TEND_STORE
+    own_database run
     tend migrate >/dev/null
 }
 
 teardown() {
-    local pid
-    for pid in "${started[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    done
-    psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
+    end_started
+    drop_database
 }
 
 @test "add, work, show, logs and figures" {

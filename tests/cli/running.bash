@@ -10,11 +10,26 @@ setup() {
 }
 
 teardown() {
+    end_started
+}
+
+end_started() {
     local pid
     for pid in "${started[@]}"; do
         kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
+}
+
+# own_database NAME: TEND_STORE is a database of this test's; drop_database removes it
+own_database() {
+    name=$1_$$_$BATS_TEST_NUMBER
+    psql -qX "$TEND_TEST_PG_URL" -c "CREATE DATABASE $name"
+    export TEND_STORE=${TEND_TEST_PG_URL/\/postgres\?/\/$name?}
+}
+
+drop_database() {
+    psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
 }
 
 # start_worker …: a worker in the background; $worker is its pid, work.log what it says

@@ -91,6 +91,18 @@ TEST(recover, a_job_that_heartbeats_is_never_reclaimed_however_long_it_runs)
     check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
 }
 
+/* The lock "door", held by "gone". */
+static void let_a_lock_expire(tend *t)
+{
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = "door";
+    request.owner = "gone";
+    request.ttl_ms = 10;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    clock_advance(10);
+}
+
 /* RC-1 */
 TEST(recover, a_claim_recovers_by_itself)
 {
@@ -124,13 +136,7 @@ TEST(recover, a_claim_that_finds_work_recovers_as_well)
 TEST(recover, a_claim_cleans_expired_locks_on_its_way)
 {
     tend *t = store_open("w");
-    struct tend_lock_request request;
-    tend_lock_request_init(&request);
-    request.name = "door";
-    request.owner = "gone";
-    request.ttl_ms = 10;
-    check_ok(t, tend_lock_acquire(t, &request, NULL));
-    clock_advance(10);
+    let_a_lock_expire(t);
     check_int(claim_many(t, "q", 1, NULL), ==, 0);
     check_int(sql_int("SELECT count(*) FROM event WHERE what = 'lock.recovered'"), ==, 1);
 }
@@ -288,13 +294,7 @@ TEST(recover, each_recovery_leaves_an_event_and_a_log_line)
 TEST(recover, a_cleaned_lock_leaves_an_event_and_a_log_line)
 {
     tend *t = store_open("healer");
-    struct tend_lock_request request;
-    tend_lock_request_init(&request);
-    request.name = "door";
-    request.owner = "gone";
-    request.ttl_ms = 10;
-    check_ok(t, tend_lock_acquire(t, &request, NULL));
-    clock_advance(10);
+    let_a_lock_expire(t);
     check_int(recover_now(t).locks_cleaned, ==, 1);
     const char *told = sql_rows("SELECT who, owner, why FROM event WHERE what = 'lock.recovered'");
     check_contains(told, "healer|gone|");
