@@ -223,7 +223,7 @@ struct tend_claim {
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     int64_t while_pid; /* > 0: the lease ends with that process */
     unsigned flags;
-    const char *const *not_kinds; /* jobs of these kinds are passed over; at most 16 */
+    const char *const *not_kinds; /* jobs of these kinds are passed over; at most 1000 */
     size_t not_kind_count;
     int64_t job_id; /* > 0: this job of the queue and no other */
 };
@@ -231,9 +231,9 @@ TEND_API void tend_claim_init(struct tend_claim *claim);
 
 /* Why there was nothing to claim. */
 struct tend_none {
-    int code;         /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
-    char what[32];    /* ELIMITED: "concurrency", "key-concurrency" or "rate" */
-    char by[256];     /* EBUSY: holder of the lock; EPAUSED: the reason given */
+    int code;      /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
+    char what[32]; /* ELIMITED: "concurrency", "key-concurrency", "rate", or "kind" (not_kinds) */
+    char by[256];  /* EBUSY: holder of the lock; EPAUSED: the reason given */
     int64_t until_ms; /* when to ask again; TEND_UNSET: unknown */
 };
 

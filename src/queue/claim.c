@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "queue/lease.h"
 #include "queue/limits.h"
+#include "queue/passed.h"
 #include "queue/recover.h"
 #include "queue/row.h"
 #include "queue/schedule.h"
@@ -16,7 +17,7 @@
 
 #include <stdlib.h>
 
-enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 16 };
+enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 1000 };
 
 void tend_claim_init(struct tend_claim *claim)
 {
@@ -26,6 +27,7 @@ void tend_claim_init(struct tend_claim *claim)
 struct claim_call {
     tend *t;
     struct claim_want want;
+    struct claim_look look;
     struct queue_settings settings;
     struct completion *completion; /* done in the same transaction; NULL once it has been */
     bool look_for_alarms;
@@ -147,6 +149,35 @@ static void look_for_dead(tend *t)
         handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
 }
 
+static bool is_none(int rc)
+{
+    return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
+}
+
+/* However much is passed over on the way: in pieces, between which others can write. */
+static int run_slow(struct claim_call *call)
+{
+    struct claim_look *look = &call->look;
+    int rc;
+    if (call->want.not_kind_count == 0)
+        return run_body(call, slow_body);
+    look->before =
+        passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count);
+    look->begin = CLAIM_START;
+    do {
+        look->more = false;
+        look->after = look->before;
+        rc = run_body(call, slow_body);
+        if (rc >= 0 || is_none(rc))
+            passed_keep(call->t, &look->after);
+        look->before = look->after;
+        look->begin = look->end;
+        if (is_none(rc))
+            arena_reset(&call->box->arena); /* of what was read on the way */
+    } while (is_none(rc) && look->more);
+    return rc;
+}
+
 /* One try: the number of jobs, 0 with call->none filled, or a negative code. */
 static int claim_once(struct claim_call *call)
 {
@@ -162,7 +193,7 @@ static int claim_once(struct claim_call *call)
         if ((rc = run_body(call, fast_body)) != 0)
             return rc;
     }
-    rc = run_body(call, slow_body);
+    rc = run_slow(call);
     /* Undone as a whole, with the reason in none: what was to be completed still is. */
     if (rc == TEND_EEMPTY || rc == TEND_ELIMITED)
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
@@ -270,6 +301,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
     int rc = check_claim(t, claim);
     if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want)) < 0)
         return rc;
+    call.want.look = &call.look;
     call.box = jobs_box_new();
     if (call.box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while claiming");

@@ -10,7 +10,24 @@
 #include <pthread.h>
 #include <tend.h>
 
-enum { NAME_BYTES = 256, SETTINGS_CACHED = 16 };
+enum { NAME_BYTES = 256, SETTINGS_CACHED = 16, PRIORITIES = 10, PASSED_KEPT = 8 };
+
+/* A place in the order of claims: behind the job that has these. */
+struct claim_position {
+    int64_t priority, due_at, id;
+};
+#define CLAIM_START ((struct claim_position){.priority = -1})
+
+/* See queue/passed.h. */
+struct passed {
+    char queue[NAME_BYTES];
+    uint64_t kinds; /* which are passed over; 0: this is empty */
+    struct {
+        int64_t due_at, id;
+    } ends[PRIORITIES];          /* nothing else was seen up to here */
+    struct claim_position again; /* how far the second look has come */
+    int64_t again_ms;            /* monotonic: when it goes on */
+};
 
 /* Settings of a queue as a claim needs them. */
 struct queue_settings {
@@ -35,6 +52,8 @@ struct tend {
     struct rng rng;
     struct queue_settings cached[SETTINGS_CACHED]; /* by name; checked by version in each claim */
     size_t cached_next;                            /* which is replaced next */
+    struct passed passed[PASSED_KEPT];
+    size_t passed_next;
     int64_t alarms_next_ms;   /* monotonic: when a claim looks for alarms again */
     int64_t workers_next_ms;  /* ... for dead workers */
     int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */

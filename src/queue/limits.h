@@ -8,6 +8,16 @@
 
 #include "queue/handle.h"
 
+/* Where a claim that passes over kinds has looked. Its body may be run again, from the same place.
+ */
+struct claim_look {
+    struct passed before;        /* as remembered */
+    struct claim_position begin; /* CLAIM_START, or where the transaction before has come to */
+    struct passed after;         /* what is to be remembered once it has committed */
+    struct claim_position end;   /* where it has come to */
+    bool more;                   /* there is more behind that */
+};
+
 /* What a claim asks for, with everything looked up. */
 struct claim_want {
     const char *queue, *owner;
@@ -19,7 +29,12 @@ struct claim_want {
     const char *const *not_kinds; /* to be passed over */
     size_t not_kind_count;
     int64_t job_id; /* > 0: only this one */
+    struct claim_look *look; /* with not_kinds */
 };
+
+/* Parameters $3 to $9 of job_claim, the same for job_claim_one. */
+void limits_claim_params(struct db_tx *tx, const struct claim_want *want,
+                         const struct queue_settings *settings, struct db_value *params);
 
 /* One plain claim; what was leased is in ret, in {job} columns. */
 int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,

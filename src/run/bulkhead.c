@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHELL_LIMIT = 5, HTTP_LIMIT = 10, OTHERS_LIMIT = 5 };
+enum { SHELL_LIMIT = 5, HTTP_LIMIT = 10, OTHERS_LIMIT = 5, WAITING_MOST = 100 };
 
 const char *bulkhead_kind(const char *job_kind)
 {
@@ -19,14 +19,25 @@ static int64_t limit_of(const struct bulkheads *bulkheads, const char *kind)
     return strcmp(kind, "http") == 0 ? HTTP_LIMIT : OTHERS_LIMIT;
 }
 
-static struct bulkhead *find(struct bulkheads *bulkheads, const char *kind)
+/* A place for another kind: that of one that is not in use, a new one, or the last. */
+static struct bulkhead *place(struct bulkheads *bulkheads)
+{
+    for (size_t i = 0; i < bulkheads->count; i++) {
+        struct bulkhead *bulkhead = &bulkheads->items[i];
+        if (!bulkhead->given && bulkhead->taken == 0 && bulkhead->waiting == 0)
+            return bulkhead;
+    }
+    return bulkheads->count < BULKHEADS_MAX ? &bulkheads->items[bulkheads->count++] : NULL;
+}
+
+struct bulkhead *bulkhead_of(struct bulkheads *bulkheads, const char *kind)
 {
     for (size_t i = 0; i < bulkheads->count; i++)
         if (strcmp(bulkheads->items[i].kind, kind) == 0)
             return &bulkheads->items[i];
-    if (bulkheads->count == BULKHEADS_MAX)
+    struct bulkhead *bulkhead = place(bulkheads);
+    if (bulkhead == NULL)
         return &bulkheads->items[BULKHEADS_MAX - 1];
-    struct bulkhead *bulkhead = &bulkheads->items[bulkheads->count++];
     *bulkhead = (struct bulkhead){.limit = limit_of(bulkheads, kind)};
     snprintf(bulkhead->kind, sizeof bulkhead->kind, "%s", kind);
     return bulkhead;
@@ -36,46 +47,51 @@ void bulkheads_init(struct bulkheads *bulkheads, const struct tend_kind_limit *l
                     int64_t limit_others)
 {
     *bulkheads = (struct bulkheads){.limit_others = limit_others};
-    find(bulkheads, "shell");
-    find(bulkheads, "http");
-    for (size_t i = 0; i < count; i++)
-        find(bulkheads, limits[i].kind)->limit = limits[i].limit;
+    for (size_t i = 0; i < count; i++) {
+        struct bulkhead *bulkhead = bulkhead_of(bulkheads, limits[i].kind);
+        bulkhead->limit = limits[i].limit;
+        bulkhead->given = true;
+    }
 }
 
-bool bulkhead_is_full(struct bulkheads *bulkheads, const char *kind)
+bool bulkhead_take(struct bulkhead *bulkhead)
 {
-    const struct bulkhead *bulkhead = find(bulkheads, kind);
-    return bulkhead->taken >= bulkhead->limit;
-}
-
-bool bulkhead_take(struct bulkheads *bulkheads, const char *kind)
-{
-    struct bulkhead *bulkhead = find(bulkheads, kind);
     if (bulkhead->taken >= bulkhead->limit)
         return false;
     bulkhead->taken++;
     return true;
 }
 
-void bulkhead_give(struct bulkheads *bulkheads, const char *kind)
+void bulkhead_give(struct bulkhead *bulkhead)
 {
-    find(bulkheads, kind)->taken--;
+    bulkhead->taken--;
 }
 
-size_t bulkhead_room(const struct bulkheads *bulkheads, const char **full, size_t max,
+bool bulkhead_wait(struct bulkhead *bulkhead)
+{
+    if (bulkhead->waiting >= WAITING_MOST)
+        return false;
+    bulkhead->waiting++;
+    return true;
+}
+
+void bulkhead_wait_no_more(struct bulkhead *bulkhead)
+{
+    bulkhead->waiting--;
+}
+
+size_t bulkhead_room(const struct bulkheads *bulkheads, const char *full[BULKHEADS_MAX],
                      size_t *ret_full_count)
 {
     int64_t room = limit_of(bulkheads, "");
     *ret_full_count = 0;
     for (size_t i = 0; i < bulkheads->count; i++) {
         const struct bulkhead *bulkhead = &bulkheads->items[i];
-        int64_t free = bulkhead->limit - bulkhead->taken;
+        int64_t free = bulkhead->limit - bulkhead->taken - bulkhead->waiting;
         if (free > 0)
             room = free < room ? free : room;
-        else if (*ret_full_count < max)
-            full[(*ret_full_count)++] = bulkhead->kind;
         else
-            return 0; /* too many are full to name them all */
+            full[(*ret_full_count)++] = bulkhead->kind;
     }
     return (size_t)room;
 }

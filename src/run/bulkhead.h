@@ -12,11 +12,13 @@
 #include <stdint.h>
 #include <tend.h>
 
-enum { BULKHEADS_MAX = 64, KIND_BYTES = 201 };
+enum { BULKHEADS_MAX = 256, KIND_BYTES = 201 };
 
 struct bulkhead {
     char kind[KIND_BYTES];
     int64_t limit, taken;
+    int64_t waiting; /* for a slot of it, with none of another kind */
+    bool given;      /* its limit was set: it keeps its place */
 };
 
 struct bulkheads {
@@ -31,19 +33,26 @@ void bulkheads_init(struct bulkheads *bulkheads, const struct tend_kind_limit *l
 /* The kind of a job that says none. */
 const char *bulkhead_kind(const char *job_kind);
 
-/* A slot of the kind, if there is one. When more kinds are in use than there is room for, the last
- * place is shared. */
-bool bulkhead_take(struct bulkheads *bulkheads, const char *kind);
-void bulkhead_give(struct bulkheads *bulkheads, const char *kind);
+/*
+ * That of a kind. It is the kind's as long as a slot is taken or waited for; then it may become
+ * another's. When more kinds than BULKHEADS_MAX are in use at once, they share the last.
+ */
+struct bulkhead *bulkhead_of(struct bulkheads *bulkheads, const char *kind);
 
-/* Whether the kind has no slot left. */
-bool bulkhead_is_full(struct bulkheads *bulkheads, const char *kind);
+/* A slot, if there is one. */
+bool bulkhead_take(struct bulkhead *bulkhead);
+void bulkhead_give(struct bulkhead *bulkhead);
+
+/* A place to wait for a slot in; false: as many wait as may. */
+bool bulkhead_wait(struct bulkhead *bulkhead);
+void bulkhead_wait_no_more(struct bulkhead *bulkhead);
 
 /*
- * How many jobs can be claimed so that each of them can start, whatever kinds they are of; the
- * kinds that are full, not to be claimed, go into full (room for max).
+ * How many jobs can be claimed so that each of them can start, whatever kinds they are of: at least
+ * one. The kinds that are full, not to be claimed, go into full; so do those whose free slots are
+ * for those who wait.
  */
-size_t bulkhead_room(const struct bulkheads *bulkheads, const char **full, size_t max,
+size_t bulkhead_room(const struct bulkheads *bulkheads, const char *full[BULKHEADS_MAX],
                      size_t *ret_full_count);
 
 #endif

@@ -140,6 +140,9 @@ enum step_outcome {
     STEP_OVER,   /* so is the job: its end is written, or its lease is lost */
 };
 enum step_outcome step_run(struct job_run *run);
+/* A slot of the kind of the present step is waited for, as at a boundary; what is pending is
+ * written before a longer wait. STEP_SUCCEEDED: it has one. */
+enum step_outcome step_wait_for_slot(struct job_run *run);
 /* Between attempts: orders are carried out. STEP_SUCCEEDED: go on; STEP_JUMPED: there is a
  * workspace, where one is needed. */
 enum step_outcome step_boundary(struct job_run *run);

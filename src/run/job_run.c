@@ -234,8 +234,11 @@ static bool prepare(struct job_run *run)
         return false;
     }
     enum step_outcome outcome;
-    while ((outcome = step_boundary(run)) == STEP_JUMPED)
-        continue;
+    do {
+        outcome = step_boundary(run);
+        if (outcome == STEP_SUCCEEDED && run->step <= run->plan.step_count)
+            outcome = step_wait_for_slot(run); /* before a workspace is made that would wait too */
+    } while (outcome == STEP_JUMPED);
     if (outcome == STEP_OVER)
         return false;
     if (run->plan.workspace_repo == NULL || run->has_workspace || run->step > run->plan.step_count)

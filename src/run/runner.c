@@ -22,11 +22,9 @@
 enum {
     STOP_DEFAULT_MS = 30000,
     CLAIM_MOST = 100,
-    WAITING_MOST = 5,
-    FULL_KINDS = 15, /* one more goes in for jobs that say no kind */
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
-    REAP_MS = 200,
+    LOOK_AGAIN_MS = 100, /* where so much is passed over that a claim does not see all of it */
 };
 
 void tend_runner_options_init(struct tend_runner_options *options)
@@ -76,32 +74,27 @@ void runner_tell_step(tend_runner *runner, int64_t job_id, int64_t number, int s
 /* Jobs that can start now: how many, and which kinds not. */
 struct wish {
     size_t count;
-    const char *not_kinds[FULL_KINDS + 1];
+    const char *not_kinds[BULKHEADS_MAX + 1]; /* one more for jobs that say no kind */
     size_t not_kind_count;
-    char names[FULL_KINDS][KIND_BYTES];
+    char names[BULKHEADS_MAX][KIND_BYTES];
 };
 
 static void make_wish(tend_runner *runner, struct wish *wish)
 {
-    const char *full[FULL_KINDS];
+    const char *full[BULKHEADS_MAX];
     size_t full_count;
     wish->not_kind_count = 0;
     pthread_mutex_lock(&runner->mutex);
-    wish->count = bulkhead_room(&runner->bulkheads, full, FULL_KINDS, &full_count);
+    wish->count = bulkhead_room(&runner->bulkheads, full, &full_count);
     for (size_t i = 0; i < full_count; i++) {
         memcpy(wish->names[i], full[i], strlen(full[i]) + 1);
         wish->not_kinds[wish->not_kind_count++] = wish->names[i];
         if (strcmp(full[i], bulkhead_kind("")) == 0)
             wish->not_kinds[wish->not_kind_count++] = "";
     }
-    size_t waiting = 0; /* their steps are of another kind than they said, and that one is full */
-    for (const struct task *task = runner->tasks; task != NULL; task = task->next)
-        waiting += !task->ended && task->slot[0] == '\0';
     pthread_mutex_unlock(&runner->mutex);
     if (wish->count > CLAIM_MOST)
         wish->count = CLAIM_MOST;
-    if (waiting >= WAITING_MOST)
-        wish->count = 0;
 }
 
 /* Every job of the haul gets a thread; one that cannot is given back. */
@@ -126,15 +119,15 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
     }
 }
 
-/* One look at one queue. Returns as tend_claim_jobs. */
-static int claim_from(tend_runner *runner, const char *queue)
+/* One look at one queue. Returns as tend_claim_jobs. *ret_unseen: what a claim passed over is more
+ * than it looks at each time. */
+static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
 {
+    struct tend_none none;
     struct wish wish;
     struct tend_claim claim;
     struct tend_jobs *jobs;
     make_wish(runner, &wish);
-    if (wish.count == 0)
-        return TEND_ELIMITED;
     tend_claim_init(&claim);
     claim.queue = queue;
     claim.count = wish.count;
@@ -142,27 +135,19 @@ static int claim_from(tend_runner *runner, const char *queue)
     claim.not_kind_count = wish.not_kind_count;
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
-    int rc = tend_claim_jobs(runner->t, &claim, &jobs, NULL);
+    int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
+    *ret_unseen =
+        rc == TEND_ELIMITED && strcmp(none.what, "kind") == 0 && none.until_ms != TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
     return rc;
 }
 
-static void wait_for_change(tend_runner *runner, int64_t ms)
-{
-    int64_t until_ms = clock_mono_ms() + ms;
-    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
-    pthread_mutex_lock(&runner->mutex);
-    if (runner->stop == STOP_NOT)
-        pthread_cond_timedwait(&runner->changed, &runner->mutex, &until);
-    pthread_mutex_unlock(&runner->mutex);
-}
-
 /* A round over all queues, each first in its turn. */
 struct round {
     int claimed; /* how many jobs in all */
-    bool full;   /* no slot of any kind is free */
     bool left;   /* something is there, but cannot be had now */
+    bool unseen; /* ... and more may be */
     int failed;  /* the last code that is no answer, or 0 */
 };
 
@@ -171,7 +156,9 @@ static struct round go_round(tend_runner *runner, size_t first)
     struct round round = {0};
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count]);
+        bool unseen;
+        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &unseen);
+        round.unseen |= unseen;
         if (rc > 0)
             round.claimed += rc;
         else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
@@ -179,9 +166,6 @@ static struct round go_round(tend_runner *runner, size_t first)
         else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
             round.failed = rc;
     }
-    struct wish wish;
-    make_wish(runner, &wish);
-    round.full = wish.count == 0;
     return round;
 }
 
@@ -194,7 +178,7 @@ static bool passes(int rc)
 static bool is_drained(tend_runner *runner, const struct round *round)
 {
     pthread_mutex_lock(&runner->mutex);
-    bool idle = runner->task_count == 0;
+    bool idle = runner->task_count == 0 && clock_mono_ms() >= runner->back_ms;
     pthread_mutex_unlock(&runner->mutex);
     return runner->options.drain != 0 && idle && round->claimed == 0 && round->failed == 0 &&
            !round->left;
@@ -215,12 +199,14 @@ static int claim_until_stopped(tend_runner *runner)
             return 0;
         if (round.claimed > 0)
             continue;
+        struct pollfd stop = {.fd = runner->stop_fd, .events = POLLIN};
         if (round.failed < 0)
-            wait_for_change(runner, STORE_AGAIN_MS);
-        else if (round.full)
-            wait_for_change(runner, REAP_MS);
+            poll(&stop, 1, STORE_AGAIN_MS);
         else
-            tend_wait(runner->t, WAIT_MS); /* a task that ends interrupts it */
+            tend_wait(runner->t,
+                      round.unseen
+                          ? LOOK_AGAIN_MS
+                          : WAIT_MS); /* a task that ends or changes its kind interrupts it */
     }
     return 0;
 }

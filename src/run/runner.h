@@ -64,10 +64,11 @@ struct task {
     int64_t last_order;    /* the newest that was ever given */
     int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
     struct tend_running view;
-    bool viewed;           /* view is filled: a step runs */
-    char slot[KIND_BYTES]; /* the kind it has a slot of; "": none */
-    struct tree *tree;     /* what it runs, NULL: nothing; may be told to end by others */
-    int64_t grace_ms;      /* ... with this grace */
+    bool viewed;                /* view is filled: a step runs */
+    struct bulkhead *slot;      /* what it has a slot of, or NULL */
+    struct bulkhead *waits_for; /* ... or waits for a slot of; NULL: for none */
+    struct tree *tree;          /* what it runs, NULL: nothing; may be told to end by others */
+    int64_t grace_ms;           /* ... with this grace */
     int64_t begun_mono_ms, heard_mono_ms; /* of that attempt: its start, its last output */
 };
 
@@ -87,10 +88,10 @@ struct tend_runner {
     struct statsd *statsd; /* NULL: no metrics */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a task has ended, a slot is free, or stop was called */
     struct bulkheads bulkheads;
     struct task *tasks;
     size_t task_count;
+    int64_t back_ms; /* monotonic: until then jobs come back that found no place to wait here */
     struct tend_runner_totals totals;
     pthread_mutex_t tell_mutex;
     _Atomic int stop; /* enum stop_level */
@@ -151,11 +152,13 @@ void task_sleep(struct task *task, int64_t ms);
 
 int64_t task_safe_until(struct task *task);
 
-/*
- * A slot for a step of this kind, in place of the one the task has. False: there is none now.
- * Waiting for one: ask again after task_sleep.
- */
-bool task_slot(struct task *task, const char *kind);
+enum task_slot {
+    SLOT_TAKEN,
+    SLOT_AWAITED, /* there is none now: ask again after task_sleep */
+    SLOT_NONE,    /* and so many wait for one that this task must not */
+};
+/* A slot for a step of this kind, in place of the one the task has. */
+enum task_slot task_slot(struct task *task, const char *kind);
 
 /* --- pulse.c --- */
 

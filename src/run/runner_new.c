@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-enum { LIMIT_MOST = 10000 };
+enum { LIMIT_MOST = 10000, LIMITED_KINDS_MOST = BULKHEADS_MAX / 2 };
 
 /* --- options --- */
 
@@ -33,6 +33,9 @@ static int check_options(tend *t, const struct tend_runner_options *options)
                 t, TEND_EINVAL, "a limit of %lld for kind %s is not possible; give 1 to %d",
                 (long long)options->limits[i].limit, options->limits[i].kind, LIMIT_MOST);
     }
+    if (rc == 0 && options->limit_count > LIMITED_KINDS_MOST)
+        rc = handle_fail(t, TEND_EINVAL, "%zu kinds are too many to set limits for; give up to %d",
+                         options->limit_count, LIMITED_KINDS_MOST);
     if (rc == 0 && options->limit_others != TEND_UNSET &&
         (options->limit_others < 1 || options->limit_others > LIMIT_MOST))
         rc = handle_fail(t, TEND_EINVAL, "%lld jobs at once are not possible; give 1 to %d",
@@ -168,14 +171,9 @@ int runner_fail(tend_runner *runner, const struct err *err)
 
 static void init_locks(tend_runner *runner)
 {
-    pthread_condattr_t attr;
     pthread_mutex_init(&runner->mutex, NULL);
     pthread_mutex_init(&runner->pool_mutex, NULL);
     pthread_mutex_init(&runner->tell_mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&runner->changed, &attr);
-    pthread_condattr_destroy(&attr);
 }
 
 int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options *options)
@@ -221,7 +219,6 @@ void tend_runner_free(tend_runner *runner)
     metrics_close(runner->statsd);
     classifier_free(runner->classifier);
     redactor_free(runner->redactor);
-    pthread_cond_destroy(&runner->changed);
     pthread_mutex_destroy(&runner->tell_mutex);
     pthread_mutex_destroy(&runner->pool_mutex);
     pthread_mutex_destroy(&runner->mutex);

@@ -9,10 +9,13 @@
 #include "run/job.h"
 
 #include "base/text.h"
+#include "core/policy.h"
+#include "queue/handle.h"
 #include "run/metrics.h"
 #include "run/step_record.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +61,39 @@ enum step_outcome step_boundary(struct job_run *run)
     return outcome;
 }
 
-/* Waits for a slot of the step's kind; what is pending is written before a longer wait. */
-static enum step_outcome wait_for_slot(struct job_run *run, const char *kind)
+static const char *slot_kind(const struct job_run *run)
+{
+    const struct step_plan *step = &run->plan.steps[run->step - 1];
+    if (run->handler != NULL)
+        return bulkhead_kind(run->task->job->kind);
+    return step->kind == STEP_HTTP ? "http" : step->kind == STEP_SLEEP ? "sleep" : "shell";
+}
+
+/* Too many wait in this worker already: the job waits in the queue, longer each time. */
+static enum step_outcome give_back_for_slot(struct job_run *run, const char *kind)
+{
+    const struct retry_policy policy = policy_default();
+    tend_runner *runner = run->runner;
+    int leases = run->task->lease.token < INT_MAX ? (int)run->task->lease.token : INT_MAX;
+    int64_t delay_ms = policy_backoff(&policy, leases, handle_random(runner->t));
+    char why[64 + KIND_BYTES];
+    snprintf(why, sizeof why, "too many jobs wait for a slot of kind %s in its worker", kind);
+    job_give_back(run, delay_ms, why);
+    pthread_mutex_lock(&runner->mutex);
+    if (runner->back_ms < clock_mono_ms() + delay_ms)
+        runner->back_ms = clock_mono_ms() + delay_ms;
+    pthread_mutex_unlock(&runner->mutex);
+    return STEP_OVER;
+}
+
+enum step_outcome step_wait_for_slot(struct job_run *run)
 {
     enum step_outcome outcome;
-    while (!task_slot(run->task, kind)) {
+    enum task_slot slot;
+    const char *kind = slot_kind(run);
+    while ((slot = task_slot(run->task, kind)) != SLOT_TAKEN) {
+        if (slot == SLOT_NONE)
+            return give_back_for_slot(run, kind);
         if (!job_write(run, NULL, NULL))
             return STEP_OVER;
         task_sleep(run->task, 1000);
@@ -186,13 +217,6 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
 
 /* --- an attempt --- */
 
-static const char *slot_kind(const struct job_run *run, const struct step_plan *step)
-{
-    if (run->handler != NULL)
-        return bulkhead_kind(run->task->job->kind);
-    return step->kind == STEP_HTTP ? "http" : step->kind == STEP_SLEEP ? "sleep" : "shell";
-}
-
 static bool begin(struct attempt *attempt, const char *strategy)
 {
     struct job_run *run = attempt->run;
@@ -313,7 +337,7 @@ enum step_outcome step_run(struct job_run *run)
     for (int64_t number = 1; again; number++) {
         struct attempt attempt = {.run = run, .step = step, .budgets = budgets, .attempt = number};
         if ((outcome = step_boundary(run)) != STEP_SUCCEEDED ||
-            (outcome = wait_for_slot(run, slot_kind(run, step))) != STEP_SUCCEEDED)
+            (outcome = step_wait_for_slot(run)) != STEP_SUCCEEDED)
             break;
         const char *strategy = number == 1 ? "first" : heal_strategy_name(failure.verdict.action);
         attempt.retry_context = number == 1 ? NULL : step_retry_context(&attempt, &failure);

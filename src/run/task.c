@@ -154,31 +154,45 @@ bool task_try_again(struct task *task, int rc)
     return true;
 }
 
-/* Tells those who wait for a slot. False: it had none. Under the mutex. */
+/* --- slots --- */
+
+/* Tells those who wait for it. False: it had none. Under the mutex. */
 static bool give_slot(struct task *task)
 {
-    tend_runner *runner = task->runner;
-    if (task->slot[0] == '\0')
+    struct bulkhead *slot = task->slot;
+    if (slot == NULL)
         return false;
-    bulkhead_give(&runner->bulkheads, task->slot);
-    task->slot[0] = '\0';
-    for (struct task *other = runner->tasks; other != NULL; other = other->next)
-        if (other != task && other->slot[0] == '\0')
+    bulkhead_give(slot);
+    task->slot = NULL;
+    for (struct task *other = task->runner->tasks; other != NULL; other = other->next)
+        if (other->waits_for == slot)
             task_wake(other);
-    pthread_cond_broadcast(&runner->changed);
     return true;
 }
 
-bool task_slot(struct task *task, const char *kind)
+/* Under the mutex. */
+static void wait_no_more(struct task *task)
+{
+    if (task->waits_for != NULL)
+        bulkhead_wait_no_more(task->waits_for);
+    task->waits_for = NULL;
+}
+
+enum task_slot task_slot(struct task *task, const char *kind)
 {
     tend_runner *runner = task->runner;
     pthread_mutex_lock(&runner->mutex);
-    bool has = strcmp(task->slot, kind) == 0;
-    bool gave = !has && give_slot(task);
-    if (!has && bulkhead_take(&runner->bulkheads, kind)) {
-        snprintf(task->slot, sizeof task->slot, "%s", kind);
-        has = true;
-    }
+    struct bulkhead *bulkhead = bulkhead_of(&runner->bulkheads, kind);
+    bool gave = task->slot != bulkhead && give_slot(task);
+    if (task->slot == NULL && bulkhead_take(bulkhead))
+        task->slot = bulkhead;
+    if (task->slot != NULL || task->waits_for != bulkhead)
+        wait_no_more(task);
+    if (task->slot == NULL && task->waits_for == NULL && bulkhead_wait(bulkhead))
+        task->waits_for = bulkhead;
+    enum task_slot has = task->slot != NULL        ? SLOT_TAKEN
+                         : task->waits_for != NULL ? SLOT_AWAITED
+                                                   : SLOT_NONE;
     pthread_mutex_unlock(&runner->mutex);
     if (gave)
         tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
@@ -212,8 +226,8 @@ static void *body(void *arg)
     job_run(task);
     pthread_mutex_lock(&runner->mutex);
     give_slot(task);
+    wait_no_more(task);
     task->ended = true;
-    pthread_cond_broadcast(&runner->changed);
     pthread_mutex_unlock(&runner->mutex);
     tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
     return NULL;
@@ -241,9 +255,9 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
     pthread_mutex_lock(&runner->mutex);
     haul->users++;
     task->safe_until_ms = claimed_mono_ms + task->lease_ms * 2 / 3;
-    const char *kind = bulkhead_kind(job->kind);
-    if (bulkhead_take(&runner->bulkheads, kind))
-        snprintf(task->slot, sizeof task->slot, "%s", kind);
+    struct bulkhead *bulkhead = bulkhead_of(&runner->bulkheads, bulkhead_kind(job->kind));
+    if (bulkhead_take(bulkhead))
+        task->slot = bulkhead;
     task->next = runner->tasks;
     runner->tasks = task;
     runner->task_count++;
@@ -254,8 +268,8 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
     if (rc != 0) {
         runner->tasks = task->next;
         runner->task_count--;
-        if (task->slot[0] != '\0')
-            bulkhead_give(&runner->bulkheads, task->slot);
+        if (task->slot != NULL)
+            bulkhead_give(task->slot);
         task_free(task);
     }
     pthread_mutex_unlock(&runner->mutex);

@@ -1,0 +1,112 @@
+#include "queue/passed.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SETTLED_MS = 2000,     /* transactions that began before may still commit, and jobs fall due */
+    SECOND_LOOK_MS = 1000, /* before it begins */
+    PAUSE_LEAST_MS = 50,
+    PAUSE_SHARE = 20, /* a pause is this many times as long as the piece before it took */
+};
+
+/* In any order; 0 is for an empty place. */
+static uint64_t hash_kinds(const char *const *kinds, size_t count)
+{
+    uint64_t sum = count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = 14695981039346656037u; /* FNV-1a */
+        for (const char *at = kinds[i]; *at != '\0'; at++)
+            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+        sum += hash * hash;
+    }
+    return sum == 0 ? 1 : sum;
+}
+
+/* Under the handle's mutex. */
+static struct passed *find(tend *t, const char *queue, uint64_t kinds)
+{
+    for (size_t i = 0; i < PASSED_KEPT; i++)
+        if (t->passed[i].kinds == kinds && strcmp(t->passed[i].queue, queue) == 0)
+            return &t->passed[i];
+    return NULL;
+}
+
+struct passed passed_find(tend *t, const char *queue, const char *const *kinds, size_t kind_count)
+{
+    struct passed passed = {.kinds = hash_kinds(kinds, kind_count),
+                            .again = CLAIM_START,
+                            .again_ms = clock_mono_ms() + SECOND_LOOK_MS};
+    snprintf(passed.queue, sizeof passed.queue, "%s", queue);
+    pthread_mutex_lock(&t->mutex);
+    const struct passed *kept = find(t, queue, passed.kinds);
+    if (kept != NULL)
+        passed = *kept;
+    pthread_mutex_unlock(&t->mutex);
+    return passed;
+}
+
+void passed_keep(tend *t, const struct passed *passed)
+{
+    pthread_mutex_lock(&t->mutex);
+    struct passed *kept = find(t, passed->queue, passed->kinds);
+    if (kept == NULL)
+        kept = &t->passed[t->passed_next++ % PASSED_KEPT];
+    *kept = *passed;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static bool is_before(const struct claim_position *at, const struct claim_position *other)
+{
+    if (at->priority != other->priority)
+        return at->priority < other->priority;
+    return at->due_at != other->due_at ? at->due_at < other->due_at : at->id < other->id;
+}
+
+static bool is_priority(int64_t priority) /* the beginning has none */
+{
+    return priority >= 0 && priority < PRIORITIES;
+}
+
+static struct claim_position end_of(const struct passed *passed, int64_t priority)
+{
+    return (struct claim_position){priority, passed->ends[priority].due_at,
+                                   passed->ends[priority].id};
+}
+
+void passed_note(struct passed *passed, const struct claim_position *at, int64_t now_ms)
+{
+    if (!is_priority(at->priority))
+        return;
+    struct claim_position end = end_of(passed, at->priority);
+    if (at->due_at > now_ms - SETTLED_MS || !is_before(&end, at))
+        return;
+    passed->ends[at->priority].due_at = at->due_at;
+    passed->ends[at->priority].id = at->id;
+}
+
+struct claim_position passed_jump(const struct passed *passed, const struct claim_position *at)
+{
+    if (!is_priority(at->priority))
+        return *at;
+    struct claim_position end = end_of(passed, at->priority);
+    return is_before(at, &end) ? end : *at;
+}
+
+bool passed_any(const struct passed *passed)
+{
+    for (int i = 0; i < PRIORITIES; i++)
+        if (passed->ends[i].id > 0)
+            return true;
+    return false;
+}
+
+void passed_looked(struct passed *passed, const struct claim_position *at, int64_t begun_ms)
+{
+    int64_t now_ms = clock_mono_ms();
+    int64_t pause_ms = (now_ms - begun_ms) * PAUSE_SHARE;
+    passed->again = at == NULL ? CLAIM_START : *at;
+    passed->again_ms = now_ms + (pause_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : pause_ms);
+}
