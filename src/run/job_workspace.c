@@ -82,10 +82,22 @@ static int replay(struct job_run *run, struct workspace *workspace, size_t count
     return rc;
 }
 
+/* Git is about to run: from here on the death of the worker is a crash of the job (LS-1). */
+static void start(struct job_run *run)
+{
+    int rc;
+    if (run->begun > 0 || run->has_workspace)
+        return;
+    do
+        rc = tend_start(run->runner->t, &run->task->lease, 1, NULL);
+    while (task_try_again(run->task, rc)); /* one that is lost ends what git does */
+}
+
 int job_workspace_make(struct job_run *run, size_t step_index)
 {
     struct workspace fresh;
     struct err err;
+    start(run);
     run->keeper.problem = WORKSPACE_FINE;
     if (find_source(run, &err) < 0 ||
         workspace_make(&run->keeper, &run->source, run->lease_folder, &fresh, &err) < 0)

@@ -131,6 +131,8 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
     tend_claim_init(&claim);
     claim.queue = queue;
     claim.count = wish.count;
+    claim.flags =
+        TEND_CLAIM_UNSTARTED; /* the first attempt starts it, or git, whichever is first */
     claim.not_kinds = wish.not_kinds;
     claim.not_kind_count = wish.not_kind_count;
     claim.job_id = runner->options.job_id;

@@ -96,6 +96,48 @@ static void kill_until_done(const char *workspace)
     check_int(sql_int("SELECT count(*) FROM checkpoint WHERE step_index > 0"), ==, STEPS);
 }
 
+/* LS-1: jobs in hand of which nothing has run yet, because there is no slot for them. */
+TEST(runner_death, LS_1_a_killed_worker_charges_no_crash_to_jobs_it_had_not_started)
+{
+    enum { JOBS = 12, SLOTS = 5 };
+    tend *t = store_open_real("operator");
+    for (int i = 0; i < JOBS; i++)
+        add_plan(t, "{\"sleep\":\"600s\"}");
+    struct helper worker = helper_start(runner_forever, "worker");
+    helper_hear(&worker);
+    wait_until(sql_int("SELECT count(*) FROM job WHERE state = 2") == JOBS, PATIENCE_MS);
+    wait_until(sql_int("SELECT count(*) FROM attempt") == SLOTS, PATIENCE_MS);
+    helper_kill(&worker);
+    wait_until(recover_now(t).entries_reclaimed >= 0 &&
+                   sql_int("SELECT count(*) FROM job WHERE state = 2") == 0,
+               PATIENCE_MS);
+    check_int(sql_int("SELECT sum(crashes) FROM job"), ==, SLOTS);
+    check_int(sql_int("SELECT count(*) FROM job j WHERE crashes <> (SELECT count(*) FROM attempt a "
+                      "WHERE a.job_id = j.id)"),
+              ==, 0);
+}
+
+/* ... but git works for a job before its first attempt, and may be what kills a worker. */
+TEST(runner_death, LS_1_a_job_has_started_when_its_workspace_is_made)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    check_int(
+        system(
+            "mkdir -p bin repo/.git && printf '#!/bin/sh\\ntouch begun; exec sleep 600\\n' > bin/git && "
+            "chmod +x bin/git"),
+        ==, 0);
+    check_int(setenv("PATH", keep_text("%s/bin:%s", test_folder(), getenv("PATH")), 1), ==, 0);
+    add_plan(t, "{\"workspace\":{\"repo\":\"repo\"},\"run\":\"true\"}");
+    struct running_runner running = runner_start(t, &options);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 2 AND started_at IS NOT NULL"), ==,
+              1);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, 0);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+}
+
 TEST_WITHIN(runner_death, RC_14_a_killed_worker_leaves_no_orphans_and_repeats_no_finished_step, 150)
 {
     kill_until_done("");
