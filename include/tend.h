@@ -433,10 +433,12 @@ TEND_API int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret);
 /* Those that run now, of all jobs; limit 0: 1,000. */
 TEND_API int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret);
 /*
- * Attempts that ran on this machine and boot and whose lease is no longer held: something of their
- * process trees may be left. Told again until tend_attempt_swept.
+ * Attempts that ran on this host and boot and whose lease is no longer held: something of their
+ * process trees may be left. Told again until tend_attempt_swept. Of one job, or of all (0), by job
+ * and number; after (may be NULL): those behind it; limit 0: 1,000.
  */
-TEND_API int tend_attempts_left_behind(tend *t, size_t limit, struct tend_attempts **ret);
+TEND_API int tend_attempts_left_behind(tend *t, int64_t job_id, const struct tend_attempt *after,
+                                       size_t limit, struct tend_attempts **ret);
 TEND_API int tend_attempt_swept(tend *t, int64_t job_id, int64_t number);
 
 /*

@@ -129,7 +129,7 @@ void tend_attempts_free(struct tend_attempts *attempts)
 struct read_call {
     struct attempts_box *box;
     enum db_query query;
-    struct db_value params[2];
+    struct db_value params[5];
 };
 
 static int read_body(struct db_tx *tx, void *arg)
@@ -174,13 +174,17 @@ int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret)
     return read_attempts(t, &call, ret);
 }
 
-int tend_attempts_left_behind(tend *t, size_t limit, struct tend_attempts **ret)
+int tend_attempts_left_behind(tend *t, int64_t job_id, const struct tend_attempt *after,
+                              size_t limit, struct tend_attempts **ret)
 {
     int rc = attempt_machine(t);
     if (rc < 0)
         return rc;
-    struct read_call call = {.query = Q_ATTEMPT_LEFT_BEHIND,
-                             .params = {db_text(t->boot_id), db_int(page_limit(limit))}};
+    int64_t after_job = job_id != 0 ? job_id : after != NULL ? after->job_id : 0;
+    struct read_call call = {.query = job_id != 0 ? Q_ATTEMPT_LEFT_OF_JOB : Q_ATTEMPT_LEFT_BEHIND,
+                             .params = {db_text(t->boot_id), db_text(t->host), db_int(after_job),
+                                        db_int(after != NULL ? after->number : 0),
+                                        db_int(page_limit(limit))}};
     return read_attempts(t, &call, ret);
 }
 

@@ -190,7 +190,7 @@ void op_step_sweep(struct world *world, struct actor *actor)
     op_begin(world, actor, OP_STEP_LOOK);
     say(world, "%s sweeps", actor->name);
     world->quiet = true;
-    int rc = tend_attempts_left_behind(actor->t, MAX_ATTEMPTS, &list);
+    int rc = tend_attempts_left_behind(actor->t, 0, NULL, MAX_ATTEMPTS, &list);
     expect(world, rc == 0 && list->count == count,
            "%zu attempts are said to be left behind, must be %zu", list->count, count);
     for (size_t i = 0; i < list->count; i++) {

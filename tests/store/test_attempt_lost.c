@@ -230,7 +230,7 @@ TEST(attempt, an_attempt_of_a_cancelled_job_is_told_as_stopped)
 static size_t left_behind(tend *t, const char **ret_marker)
 {
     struct tend_attempts *attempts;
-    check_ok(t, tend_attempts_left_behind(t, 0, &attempts));
+    check_ok(t, tend_attempts_left_behind(t, 0, NULL, 0, &attempts));
     size_t count = attempts->count;
     if (count > 0)
         *ret_marker = keep_text("%s", attempts->items[0].marker);
@@ -284,4 +284,43 @@ TEST(attempt, RC_14_what_outlives_an_attempt_that_has_ended_is_found_until_it_is
     check_int(left_behind(t, &marker), ==, 1);
     check_ok(t, tend_attempt_swept(t, lease.id, ended.number));
     check_int(left_behind(t, &marker), ==, 0);
+}
+
+/* RC-14: however many there are, of other hosts of the same machine (containers) too. */
+TEST(attempt, RC_14_what_was_left_is_found_behind_any_number_of_others)
+{
+    enum { OTHERS = 1500 };
+    tend *t = store_open("w");
+    struct tend_attempts *page;
+    struct tend_lease many = lease_with_steps(t, THREE_STEPS);
+    begin_step(t, many, 1, "build");
+    for (int i = 2; i <= OTHERS; i++)
+        sql_exec("INSERT INTO attempt (job_id, number, step_index, step_id, attempt, token, host, "
+                 "boot_id, marker, strategy, state, may_live, started_at, ended_at) SELECT job_id, "
+                 "%d, 1, step_id, %d, -%d, %s, boot_id, 'm%d', strategy, 2, 1, 0, 1 FROM attempt "
+                 "WHERE number = 1",
+                 i, i, i, i % 2 == 0 ? "'container'" : "host", i);
+    struct tend_lease one = lease_with_steps(t, THREE_STEPS);
+    begin_step(t, one, 1, "build");
+    clock_advance(HOUR_MS);
+    recover_now(t);
+    check_ok(t, tend_attempts_left_behind(t, one.id, NULL, 10, &page));
+    check_int(page->count, ==, 1);
+    check_int(page->items[0].job_id, ==, one.id);
+    tend_attempts_free(page);
+    struct tend_attempt last = {0};
+    int found = 0;
+    for (size_t count = 100; count == 100;) {
+        check_ok(t, tend_attempts_left_behind(t, 0, &last, 100, &page));
+        count = page->count;
+        for (size_t i = 0; i < count; i++) {
+            check_str(page->items[i].host, page->items[0].host);
+            check(page->items[i].job_id > last.job_id || page->items[i].number > last.number);
+            last = page->items[i];
+            found++;
+        }
+        tend_attempts_free(page);
+    }
+    check_int(found, ==, OTHERS / 2 + 1);
+    check_int(last.job_id, ==, one.id);
 }

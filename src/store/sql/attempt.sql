@@ -111,12 +111,37 @@ WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = 0 AND
 LIMIT $1;
 
 -- name: attempt_left_behind
--- Attempts of one boot of a machine whose lease is no longer held. Index attempt_may_live. Called by
--- queue/attempt_read.c.
+-- Attempts of host $2 in boot $1 of its machine whose lease is no longer held, after attempt $4 of job $3. Index
+-- attempt_may_live, which in SQLite goes on with the primary key; PostgreSQL sorts. Called by queue/attempt_read.c.
 SELECT {attempt}
 FROM attempt a CROSS JOIN job j
-WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id = $1 AND NOT (j.state = 2 AND j.token = a.token)
-LIMIT $2;
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id = $1 AND a.host = $2
+  AND (a.job_id, a.number) > ($3, $4) AND NOT (j.state = 2 AND j.token = a.token)
+ORDER BY a.job_id, a.number
+LIMIT $5;
+-- dialect: postgres
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id = $1 AND a.host = $2
+  AND (a.job_id + 0, a.number) > ($3, $4) AND NOT (j.state + 0 = 2 AND j.token = a.token)
+ORDER BY a.job_id + 0, a.number
+LIMIT $5;
+
+-- name: attempt_left_of_job
+-- The same of job $3 alone. Primary keys. Called by queue/attempt_read.c.
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.job_id = $3 AND a.number > $4 AND a.may_live = 1 AND +a.boot_id = $1
+  AND a.host = $2 AND NOT (j.state = 2 AND j.token = a.token)
+ORDER BY a.number
+LIMIT $5;
+-- dialect: postgres
+SELECT {attempt}
+FROM attempt a CROSS JOIN job j
+WHERE j.id = a.job_id AND a.job_id = $3 AND a.number > $4 AND a.may_live = 1 AND a.boot_id = $1
+  AND a.host = $2 AND NOT (j.state + 0 = 2 AND j.token = a.token)
+ORDER BY a.number
+LIMIT $5;
 
 -- name: attempt_swept
 -- Nothing is left of its process tree; for db_each. Not while its lease is held: then its owner says so.
