@@ -315,7 +315,7 @@ TEND_API const char *tend_attempt_state_name(int state); /* "running"...; "?" if
 struct tend_attempt_begin {
     int64_t step_index; /* from 1 */
     const char *step_id;
-    int64_t attempt;          /* from 1, within the step and the lease */
+    int64_t attempt;          /* from 1; one that was stopped or lost is made again */
     const char *strategy;     /* "first" (default), "soft_reset" or "hard_reset" */
     const char *marker;       /* names its process tree; no other attempt has it */
     int64_t pid, start_ticks; /* of its process; TEND_UNSET: not known yet */
@@ -333,6 +333,11 @@ struct tend_attempt_end {
     const char *summary, *signature, *diff_hash;
     int64_t output_bytes, output_dropped_bytes; /* or TEND_UNSET */
     int may_live; /* 1: not all of its processes could be ended; tend_attempts_left_behind tells */
+    /* As metrics count it. What follows a failure: "soft_reset", "hard_reset", "failed" (no attempt
+     * would help) or "exhausted"; of a success "recovered", when failures came before it. */
+    const char *verdict;
+    const char *timeout; /* "idle" or "wall", when time ended it */
+    int no_progress;     /* 1: attempts were alike */
     /* Of one that succeeded, for the checkpoint of its step: */
     const char *changed_files; /* JSON array of strings, or NULL */
     const char *outputs;       /* JSON object, or NULL; "result" in it is what the job comes to */
@@ -421,6 +426,10 @@ struct tend_attempt {
     int64_t progress_percent;
     const char *progress_text; /* or NULL */
     int64_t output_bytes, output_dropped_bytes;
+    const char *verdict, *timeout; /* or NULL */
+    int no_progress;
+    int earlier_life; /* 1: the job was retried or redriven since, and its steps' budgets are full
+                       */
 };
 struct tend_attempts {
     size_t count;

@@ -13,6 +13,24 @@ const char *heal_strategy_name(enum heal_action action)
     return action == HEAL_SOFT ? "soft_reset" : action == HEAL_HARD ? "hard_reset" : "";
 }
 
+static const char *const verdict_names[] = {[HEAL_SOFT] = "soft_reset",
+                                            [HEAL_HARD] = "hard_reset",
+                                            [HEAL_FAIL] = "failed",
+                                            [HEAL_EXHAUSTED] = "exhausted"};
+
+const char *heal_verdict_name(enum heal_action action)
+{
+    return verdict_names[action];
+}
+
+enum heal_action heal_verdict_parse(const char *name)
+{
+    for (int i = HEAL_SOFT; name != NULL && i <= HEAL_EXHAUSTED; i++)
+        if (strcmp(name, verdict_names[i]) == 0)
+            return (enum heal_action)i;
+    return HEAL_SOFT;
+}
+
 void heal_begin_job(struct heal *heal, int64_t resets_used, bool has_workspace)
 {
     *heal = (struct heal){.resets_used = resets_used, .has_workspace = has_workspace};
@@ -23,6 +41,11 @@ void heal_begin_step(struct heal *heal, const struct budgets *budgets)
     *heal = (struct heal){.budgets = *budgets,
                           .resets_used = heal->resets_used,
                           .has_workspace = heal->has_workspace};
+}
+
+void heal_count_reset(struct heal *heal)
+{
+    heal->resets_used++;
 }
 
 static uint64_t hash_text(const char *text)
@@ -46,7 +69,7 @@ int heal_unknown_before(const struct heal *heal, const char *signature)
     return found;
 }
 
-static void remember(struct heal *heal, const struct heal_attempt *attempt)
+void heal_remember(struct heal *heal, const struct heal_attempt *attempt)
 {
     uint64_t now = attempt_identity(attempt);
     bool like_last = heal->attempts >= 1 && now == heal->before[0];
@@ -133,7 +156,7 @@ void heal_after_failure(struct heal *heal, const struct heal_attempt *attempt,
                         struct heal_verdict *ret)
 {
     int64_t most = heal->budgets.step_max_attempts;
-    remember(heal, attempt);
+    heal_remember(heal, attempt);
     *ret = (struct heal_verdict){.class = attempt->class, .attempt = heal->attempts};
     if (attempt->class != CLASS_NONE && !failure_class_retryable(attempt->class)) {
         ret->action = HEAL_FAIL;

@@ -28,10 +28,11 @@
  * so a limit of 1 acts as 2. A hard reset does not end a row: the same failure in a fresh
  * workspace is no progress either.
  *
- * Not the doing, and no clock: the caller runs attempts and says how they ended. A job taken over
- * by another worker is brought up to date by feeding its recorded attempts again. Attempts that
- * were interrupted from outside (worker ends, pause, lost lease) are not fed. Invariants: attempts
- * never exceed their budget, resets never theirs, a deterministic class is never tried again.
+ * Not the doing, and no clock: the caller runs attempts and says how they ended. A step that goes
+ * on under another lease (after a pause, a stop, a crash) is brought up to date by feeding its
+ * recorded failures again (heal_remember). Attempts that were interrupted from outside are not fed:
+ * they count for nothing. Invariants: attempts never exceed their budget, resets never theirs, a
+ * deterministic class is never tried again.
  */
 #ifndef CORE_HEAL_H
 #define CORE_HEAL_H
@@ -46,6 +47,10 @@ enum heal_action { HEAL_SOFT, HEAL_HARD, HEAL_FAIL, HEAL_EXHAUSTED };
 
 /* "soft_reset" and "hard_reset", as events call them; "" for the other two. */
 const char *heal_strategy_name(enum heal_action action);
+/* "soft_reset", "hard_reset", "failed", "exhausted": as attempts are stored. */
+const char *heal_verdict_name(enum heal_action action);
+/* ... and back; HEAL_SOFT where nothing is known. */
+enum heal_action heal_verdict_parse(const char *name);
 
 enum { HEAL_UNKNOWN_KEPT = 64 };
 
@@ -85,8 +90,15 @@ void heal_begin_job(struct heal *heal, int64_t resets_used, bool has_workspace);
 /* Also for an operator's retry_step: the step begins anew, the job's resets stay used. */
 void heal_begin_step(struct heal *heal, const struct budgets *budgets);
 
+/* An operator's hard reset is one of the job's. */
+void heal_count_reset(struct heal *heal);
+
 /* How many unknown failures of this signature the step has seen: for evidence.unknown_before. */
 int heal_unknown_before(const struct heal *heal, const char *signature);
+
+/* A failure recorded under an earlier lease, in their order. What followed it is known: nothing is
+ * decided, and no reset counted. */
+void heal_remember(struct heal *heal, const struct heal_attempt *attempt);
 
 void heal_after_failure(struct heal *heal, const struct heal_attempt *attempt,
                         struct heal_verdict *ret);

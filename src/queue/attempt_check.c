@@ -39,9 +39,26 @@ static int check_json(tend *t, const char *what, const char *text)
     return text == NULL ? 0 : add_check_json(t, what, text, strlen(text));
 }
 
+static int check_verdict(tend *t, const struct tend_attempt_end *ended)
+{
+    static const char *const verdicts[] = {"soft_reset", "hard_reset", "failed", "exhausted"};
+    static const char *const timeouts[] = {"idle", "wall"};
+    static const char *const recovered[] = {"recovered"};
+    int rc = 0;
+    if (ended->verdict != NULL && ended->state == TEND_ATTEMPT_FAILED)
+        rc = check_one_of(t, "verdict on a failure", ended->verdict, verdicts, 4);
+    else if (ended->verdict != NULL)
+        rc = check_one_of(t, "verdict on a success", ended->verdict, recovered, 1);
+    if (rc == 0 && ended->timeout != NULL)
+        rc = check_one_of(t, "time that ends an attempt", ended->timeout, timeouts, 2);
+    return rc;
+}
+
 static int check_ended(tend *t, const struct tend_attempt_end *ended)
 {
-    int rc;
+    int rc = check_verdict(t, ended);
+    if (rc < 0)
+        return rc;
     if (ended->number < 1)
         return handle_fail(t, TEND_EINVAL, "%lld is no number of an attempt; they count from 1",
                            (long long)ended->number);

@@ -61,8 +61,12 @@ enum attempt_column {
     COL_PROGRESS_TEXT,
     COL_OUTPUT_BYTES,
     COL_OUTPUT_DROPPED_BYTES,
+    COL_VERDICT,
+    COL_NO_PROGRESS,
+    COL_TIMEOUT,
     COL_JOB_STATE,
-    COL_JOB_TOKEN
+    COL_JOB_TOKEN,
+    COL_JOB_LIFE_TOKEN
 };
 
 /* An attempt whose lease has ended runs no more, although nobody was left to write that down. */
@@ -109,6 +113,10 @@ static void read_attempt(struct tend_attempt *attempt, const struct db_result *f
         .progress_text = db_string(from, row, COL_PROGRESS_TEXT),
         .output_bytes = db_number(from, row, COL_OUTPUT_BYTES),
         .output_dropped_bytes = db_number(from, row, COL_OUTPUT_DROPPED_BYTES),
+        .verdict = db_string(from, row, COL_VERDICT),
+        .no_progress = db_number(from, row, COL_NO_PROGRESS) == 1,
+        .timeout = db_string(from, row, COL_TIMEOUT),
+        .earlier_life = db_number(from, row, COL_TOKEN) <= db_number(from, row, COL_JOB_LIFE_TOKEN),
     };
 }
 

@@ -91,6 +91,9 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
         db_int_or_null(end->output_bytes),
         db_int_or_null(end->output_dropped_bytes),
         db_int(end->may_live != 0),
+        db_text(end->verdict),
+        end->no_progress ? db_int(1) : db_null(),
+        db_text(end->timeout),
     };
     int rc = db_each(tx, Q_ATTEMPT_END, DB_LATER, params, 1, NULL);
     if (rc < 0)

@@ -279,6 +279,19 @@ static int close_overtaken(struct db_tx *tx, const struct control_call *call, in
     return 0;
 }
 
+/* A step that is to begin anew has all its attempts again; a running job's owner sees to it itself.
+ */
+static int renew_budgets(struct db_tx *tx, const struct control_call *call,
+                         const struct step_job *job)
+{
+    const struct db_value params[] = {db_int(job->id)};
+    if (job->state == JOB_RUNNING ||
+        (call->action != CONTROL_RETRY_STEP && call->action != CONTROL_HARD_RESET_STEP &&
+         call->action != CONTROL_RESUME_FROM_STEP))
+        return 0;
+    return db_each(tx, Q_JOB_NEW_LIFE, DB_LATER, params, 1, NULL);
+}
+
 static int carry_out(struct db_tx *tx, struct control_call *call, struct step_job *locked,
                      const struct tend_job *job, int effect, int64_t now_ms)
 {
@@ -300,6 +313,8 @@ static int carry_out(struct db_tx *tx, struct control_call *call, struct step_jo
         rc = write_resumed(tx, call, locked, call->reason);
     if (rc == 0)
         rc = put_into_chain(tx, locked);
+    if (rc == 0)
+        rc = renew_budgets(tx, call, locked);
     if (rc == 0)
         rc = move_job(tx, call, effect, job, now_ms);
     if (rc == 0 && (effect & DO_ANEW) != 0)

@@ -35,6 +35,17 @@ struct pending_change {
     size_t event_count;
 };
 
+/* The last failure of a step. */
+struct failure {
+    struct classification class;
+    struct signature signature;
+    struct heal_verdict verdict;
+    char text[1600]; /* for the job's error */
+    char diff_hash[GIT_ID_BYTES];
+    struct workspace_change change; /* what the attempt had changed */
+    bool has_change;
+};
+
 struct job_run {
     struct task *task;
     tend_runner *runner;
@@ -59,6 +70,9 @@ struct job_run {
     bool keeps_workspaces; /* for people to look at, or to work in */
     bool done;             /* the job is: nothing of earlier leases is needed any more */
     struct heal heal;
+    struct failure failure;               /* the last of the present step, when heal knows of any */
+    const char *strategy;                 /* of the attempt that comes next */
+    bool reset_due;                       /* ... it needs a fresh workspace */
     json_t *outputs;                      /* by step id */
     bool outputs_changed;                 /* since input_path was written */
     const char *input_path, *output_path; /* of TEND_INPUT and TEND_OUTPUT, once they are there */
@@ -87,7 +101,7 @@ struct attempt {
     struct job_run *run;
     const struct step_plan *step;
     struct budgets budgets;
-    int64_t attempt;           /* in the step, from 1 */
+    int64_t attempt;           /* in the step, from 1: the failures before and this one */
     int64_t number;            /* in the job's life, as the store counts */
     const char *retry_context; /* path, or NULL on a first attempt */
     char marker[96];
@@ -136,16 +150,21 @@ void attempt_run_sleep(struct attempt *attempt);
 
 enum step_outcome {
     STEP_SUCCEEDED,
-    STEP_JUMPED, /* an order: run->step says where to go on; the workspace is that of the step */
+    STEP_JUMPED, /* an order: run->step says which step begins anew */
     STEP_OVER,   /* so is the job: its end is written, or its lease is lost */
 };
+/* Goes on with the present step, which step_anew or job_read_past has begun. */
 enum step_outcome step_run(struct job_run *run);
-/* A slot of the kind of the present step is waited for, as at a boundary; what is pending is
- * written before a longer wait. STEP_SUCCEEDED: it has one. */
-enum step_outcome step_wait_for_slot(struct job_run *run);
-/* Between attempts: orders are carried out. STEP_SUCCEEDED: go on; STEP_JUMPED: there is a
- * workspace, where one is needed. */
+/* The present step begins: its budgets are full, nothing has failed. */
+void step_anew(struct job_run *run);
+/* Between attempts: orders are carried out. STEP_SUCCEEDED: go on. */
 enum step_outcome step_boundary(struct job_run *run);
+
+/* --- job_past.c --- */
+
+/* The step the job has come to, as it was left. 0, TEND_ESTATE: something of an earlier attempt
+ * still runs; or as the store says. */
+int job_read_past(struct job_run *run);
 
 /* --- job_end.c: how a job ends; each writes what is pending with it --- */
 

@@ -1,14 +1,11 @@
 /*
- * One job from its claim to its end: what it has to do, what is done already, step after step.
- *
- * Resuming is nothing special: the steps that have a checkpoint are done, whoever did them and
- * wherever, and the first without one is next (SH-10, SH-11).
+ * One job from its claim to its end: what it has to do, what is done already (job_past.c), step
+ * after step. Resuming is nothing special: the first step without a checkpoint is next.
  */
 #include "run/job.h"
 
 #include "queue/handle.h"
 #include "run/step_record.h"
-#include "run/sweep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +38,7 @@ static void job_done(struct job_run *run)
 {
     job_workspace_clean(run);
     job_clean_files(run);
+    failure_done(&run->failure);
     redactor_free(run->own_redactor);
     classifier_free(run->rules);
     json_decref(run->outputs);
@@ -131,78 +129,6 @@ static int read_rules(struct job_run *run)
     return rc;
 }
 
-/* --- what is done already --- */
-
-static void count_done(struct job_run *run, const struct tend_attempts *attempts)
-{
-    memset(run->times_done, 0, run->plan.step_count * sizeof *run->times_done);
-    for (size_t i = 0; i < attempts->count; i++) {
-        const struct tend_attempt *attempt = &attempts->items[i];
-        if (attempt->state == TEND_ATTEMPT_SUCCEEDED && attempt->step_index >= 1 &&
-            attempt->step_index <= (int64_t)run->plan.step_count)
-            run->times_done[attempt->step_index - 1]++;
-    }
-}
-
-/* Resets count over the job's whole life. */
-static int64_t resets_used(const struct tend_attempts *attempts)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < attempts->count; i++)
-        count += strcmp(attempts->items[i].strategy, "hard_reset") == 0;
-    return count;
-}
-
-/* What a step that is done has put out; what it said is the job's result lies among it
- * (step_record.c). */
-static void read_outputs(struct job_run *run, const struct tend_checkpoint *checkpoint)
-{
-    json_t *outputs =
-        checkpoint->outputs == NULL ? NULL : json_loads(checkpoint->outputs, JSON_DECODE_ANY, NULL);
-    json_t *result = json_object_get(outputs, "result");
-    if (result != NULL)
-        json_object_set(run->results, checkpoint->step_id, result);
-    json_object_del(outputs, "result");
-    if (json_object_size(outputs) > 0)
-        json_object_set(run->outputs, checkpoint->step_id, outputs);
-    json_decref(outputs);
-}
-
-/* Nothing of a step that may still be done may run twice: the steps with a checkpoint are over. */
-static int read_past(struct job_run *run)
-{
-    tend *t = run->runner->t;
-    struct tend_checkpoints *checkpoints;
-    struct tend_attempts *attempts;
-    int64_t resets = 0;
-    size_t done = 0;
-    int rc;
-    run->step = 1;
-    if (run->task->lease.token > 1) {
-        if ((rc = tend_attempts(t, run->task->job->id, &attempts)) < 0)
-            return rc;
-        resets = resets_used(attempts);
-        count_done(run, attempts);
-        tend_attempts_free(attempts);
-        pulse_bring_orders(run->task);
-        if (!sweep_left_behind(run->runner, run->task->job->id))
-            return TEND_ESTATE;
-    }
-    if ((rc = tend_checkpoints(t, run->task->job->id, &checkpoints)) < 0)
-        return rc;
-    for (size_t i = 0; i < checkpoints->count; i++) {
-        const struct tend_checkpoint *checkpoint = &checkpoints->items[i];
-        if (checkpoint->step_index != (int64_t)done + 1)
-            continue; /* the baseline */
-        done++;
-        read_outputs(run, checkpoint);
-    }
-    tend_checkpoints_free(checkpoints);
-    run->step = done + 1;
-    heal_begin_job(&run->heal, resets, run->plan.workspace_repo != NULL);
-    return 0;
-}
-
 /* --- the whole --- */
 
 /* True: the steps can begin. False: the job's end is written. */
@@ -224,7 +150,7 @@ static bool prepare(struct job_run *run)
     while (task_try_again(run->task, rc));
     if (rc >= 0) {
         do
-            rc = read_past(run);
+            rc = job_read_past(run);
         while (task_try_again(run->task, rc));
     }
     if (rc < 0) {
@@ -234,19 +160,9 @@ static bool prepare(struct job_run *run)
         return false;
     }
     enum step_outcome outcome;
-    do {
-        outcome = step_boundary(run);
-        if (outcome == STEP_SUCCEEDED && run->step <= run->plan.step_count)
-            outcome = step_wait_for_slot(run); /* before a workspace is made that would wait too */
-    } while (outcome == STEP_JUMPED);
-    if (outcome == STEP_OVER)
-        return false;
-    if (run->plan.workspace_repo == NULL || run->has_workspace || run->step > run->plan.step_count)
-        return true;
-    if (job_workspace_make(run, run->step) == 0)
-        return true;
-    step_fail_early(run);
-    return false;
+    while ((outcome = step_boundary(run)) == STEP_JUMPED)
+        continue;
+    return outcome != STEP_OVER;
 }
 
 void job_run(struct task *task)
@@ -259,8 +175,10 @@ void job_run(struct task *task)
     if (prepare(&run)) {
         while (run.step <= run.plan.step_count && outcome != STEP_OVER) {
             outcome = step_run(&run);
-            if (outcome == STEP_SUCCEEDED)
-                run.step++;
+            if (outcome != STEP_SUCCEEDED)
+                continue; /* over, or at a step that begins anew */
+            run.step++;
+            step_anew(&run);
         }
         if (outcome != STEP_OVER)
             job_complete(&run);

@@ -179,9 +179,10 @@ static void judge(struct attempt *attempt, struct failure *failure)
     heal_after_failure(&run->heal, &after, &failure->verdict);
 }
 
-void step_record_failure(struct attempt *attempt, struct failure *failure)
+void step_record_failure(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
+    struct failure *failure = &run->failure;
     struct arena *arena = &run->change.arena;
     find_changes(attempt, failure);
     judge(attempt, failure);
@@ -194,6 +195,11 @@ void step_record_failure(struct attempt *attempt, struct failure *failure)
     end->summary = clean(attempt, failure->text);
     end->signature = arena_strdup(arena, failure->signature.hash);
     end->diff_hash = arena_strdup(arena, failure->diff_hash);
+    end->verdict = heal_verdict_name(failure->verdict.action);
+    end->no_progress = failure->verdict.no_progress;
+    end->timeout = attempt->ending.kind == ENDED_IDLE_TIMEOUT   ? "idle"
+                   : attempt->ending.kind == ENDED_WALL_TIMEOUT ? "wall"
+                                                                : NULL;
     snprintf(failure->text, sizeof failure->text, "%s", end->summary);
     switch (failure->verdict.action) {
     case HEAL_HARD:
@@ -326,7 +332,7 @@ static int take_checkpoint(struct job_run *run, struct err *err)
     return rc;
 }
 
-bool step_record_success(struct attempt *attempt, struct failure *failure)
+bool step_record_success(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
     struct err err;
@@ -337,13 +343,14 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
             attempt->ending = run->early.ending;
             attempt->report.class = run->early.declared;
             snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-            step_record_failure(attempt, failure);
+            step_record_failure(attempt);
             return false;
         }
         run->change.has_checkpoint = true;
     }
     struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_SUCCEEDED);
     run->times_done[run->step - 1]++;
+    end->verdict = attempt->attempt > 1 ? "recovered" : NULL;
     if (run->change.has_checkpoint)
         keep_checkpoint(attempt, end);
     keep_outputs(attempt, end);
@@ -351,7 +358,7 @@ bool step_record_success(struct attempt *attempt, struct failure *failure)
     if (run->has_workspace || attempt->attempt > 1) /* a plain command leaves nothing on the disk */
         record_artifact(attempt, "succeeded", NULL);
     job_workspace_settle(run);
-    metrics_attempt_succeeded(run->runner, attempt, failure);
+    metrics_attempt_succeeded(run->runner, attempt, &run->failure);
     runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_SUCCEEDED,
                      "job %lld: step %s is done (%lld ms)", (long long)run->task->job->id,
                      attempt->step->id, (long long)attempt->duration_ms);
@@ -367,9 +374,10 @@ void step_record_stop(struct attempt *attempt)
 
 /* --- for the next attempt --- */
 
-const char *step_retry_context(struct attempt *attempt, const struct failure *failure)
+const char *step_retry_context(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
+    const struct failure *failure = &run->failure;
     struct arena *arena = &run->arena;
     struct err err;
     char *json;

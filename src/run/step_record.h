@@ -5,21 +5,12 @@
 
 #include "run/job.h"
 
-/* The last failure of a step. */
-struct failure {
-    struct classification class;
-    struct signature signature;
-    struct heal_verdict verdict;
-    char text[1600]; /* for the job's error */
-    char diff_hash[GIT_ID_BYTES];
-    struct workspace_change change; /* what the attempt had changed */
-    bool has_change;
-};
 void failure_done(struct failure *failure);
 
 /* False: what it has changed could not be taken; it counts as a failure then, which is recorded. */
-bool step_record_success(struct attempt *attempt, struct failure *failure);
-void step_record_failure(struct attempt *attempt, struct failure *failure);
+bool step_record_success(struct attempt *attempt);
+/* It is the run's last failure then. */
+void step_record_failure(struct attempt *attempt);
 /* Ended from outside: counts for nothing. */
 void step_record_stop(struct attempt *attempt);
 
@@ -27,7 +18,7 @@ void step_record_stop(struct attempt *attempt);
 void step_fail_early(struct job_run *run);
 
 /* Writes the file for TEND_RETRY_CONTEXT; its path, or NULL. */
-const char *step_retry_context(struct attempt *attempt, const struct failure *failure);
+const char *step_retry_context(struct attempt *attempt);
 
 /* The attempt as others see it while it runs (tend_runner_look). */
 void step_view_begin(struct attempt *attempt);

@@ -86,7 +86,8 @@ static enum step_outcome give_back_for_slot(struct job_run *run, const char *kin
     return STEP_OVER;
 }
 
-enum step_outcome step_wait_for_slot(struct job_run *run)
+/* As at a boundary; what is pending is written before a longer wait. STEP_SUCCEEDED: it has one. */
+static enum step_outcome wait_for_slot(struct job_run *run)
 {
     enum step_outcome outcome;
     enum task_slot slot;
@@ -114,13 +115,17 @@ static void answer(struct job_run *run, struct order *order, const char *outcome
     order_free(order);
 }
 
-/* A fresh workspace before the step; when there is none, the job fails. */
-static bool rebuild(struct job_run *run, size_t step_index)
+void step_anew(struct job_run *run)
 {
-    if (run->plan.workspace_repo == NULL || job_workspace_make(run, step_index) == 0)
-        return true;
-    step_fail_early(run);
-    return false;
+    failure_done(&run->failure);
+    run->failure = (struct failure){0};
+    run->strategy = "first";
+    if (run->step > run->plan.step_count)
+        return;
+    const struct budgets budgets =
+        budget_merge(&run->plan.steps[run->step - 1].budgets, &run->plan.budgets,
+                     &run->queue_budgets, &run->runner->environment);
+    heal_begin_step(&run->heal, &budgets);
 }
 
 /* What the dropped steps have left behind in memory. */
@@ -163,9 +168,9 @@ static enum step_outcome jump(struct job_run *run, struct order *order)
     }
     answer(run, order, "going on from that step");
     forget_from(run, index);
-    if (!rebuild(run, index))
-        return STEP_OVER;
     run->step = index;
+    run->reset_due = true;
+    step_anew(run);
     return STEP_JUMPED;
 }
 
@@ -205,10 +210,15 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
     }
     if (strcmp(order->action, "hard_reset_step") == 0) {
         answer(run, order, "the step begins in a fresh workspace");
-        return rebuild(run, run->step) ? STEP_JUMPED : STEP_OVER;
+        step_anew(run);
+        heal_count_reset(&run->heal);
+        run->strategy = heal_strategy_name(HEAL_HARD);
+        run->reset_due = true;
+        return STEP_JUMPED;
     }
     if (strcmp(order->action, "retry_step") == 0) {
         answer(run, order, "the step begins anew");
+        step_anew(run);
         return STEP_JUMPED;
     }
     answer(run, order, "nothing to be done: the job runs");
@@ -217,7 +227,38 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
 
 /* --- an attempt --- */
 
-static bool begin(struct attempt *attempt, const char *strategy)
+static bool needs_workspace(const struct job_run *run)
+{
+    return run->plan.workspace_repo != NULL && (run->reset_due || !run->has_workspace);
+}
+
+/* A fresh workspace before the step; when there is none, the job fails. */
+static enum step_outcome make_workspace(struct job_run *run)
+{
+    if (!job_write(run, NULL, NULL)) /* it takes its time: what has happened is told before */
+        return STEP_OVER;
+    if (job_workspace_make(run, run->step) < 0) {
+        step_fail_early(run);
+        return STEP_OVER;
+    }
+    run->reset_due = false;
+    return STEP_SUCCEEDED;
+}
+
+/* Everything an attempt needs before it can begin. Orders that came meanwhile go first; the slot
+ * comes before a workspace that would wait with it. */
+static enum step_outcome get_ready(struct job_run *run)
+{
+    enum step_outcome outcome;
+    do {
+        if ((outcome = step_boundary(run)) != STEP_SUCCEEDED ||
+            (outcome = wait_for_slot(run)) != STEP_SUCCEEDED)
+            return outcome;
+    } while (needs_workspace(run) && (outcome = make_workspace(run)) == STEP_SUCCEEDED);
+    return outcome;
+}
+
+static bool begin(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
     struct tend_attempt_begin begun;
@@ -228,7 +269,7 @@ static bool begin(struct attempt *attempt, const char *strategy)
     begun.step_index = (int64_t)run->step;
     begun.step_id = attempt->step->id;
     begun.attempt = attempt->attempt;
-    begun.strategy = strategy;
+    begun.strategy = run->strategy;
     begun.marker = attempt->marker;
     return job_write(run, &begun, &attempt->number);
 }
@@ -253,26 +294,30 @@ static void run_attempt(struct attempt *attempt)
     attempt->duration_ms = clock_mono_ms() - begun_ms;
 }
 
-/* The step, or the server it called, has said when to come again. False: something else is to be
- * done first. */
-static bool wait_as_asked(struct attempt *attempt)
+/* The step, or the server it called, has said when to come again. */
+static enum step_outcome wait_as_asked(struct attempt *attempt)
 {
     struct task *task = attempt->run->task;
+    enum step_outcome outcome = STEP_SUCCEEDED;
     int64_t until_ms = clock_mono_ms() + attempt->report.retry_after_ms;
-    while (clock_mono_ms() < until_ms) {
+    while (outcome == STEP_SUCCEEDED && clock_mono_ms() < until_ms) {
         if (task_signal(task) != TASK_GO_ON)
-            return false;
-        task_sleep(task, until_ms - clock_mono_ms());
+            outcome = step_boundary(attempt->run);
+        else
+            task_sleep(task, until_ms - clock_mono_ms());
     }
-    return true;
+    return outcome;
 }
 
 /* After a failure: what follows, with its events. STEP_SUCCEEDED: another attempt. */
-static enum step_outcome heal(struct attempt *attempt, struct failure *failure)
+static enum step_outcome heal(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
-    struct heal_verdict *verdict = &failure->verdict;
+    const struct failure *failure = &run->failure;
+    const struct heal_verdict *verdict = &failure->verdict;
     bool again = verdict->action == HEAL_SOFT || verdict->action == HEAL_HARD;
+    run->strategy = heal_strategy_name(verdict->action);
+    run->reset_due = verdict->action == HEAL_HARD;
     if (again && attempt->report.retry_after_ms > RETRY_WAIT_MOST_MS) {
         job_fail(run, verdict->class, true, attempt->report.retry_after_ms, failure->text);
         return STEP_OVER; /* not worth a slot for so long */
@@ -280,20 +325,10 @@ static enum step_outcome heal(struct attempt *attempt, struct failure *failure)
     if (again && attempt->report.retry_after_ms > 0) {
         if (!job_write(run, NULL, NULL))
             return STEP_OVER;
-        if (!wait_as_asked(attempt))
-            return step_boundary(run);
+        return wait_as_asked(attempt);
     }
-    switch (verdict->action) {
-    case HEAL_SOFT:
+    if (again)
         return STEP_SUCCEEDED;
-    case HEAL_HARD:
-        if (!job_write(run, NULL, NULL))
-            return STEP_OVER;
-        return rebuild(run, run->step) ? STEP_SUCCEEDED : STEP_OVER;
-    case HEAL_FAIL:
-    case HEAL_EXHAUSTED:
-        break;
-    }
     int64_t retry_in_ms = attempt->report.retry_after_ms;
     job_fail(run, verdict->class, verdict->retryable, retry_in_ms < 0 ? TEND_UNSET : retry_in_ms,
              failure->text);
@@ -301,20 +336,17 @@ static enum step_outcome heal(struct attempt *attempt, struct failure *failure)
 }
 
 /* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
-static enum step_outcome after(struct attempt *attempt, struct failure *failure, bool *ret_again)
+static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
-    struct job_run *run = attempt->run;
     *ret_again = true;
     switch (attempt->end) {
     case ATTEMPT_SUCCEEDED:
-        *ret_again = false;
-        if (step_record_success(attempt, failure))
-            return STEP_SUCCEEDED;
-        *ret_again = true; /* its changes could not be taken: that is a failure */
-        return heal(attempt, failure);
+        *ret_again = !step_record_success(attempt);
+        /* What its changes could not be taken of has failed. */
+        return *ret_again ? heal(attempt) : STEP_SUCCEEDED;
     case ATTEMPT_FAILED:
-        step_record_failure(attempt, failure);
-        return heal(attempt, failure);
+        step_record_failure(attempt);
+        return heal(attempt);
     case ATTEMPT_LOST:
         return STEP_OVER;
     case ATTEMPT_STOPPED:
@@ -322,40 +354,37 @@ static enum step_outcome after(struct attempt *attempt, struct failure *failure,
         break;
     }
     step_record_stop(attempt);
-    return step_boundary(run);
+    return step_boundary(attempt->run);
+}
+
+/* One attempt, from its beginning to what follows it. */
+static enum step_outcome try_once(struct job_run *run, bool *ret_again)
+{
+    struct attempt attempt = {.run = run,
+                              .step = &run->plan.steps[run->step - 1],
+                              .budgets = run->heal.budgets,
+                              .attempt = run->heal.attempts + 1};
+    if (attempt.attempt > 1)
+        attempt.retry_context = step_retry_context(&attempt);
+    if (!begin(&attempt))
+        return STEP_OVER;
+    if (attempt_prepare(&attempt)) {
+        run_attempt(&attempt);
+    } else {
+        attempt.end = ATTEMPT_FAILED;
+        attempt.ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = ENOSPC};
+    }
+    enum step_outcome outcome = after(&attempt, ret_again);
+    attempt_done(&attempt);
+    return outcome;
 }
 
 enum step_outcome step_run(struct job_run *run)
 {
-    const struct step_plan *step = &run->plan.steps[run->step - 1];
-    struct failure failure = {0};
     enum step_outcome outcome = STEP_SUCCEEDED;
     bool again = true;
-    struct budgets budgets = budget_merge(&step->budgets, &run->plan.budgets, &run->queue_budgets,
-                                          &run->runner->environment);
-    heal_begin_step(&run->heal, &budgets);
-    for (int64_t number = 1; again; number++) {
-        struct attempt attempt = {.run = run, .step = step, .budgets = budgets, .attempt = number};
-        if ((outcome = step_boundary(run)) != STEP_SUCCEEDED ||
-            (outcome = step_wait_for_slot(run)) != STEP_SUCCEEDED)
-            break;
-        const char *strategy = number == 1 ? "first" : heal_strategy_name(failure.verdict.action);
-        attempt.retry_context = number == 1 ? NULL : step_retry_context(&attempt, &failure);
-        if (!begin(&attempt, strategy)) {
-            outcome = STEP_OVER;
-            break;
-        }
-        if (attempt_prepare(&attempt)) {
-            run_attempt(&attempt);
-        } else {
-            attempt.end = ATTEMPT_FAILED;
-            attempt.ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = ENOSPC};
-        }
-        outcome = after(&attempt, &failure, &again);
-        attempt_done(&attempt);
-        if (outcome != STEP_SUCCEEDED)
-            break;
-    }
-    failure_done(&failure);
+    while (again && outcome == STEP_SUCCEEDED)
+        if ((outcome = get_ready(run)) == STEP_SUCCEEDED)
+            outcome = try_once(run, &again);
     return outcome;
 }

@@ -189,3 +189,79 @@ TEST(attempt, a_store_of_version_1_is_brought_up_to_date_with_all_that_is_in_it)
                                "task.step.attempt.finished job.completed");
     check_int(add_one(t, "q"), >, 3);
 }
+
+/* --- lives of a job --- */
+
+static int of_earlier_lives(tend *t, int64_t id)
+{
+    const struct tend_attempts *attempts = attempts_of(t, id);
+    int count = 0;
+    for (size_t i = 0; i < attempts->count; i++)
+        count += attempts->items[i].earlier_life;
+    return count;
+}
+
+static struct tend_lease lease_with_failed_step(tend *t)
+{
+    struct tend_lease lease = claim_as(t, "q", "owner");
+    end_step(t, lease, begin_step(t, lease, 1, "build"), TEND_ATTEMPT_FAILED);
+    return lease;
+}
+
+/* SH-1: who only interrupts a job gives its steps no new budget. */
+TEST(attempt, neither_hold_nor_release_nor_crash_begins_a_new_life)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    int64_t id = add_spec(t, &spec);
+    struct tend_lease lease = lease_with_failed_step(t);
+    check_ok(t, tend_act(t, TEND_HOLD, id, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_RESUME, id, NULL, NULL));
+    lease = lease_with_failed_step(t);
+    const struct tend_step_close gives_back = {.how = TEND_STEPS_RELEASE};
+    check_ok(t, tend_step_finish(t, lease, NULL, &gives_back, NULL));
+    lease_with_failed_step(t);
+    clock_advance(HOUR_MS);
+    check_int(recover_now(t).entries_reclaimed, ==, 1);
+    check_int(of_earlier_lives(t, id), ==, 0);
+}
+
+TEST(attempt, retry_and_redrive_begin_a_new_life)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    failure.retry_in_ms = 0;
+    int64_t id = add_spec(t, &spec);
+    struct tend_lease lease = lease_with_failed_step(t);
+    const struct tend_step_close again = {.how = TEND_STEPS_FAIL, .failure = &failure};
+    check_ok(t, tend_step_finish(t, lease, NULL, &again, NULL));
+    check_int(of_earlier_lives(t, id), ==, 1);
+    clock_advance(1);
+    lease = lease_with_failed_step(t);
+    check_int(of_earlier_lives(t, id), ==, 1);
+    fail_job(t, lease);
+    check_int(of_earlier_lives(t, id), ==, 2);
+    check_ok(t, tend_act(t, TEND_REDRIVE, id, NULL, NULL));
+    lease_with_failed_step(t);
+    check_int(of_earlier_lives(t, id), ==, 2);
+    check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_REDRIVE, id, NULL, NULL));
+    check_int(of_earlier_lives(t, id), ==, 3);
+}
+
+/* SH-12: a step that is to begin anew has all its attempts. */
+TEST(attempt, retry_step_of_a_job_that_does_not_run_begins_a_new_life)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.payload = "{\"steps\":" THREE_STEPS "}";
+    int64_t id = add_spec(t, &spec);
+    lease_with_failed_step(t);
+    check_ok(t, tend_control(t, id, "retry_step", "build", NULL, NULL, NULL));
+    check_int(of_earlier_lives(t, id), ==, 0);
+    check_ok(t, tend_act(t, TEND_HOLD, id, NULL, NULL));
+    check_ok(t, tend_control(t, id, "retry_step", "build", NULL, NULL, NULL));
+    check_int(of_earlier_lives(t, id), ==, 1);
+}

@@ -305,6 +305,40 @@ static void walk_at_random(struct rng *rng)
     }
 }
 
+/* A step taken up under another lease decides as if it had never been left. */
+TEST(heal, failures_that_are_remembered_count_as_those_that_were_seen)
+{
+    static const char *const histories[] = {"AA", "ABA", "ABABA", "ABCD", "AAAA"};
+    for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) {
+        struct heal seen = begin(6, 2, 9, true);
+        struct heal taken_up = begin(6, 2, 9, true);
+        struct heal_verdict first = {0};
+        struct heal_verdict second;
+        size_t count = strlen(histories[i]);
+        for (size_t at = 0; at < count; at++) {
+            char name[] = {histories[i][at], '\0'};
+            const struct heal_attempt failed = {
+                .class = CLASS_TRANSIENT_RUNTIME, .unknown = true, .signature = name};
+            heal_after_failure(&seen, &failed, &first);
+            if (at + 1 < count)
+                heal_remember(&taken_up, &failed);
+            else
+                heal_after_failure(&taken_up, &failed, &second);
+        }
+        check_int(second.action, ==, first.action);
+        check_int(second.attempt, ==, (int64_t)count);
+        check_int(second.no_progress, ==, first.no_progress);
+        check_int(heal_unknown_before(&taken_up, "A"), ==, heal_unknown_before(&seen, "A"));
+    }
+}
+
+TEST(heal, verdicts_have_names_and_are_found_by_them)
+{
+    for (int action = HEAL_SOFT; action <= HEAL_EXHAUSTED; action++)
+        check_int(heal_verdict_parse(heal_verdict_name((enum heal_action)action)), ==, action);
+    check_int(heal_verdict_parse(NULL), ==, HEAL_SOFT);
+}
+
 TEST(heal, random_walks_keep_every_budget)
 {
     struct rng rng;

@@ -205,7 +205,7 @@ WHERE j.id = $1;
 -- name: job_move
 -- The choke point: every move of a job that is not a claim or a completion; for db_each.
 -- $4 new state, $5 added to the token, $6 due so many ms from now (NULL: unchanged), $7 added to the
--- attempts (NULL: they start over), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
+-- attempts (NULL: they start over; unless 0, its steps have full budgets again), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
 SET state = $4, token = token + $5,
@@ -213,6 +213,7 @@ SET state = $4, token = token + $5,
     due_at = coalesce(now($13) + $6, due_at),
     alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
     attempts = coalesce(attempts + $7, 0),
+    life_token = CASE WHEN $7 = 0 THEN life_token ELSE token + $5 END,
     crashes = coalesce($8, crashes),
     finished_at = CASE WHEN $4 >= 4 THEN now($13) END,
     error_class = coalesce($9, error_class), error_text = coalesce($10, error_text),
@@ -226,6 +227,7 @@ SET state = u.new_state, token = job.token + u.bump,
     due_at = coalesce(c.t + u.delay, job.due_at),
     alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
     attempts = coalesce(job.attempts + u.attempts, 0),
+    life_token = CASE WHEN u.attempts = 0 THEN job.life_token ELSE job.token + u.bump END,
     crashes = coalesce(u.crashes, job.crashes),
     finished_at = CASE WHEN u.new_state >= 4 THEN c.t END,
     error_class = coalesce(u.error_class, job.error_class),
@@ -240,6 +242,10 @@ FROM (SELECT now_each($13) AS t OFFSET 0) c,
                error_text, who, why, what, ordinal)
 WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token
 RETURNING u.ordinal, 1;
+
+-- name: job_new_life
+-- Its steps have full budgets again, as after a retry. Primary key. Called by queue/control.c.
+UPDATE job SET life_token = token WHERE id = $1;
 
 -- name: job_complete
 -- The owner reports success; for db_each. Primary key. Not for a job that was taken under a lock. Called by

@@ -4,7 +4,7 @@ CREATE TABLE attempt (
     job_id                bigint   NOT NULL,
     number                bigint   NOT NULL,            -- 1, 2, ... over the whole life of the job
     step_index            bigint   NOT NULL,            -- from 1
-    attempt               bigint   NOT NULL,            -- from 1, within the step and the lease
+    attempt               bigint   NOT NULL,            -- from 1; one that was stopped or lost is made again
     token                 bigint   NOT NULL,            -- of the lease it runs under
     started_at            bigint   NOT NULL,
     state                 smallint NOT NULL CHECK (state BETWEEN 0 AND 4),
@@ -32,6 +32,10 @@ CREATE TABLE attempt (
     signature             text     COLLATE "C",
     diff_hash             text     COLLATE "C",
     progress_text         text     COLLATE "C",
+    verdict               text     COLLATE "C"          -- what follows a failure, or what a success was
+                                   CHECK (verdict IN ('soft_reset', 'hard_reset', 'failed', 'exhausted', 'recovered')),
+    no_progress           smallint,                     -- 1: the attempts were alike
+    timeout               text     COLLATE "C" CHECK (timeout IN ('idle', 'wall')), -- that ended it
     PRIMARY KEY (job_id, number),
     CHECK ((state = 0) = (ended_at IS NULL))
 );

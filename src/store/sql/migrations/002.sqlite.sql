@@ -7,7 +7,7 @@ CREATE TABLE attempt (
     number                INTEGER NOT NULL,             -- 1, 2, ... over the whole life of the job
     step_index            INTEGER NOT NULL,             -- from 1
     step_id               TEXT    NOT NULL,
-    attempt               INTEGER NOT NULL,             -- from 1, within the step and the lease
+    attempt               INTEGER NOT NULL,             -- from 1; one that was stopped or lost is made again
     token                 INTEGER NOT NULL,             -- of the lease it runs under
     worker_id             INTEGER,
     host                  TEXT    NOT NULL,
@@ -33,6 +33,10 @@ CREATE TABLE attempt (
     progress_text         TEXT,
     output_bytes          INTEGER,                      -- that it wrote
     output_dropped_bytes  INTEGER,                      -- of these not kept
+    verdict               TEXT CHECK (verdict IN ('soft_reset', 'hard_reset', 'failed', 'exhausted', 'recovered')),
+                                                        -- what follows a failure, or what a success was
+    no_progress           INTEGER,                      -- 1: the attempts were alike
+    timeout               TEXT CHECK (timeout IN ('idle', 'wall')), -- that ended it
     PRIMARY KEY (job_id, number),
     CHECK ((state = 0) = (ended_at IS NULL))
 ) WITHOUT ROWID;
