@@ -298,6 +298,9 @@ TEND_API int tend_phase(tend *t, struct tend_lease lease, const char *phase);
  * What the owner of a lease reports of the steps of its job, and what operators ask of it. Every
  * call that takes a lease is fenced by its token: TEND_ELEASELOST when it is no longer held, and
  * nothing is written. A change, its events and what it means for the job are one transaction.
+ *
+ * After a cancel, and until the job is brought back, the owner may still add output to the attempt
+ * that it stops, and tell how that ended (a change without drop_from_step and begun).
  */
 
 enum tend_attempt_state {

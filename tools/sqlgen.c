@@ -195,16 +195,15 @@ static size_t put_now(FILE *out, const char *at, enum dialect dialect)
     return (size_t)len;
 }
 
-static void put_sql(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
+static void put_pieces(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
 {
-    fputs("\n    \"", out);
     for (const char *at = sql; *at != '\0';) {
         size_t len;
         const char *rest;
         bool word_begins = at == sql || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
         if (*at == '{') {
             len = strcspn(at, "}");
-            put_text(out, find_define(at + 1, len - 1)->text.data);
+            put_pieces(out, query, find_define(at + 1, len - 1)->text.data, dialect);
             at += len + 1;
         } else if (word_begins && (len = put_now(out, at, dialect)) > 0) {
             at += len;
@@ -225,6 +224,12 @@ static void put_sql(FILE *out, const struct query *query, const char *sql, enum 
             put_byte(out, *at++);
         }
     }
+}
+
+static void put_sql(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
+{
+    fputs("\n    \"", out);
+    put_pieces(out, query, sql, dialect);
     fputs("\"", out);
 }
 

@@ -50,6 +50,11 @@ bool step_job_held(const struct step_job *job, struct tend_lease lease)
     return job->state == JOB_RUNNING && job->token == lease.token;
 }
 
+bool step_job_cancelled(const struct step_job *job, struct tend_lease lease)
+{
+    return job->state == JOB_CANCELLED && job->token == lease.token + 1;
+}
+
 /* Two statements, so that the second sees what was committed while the first waited for the row. */
 static int look(struct db_tx *tx, int64_t id, struct step_job *job, struct step_last *last)
 {
@@ -200,6 +205,35 @@ static bool held_before(const struct step_call *call, const struct step_job *job
            job->token == call->lease.token + 1;
 }
 
+/*
+ * A cancel takes the lease away while the attempt is still being stopped. Until the job is brought
+ * back, which makes it another's, its last owner may tell how that attempt ended, and nothing else.
+ */
+static bool is_farewell(const struct step_call *call, const struct step_job *job,
+                        const struct step_last *last)
+{
+    const struct tend_step_change *change = call->change;
+    return step_job_cancelled(job, call->lease) && call->close == NULL && change->begun == NULL &&
+           change->drop_from_step == 0 && change->ended != NULL &&
+           change->ended->number == last->number && last->token == call->lease.token &&
+           (last->state == TEND_ATTEMPT_RUNNING || last->state == change->ended->state);
+}
+
+static int write_farewell(struct db_tx *tx, struct step_call *call, struct step_job *job,
+                          const struct step_last *last)
+{
+    const struct tend_step_change *change = call->change;
+    const struct db_value params[] = {db_int(job->id)};
+    call->held = 1;
+    if (last->state != TEND_ATTEMPT_RUNNING)
+        return 0; /* told before */
+    job->owner = handle_owner(call->t, NULL);
+    int rc = step_end_write(tx, job, last, change->ended);
+    for (size_t i = 0; rc == 0 && i < change->event_count; i++)
+        rc = step_note_write(tx, job, &change->events[i]);
+    return rc < 0 ? rc : db_each(tx, Q_EVENT_INTO_CHAIN, DB_LAST, params, 1, NULL);
+}
+
 static int step_body(struct db_tx *tx, void *arg)
 {
     struct step_call *call = arg;
@@ -215,7 +249,7 @@ static int step_body(struct db_tx *tx, void *arg)
     call->held = step_job_held(&job, call->lease);
     if (!call->held) {
         call->held = held_before(call, &job);
-        return 0;
+        return is_farewell(call, &job, &last) ? write_farewell(tx, call, &job, &last) : 0;
     }
     if (begun != NULL && last.number > 0 && last.token == call->lease.token &&
         strcmp(last.marker, begun->marker) == 0) {

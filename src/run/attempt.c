@@ -82,6 +82,8 @@ enum attempt_end attempt_signal(struct attempt *attempt)
     switch (task_signal(attempt->run->task)) {
     case TASK_LOST:
         return ATTEMPT_LOST;
+    case TASK_CANCELLED:
+        return ATTEMPT_CANCELLED;
     case TASK_STOP:
         return ATTEMPT_STOPPED;
     case TASK_ORDERED:

@@ -92,9 +92,10 @@ struct job_run {
 enum attempt_end {
     ATTEMPT_SUCCEEDED,
     ATTEMPT_FAILED,
-    ATTEMPT_LOST,    /* the lease is gone: nothing more may be written */
-    ATTEMPT_STOPPED, /* the runner stops */
-    ATTEMPT_ORDERED, /* an order ended it */
+    ATTEMPT_LOST,      /* the lease is gone: nothing more may be written */
+    ATTEMPT_CANCELLED, /* the job was: only how it ended may be told */
+    ATTEMPT_STOPPED,   /* the runner stops */
+    ATTEMPT_ORDERED,   /* an order ended it */
 };
 
 struct attempt {

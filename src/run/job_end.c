@@ -74,7 +74,7 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     do
         rc = tend_step_finish(run->runner->t, run->task->lease, &change, close, ret_due_ms);
     while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
-    if (rc < 0 && rc != TEND_ESTATE)
+    if (rc < 0 && rc != TEND_ESTATE && rc != TEND_ELEASELOST) /* the latter is told by job_run */
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
                     (long long)run->task->job->id, tend_errmsg(run->runner->t));
     if (rc >= 0)

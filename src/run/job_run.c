@@ -165,6 +165,21 @@ static bool prepare(struct job_run *run)
     return outcome != STEP_OVER;
 }
 
+/* A job that was cancelled: how its attempt ended may still be told. */
+static void tell_taken_away(struct job_run *run)
+{
+    struct task *task = run->task;
+    long long id = (long long)task->job->id;
+    if (task_signal(task) == TASK_CANCELLED) {
+        job_write(run, NULL, NULL);
+        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, TEND_CANCELLED, "job %lld is %s", id,
+                    task->cancelled_why);
+    } else if (task_signal(task) == TASK_LOST) {
+        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, -1,
+                    "job %lld was taken away: its lease is lost", id);
+    }
+}
+
 void job_run(struct task *task)
 {
     struct job_run run;
@@ -183,8 +198,7 @@ void job_run(struct task *task)
         if (outcome != STEP_OVER)
             job_complete(&run);
     }
-    if (!run.closed && task_signal(task) == TASK_LOST)
-        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, -1,
-                    "job %lld was taken away: its lease is lost or it was cancelled", id);
+    if (!run.closed)
+        tell_taken_away(&run);
     job_done(&run);
 }

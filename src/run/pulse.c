@@ -60,30 +60,19 @@ static void roll_done(struct roll *roll)
     free(roll->each);
 }
 
-/* Under the mutex. */
-static struct task *find(tend_runner *runner, int64_t id, int64_t token)
-{
-    struct task *task = runner->tasks;
-    while (task != NULL && (task->lease.id != id || (token != 0 && task->lease.token != token)))
-        task = task->next;
-    return task != NULL && !task->ended ? task : NULL;
-}
-
 /* What the store said of each lease; extended_ms: when those that are held were extended, or 0. */
 static void note(tend_runner *runner, const struct roll *roll, int64_t extended_ms)
 {
+    for (size_t i = 0; i < roll->count; i++)
+        if (roll->each[i] == TEND_ELEASELOST)
+            task_lose(runner, roll->leases[i]);
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < roll->count; i++) {
-        struct task *task = find(runner, roll->leases[i].id, roll->leases[i].token);
-        if (task == NULL)
+        struct task *task = task_find(runner, roll->leases[i].id, roll->leases[i].token);
+        if (task == NULL || roll->each[i] != 0 || extended_ms == 0)
             continue;
-        if (roll->each[i] == TEND_ELEASELOST) {
-            task->lost = true;
-            task_alarm(task);
-        } else if (roll->each[i] == 0 && extended_ms > 0) {
-            task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
-            task_wake(task);
-        }
+        task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
+        task_wake(task);
     }
     pthread_mutex_unlock(&runner->mutex);
 }
@@ -142,7 +131,7 @@ static void bring_orders(tend_runner *runner, const struct tend_lease *leases, s
         return; /* they are told again */
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < controls->count; i++) {
-        struct task *task = find(runner, controls->items[i].job_id, 0);
+        struct task *task = task_find(runner, controls->items[i].job_id, 0);
         if (task != NULL)
             give_order(task, &controls->items[i]);
     }

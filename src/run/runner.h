@@ -57,7 +57,9 @@ struct task {
     int cancel_fd; /* an eventfd: readable once the task must end; orders do not set it */
 
     /* under runner->mutex */
-    bool lost;             /* the lease is no longer held: stop, write nothing */
+    bool lost;      /* the lease is no longer held: stop, write nothing */
+    bool cancelled; /* ... the job was cancelled: stop, tell how the attempt ended */
+    char cancelled_why[256];
     bool ended;            /* its thread is done and can be joined */
     int64_t safe_until_ms; /* monotonic: nothing may run longer without another heartbeat */
     struct order *orders;  /* oldest first */
@@ -121,10 +123,17 @@ void task_alarm(struct task *task);
 
 enum task_signal {
     TASK_GO_ON,
-    TASK_LOST,    /* the lease is gone */
-    TASK_STOP,    /* the runner stops at once */
-    TASK_ORDERED, /* there is an order that cannot wait for the end of the attempt */
+    TASK_LOST,      /* the lease is gone */
+    TASK_CANCELLED, /* ... by a cancel, and the job is nobody else's yet */
+    TASK_STOP,      /* the runner stops at once */
+    TASK_ORDERED,   /* there is an order that cannot wait for the end of the attempt */
 };
+/* The task with this lease; NULL: it has ended. token 0: whichever is the newest. Under
+ * runner->mutex. */
+struct task *task_find(tend_runner *runner, int64_t id, int64_t token);
+/* The store says that a lease is not held: the job was cancelled, or has gone to another. */
+void task_lose(tend_runner *runner, struct tend_lease lease);
+
 /* What the thread of a task should do now. */
 enum task_signal task_signal(struct task *task);
 

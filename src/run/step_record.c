@@ -228,7 +228,8 @@ void step_fail_early(struct job_run *run)
     struct evidence evidence = run->early;
     char stop[STOP_TEXT_BYTES];
     if (evidence.ending.kind == ENDED_INTERRUPTED) {
-        if (task_signal(run->task) != TASK_LOST)
+        enum task_signal signal = task_signal(run->task);
+        if (signal != TASK_LOST && signal != TASK_CANCELLED)
             job_give_back(run, 0, task_stop_text(run->task, stop));
         return;
     }
@@ -365,11 +366,9 @@ bool step_record_success(struct attempt *attempt)
     return true;
 }
 
-void step_record_stop(struct attempt *attempt)
+void step_record_stop(struct attempt *attempt, const char *why)
 {
-    char why[STOP_TEXT_BYTES];
-    end_of(attempt, TEND_ATTEMPT_STOPPED)->summary =
-        clean(attempt, task_stop_text(attempt->run->task, why));
+    end_of(attempt, TEND_ATTEMPT_STOPPED)->summary = clean(attempt, why);
 }
 
 /* --- for the next attempt --- */

@@ -12,7 +12,7 @@ bool step_record_success(struct attempt *attempt);
 /* It is the run's last failure then. */
 void step_record_failure(struct attempt *attempt);
 /* Ended from outside: counts for nothing. */
-void step_record_stop(struct attempt *attempt);
+void step_record_stop(struct attempt *attempt, const char *why);
 
 /* The job fails before its step could be tried: run->last_error and run->early say why. */
 void step_fail_early(struct job_run *run);

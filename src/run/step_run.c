@@ -34,7 +34,7 @@ static void wait_until_safe(struct task *task)
 {
     while (clock_mono_ms() >= task_safe_until(task)) {
         enum task_signal signal = task_signal(task);
-        if (signal == TASK_LOST || signal == TASK_STOP)
+        if (signal == TASK_LOST || signal == TASK_CANCELLED || signal == TASK_STOP)
             return;
         task_sleep(task, SAFE_LOOK_MS);
     }
@@ -48,6 +48,7 @@ enum step_outcome step_boundary(struct job_run *run)
     wait_until_safe(run->task);
     switch (task_signal(run->task)) {
     case TASK_LOST:
+    case TASK_CANCELLED:
         return STEP_OVER;
     case TASK_STOP:
         job_give_back(run, 0, task_stop_text(run->task, stop));
@@ -338,6 +339,7 @@ static enum step_outcome heal(struct attempt *attempt)
 /* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
 static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
+    char stop[STOP_TEXT_BYTES];
     *ret_again = true;
     switch (attempt->end) {
     case ATTEMPT_SUCCEEDED:
@@ -349,11 +351,14 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
         return heal(attempt);
     case ATTEMPT_LOST:
         return STEP_OVER;
+    case ATTEMPT_CANCELLED:
+        step_record_stop(attempt, attempt->run->task->cancelled_why);
+        return STEP_OVER; /* job_run tells it */
     case ATTEMPT_STOPPED:
     case ATTEMPT_ORDERED:
         break;
     }
-    step_record_stop(attempt);
+    step_record_stop(attempt, task_stop_text(attempt->run->task, stop));
     return step_boundary(attempt->run);
 }
 

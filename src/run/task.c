@@ -83,6 +83,8 @@ enum task_signal task_signal(struct task *task)
             signal = TASK_ORDERED;
     if (task->runner->stop == STOP_NOW)
         signal = TASK_STOP;
+    if (task->cancelled)
+        signal = TASK_CANCELLED;
     if (task->lost)
         signal = TASK_LOST;
     pthread_mutex_unlock(&task->runner->mutex);
@@ -121,12 +123,51 @@ void task_sleep(struct task *task, int64_t ms)
     poll(&fd, 1, ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
 }
 
-static void note_lost(struct task *task)
+/* --- lost leases --- */
+
+struct task *task_find(tend_runner *runner, int64_t id, int64_t token)
 {
-    pthread_mutex_lock(&task->runner->mutex);
-    task->lost = true;
-    task_alarm(task);
-    pthread_mutex_unlock(&task->runner->mutex);
+    struct task *task = runner->tasks;
+    while (task != NULL && (task->lease.id != id || (token != 0 && task->lease.token != token)))
+        task = task->next;
+    return task != NULL && !task->ended ? task : NULL;
+}
+
+/* 1: the job was cancelled while it was leased, and has not moved since; says by whom and why. 0:
+ * not so; or as the store says. */
+static int ask_cancelled(tend *t, struct tend_lease lease, char *why, size_t size)
+{
+    struct tend_jobs *jobs;
+    int rc = tend_get(t, lease.id, &jobs);
+    if (rc < 0)
+        return rc == TEND_ENOTFOUND ? 0 : rc;
+    const struct tend_job *job = &jobs->items[0];
+    bool cancelled = job->state == TEND_CANCELLED && job->token == lease.token + 1;
+    bool told = job->changed_why != NULL && job->changed_why[0] != '\0';
+    snprintf(why, size, "cancelled by %s%s%s", job->changed_by, told ? ": " : "",
+             told ? job->changed_why : "");
+    tend_jobs_free(jobs);
+    return cancelled;
+}
+
+void task_lose(tend_runner *runner, struct tend_lease lease)
+{
+    char why[sizeof runner->tasks->cancelled_why];
+    int cancelled = ask_cancelled(runner->t, lease, why, sizeof why);
+    pthread_mutex_lock(&runner->mutex);
+    struct task *task = task_find(runner, lease.id, lease.token);
+    if (task != NULL && cancelled == 1) {
+        if (!task->cancelled)
+            memcpy(task->cancelled_why, why, sizeof why);
+        task->cancelled = true;
+        task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
+    }
+    /* Out of reach: what is cancelled stays so until its time is over. */
+    if (task != NULL)
+        task->lost |= cancelled == 0 || !task->cancelled;
+    if (task != NULL)
+        task_alarm(task);
+    pthread_mutex_unlock(&runner->mutex);
 }
 
 bool task_passes(int rc)
@@ -139,15 +180,16 @@ bool task_try_again(struct task *task, int rc)
     if (rc >= 0)
         return false;
     if (rc == TEND_ELEASELOST) {
-        note_lost(task);
+        task_lose(task->runner, task->lease);
         return false;
     }
     enum task_signal signal = task_signal(task);
     if (!task_passes(rc) || signal == TASK_LOST)
         return false;
-    if (signal == TASK_STOP && task->stop_until_ms == 0)
+    bool ends = signal == TASK_STOP || signal == TASK_CANCELLED;
+    if (ends && task->stop_until_ms == 0)
         task->stop_until_ms = clock_mono_ms() + STOP_PATIENCE_MS;
-    if (signal == TASK_STOP && clock_mono_ms() >= task->stop_until_ms)
+    if (ends && clock_mono_ms() >= task->stop_until_ms)
         return false;
     const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};
     nanosleep(&pause, NULL); /* not task_sleep: a signal that is there already would make it none */

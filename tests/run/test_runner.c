@@ -198,7 +198,7 @@ TEST(runner, LS_6_a_stop_waits_for_what_runs)
     check_int(state_of(t, later), ==, TEND_PENDING);
 }
 
-/* RC-11: the lease was taken away: the process goes, and nothing is written. */
+/* RC-11: the lease was taken away: the process goes. */
 TEST(runner, RC_11_a_cancelled_job_is_stopped)
 {
     tend *t = store_open_real("w");

@@ -244,11 +244,39 @@ static bool holds_already(const struct job_model *job, const struct step_report 
            job->state == JOB_HELD && job->token == report->lease.token + 1;
 }
 
+/* The lease was ended by a cancel, and the job has not moved since. */
+bool model_cancelled(const struct job_model *job, struct tend_lease lease)
+{
+    return job != NULL && job->state == JOB_CANCELLED && job->token == lease.token + 1;
+}
+
+/* After a cancel its last owner may still tell how the attempt ended that it had to stop. */
+static enum verdict farewell(struct world *world, struct job_model *job,
+                             const struct step_report *report, bool apply)
+{
+    struct attempt_model *last = model_newest(world, job);
+    if (report->closes || report->begin_step != 0 || report->drop_from != 0 ||
+        report->end_number == 0 || last == NULL || last->number != report->end_number ||
+        last->token != report->lease.token)
+        return VERDICT_LOST;
+    if (last->state != TEND_ATTEMPT_RUNNING)
+        return last->state == report->end_state ? VERDICT_TOLD_BEFORE : VERDICT_LOST;
+    if (!apply)
+        return VERDICT_DONE;
+    end_attempt(world, job, report, last);
+    for (int i = 0; i < report->note_count; i++)
+        model_expect_step(world, job->id, report->notes[i],
+                          &(struct step_told){.step = report->note_step});
+    return VERDICT_DONE;
+}
+
 enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bool apply)
 {
     const struct step_report *report = &op->step.report;
     struct job_model *job = model_job(world, report->lease.id);
     struct fate fate;
+    if (model_cancelled(job, report->lease))
+        return farewell(world, job, report, apply);
     if (!model_holds(world, report->lease))
         return holds_already(job, report) ? VERDICT_TOLD_BEFORE : VERDICT_LOST;
     const struct attempt_model *last = model_newest(world, job);

@@ -9,11 +9,14 @@ static enum verdict tell(struct world *world, struct op *op)
 {
     const struct step_op *told = &op->step;
     struct tend_lease lease = op->leases[0];
-    if (!model_holds(world, lease))
-        return VERDICT_LOST;
-    struct attempt_model *attempt = model_attempt(world, model_job(world, lease.id), told->number);
+    const struct job_model *job = model_job(world, lease.id);
+    struct attempt_model *attempt = job == NULL ? NULL : model_attempt(world, job, told->number);
     bool running =
         attempt != NULL && attempt->token == lease.token && attempt->state == TEND_ATTEMPT_RUNNING;
+    /* Of an attempt that is stopped because of a cancel the output is still taken. */
+    bool parting = told->tell == TELL_OUTPUT && running && model_cancelled(job, lease);
+    if (!model_holds(world, lease) && !parting)
+        return VERDICT_LOST;
     enum verdict verdict = VERDICT_TOLD_BEFORE;
     for (int i = 0; told->tell == TELL_OUTPUT && i < told->piece_count; i++) {
         int *piece = &attempt->pieces[told->first_seq - 1 + i];

@@ -70,6 +70,9 @@ void model_compare_steps(struct world *world, const struct op *op, const struct 
 void model_compare_controls(struct world *world, const struct op *op, const struct job_model *job,
                             const struct db_result *rows, int64_t now_ms);
 
+/* Whether a lease was ended by a cancel, and the job has not moved since. */
+bool model_cancelled(const struct job_model *job, struct tend_lease lease);
+
 /* What becomes of a call; with apply it is done to the model, and its events are expected. */
 enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bool apply);
 enum verdict model_control(struct world *world, struct actor *actor, int64_t now_ms, bool apply);

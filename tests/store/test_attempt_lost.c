@@ -186,11 +186,89 @@ TEST(attempt, RC_11_a_zombie_after_cancel_or_hold_is_told)
     tend *t = store_open("w");
     struct tend_lease cancelled = zombie_with_attempt(t);
     check_ok(t, tend_act(t, TEND_CANCEL, cancelled.id, NULL, NULL));
+    end_step(t, cancelled, 1, TEND_ATTEMPT_STOPPED);
     check_zombie_is_told(t, cancelled);
     struct tend_lease wrong = {.id = cancelled.id, .token = cancelled.token + 5};
     check_zombie_is_told(t, wrong);
     wrong.id = 987654;
     check_zombie_is_told(t, wrong);
+}
+
+/* --- a cancelled job, whose attempt is still being stopped --- */
+
+static struct tend_lease cancelled_with_attempt(tend *t)
+{
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    begin_step(t, lease, 1, "build");
+    check_ok(t, tend_control(t, lease.id, "cancel", NULL, "enough", "ann", NULL));
+    return lease;
+}
+
+/* SH-12, SH-16: cancel wins at once; what its attempt still says is not lost. */
+TEST(attempt, after_a_cancel_the_last_owner_tells_how_the_attempt_ended)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = cancelled_with_attempt(t);
+    check_ok(t, zombie_output(t, lease));
+    check_int(sql_int("SELECT count(*) FROM output"), ==, 1);
+    struct tend_attempt_end ended = end_of(1, TEND_ATTEMPT_STOPPED);
+    ended.summary = "cancelled by ann: enough";
+    const struct tend_step_change change = {.ended = &ended};
+    clock_advance(7);
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    const struct tend_attempt *attempt = &attempts_of(t, lease.id)->items[0];
+    check_int(attempt->state, ==, TEND_ATTEMPT_STOPPED);
+    check_int(attempt->ended_at_ms, ==, clock_now());
+    check_str(attempt->summary, "cancelled by ann: enough");
+    check_int(sql_int("SELECT may_live FROM attempt"), ==, 0);
+    check_contains(events_of(t, lease.id), "job.cancelled task.step.attempt.failed");
+    check_int(state_of(t, lease.id), ==, TEND_CANCELLED);
+    const char *before = store_snapshot();
+    check_ok(t, tend_step_next(t, lease, &change, NULL)); /* the answer had got lost */
+    check_str(store_snapshot(), before);
+    check_rc(t, zombie_output(t, lease), TEND_ELEASELOST);
+    check_zombie_is_told(t, lease);
+}
+
+/* Work that was done in the same moment is not thrown away: a redriven job goes on behind it. */
+TEST(attempt, SH_10_a_step_that_succeeded_before_the_cancel_was_seen_keeps_its_checkpoint)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = cancelled_with_attempt(t);
+    end_step(t, lease, 1, TEND_ATTEMPT_SUCCEEDED);
+    check_str(steps_done(lease.id), "1 ");
+    check_int(state_of(t, lease.id), ==, TEND_CANCELLED);
+}
+
+/* RC-11: from the moment on that the job may run elsewhere, nothing lands. */
+TEST(attempt, RC_11_after_a_cancel_and_a_redrive_the_last_owner_is_a_zombie)
+{
+    tend *t = store_open("w");
+    struct tend_lease lost = cancelled_with_attempt(t);
+    check_ok(t, tend_act(t, TEND_REDRIVE, lost.id, NULL, NULL));
+    const struct tend_attempt_end ended = end_of(1, TEND_ATTEMPT_STOPPED);
+    const struct tend_step_change change = {.ended = &ended};
+    check_rc(t, tend_step_next(t, lost, &change, NULL), TEND_ELEASELOST);
+    check_zombie_is_told(t, lost);
+    struct tend_lease taken = claim_as(t, "q", "successor");
+    check_zombie_is_told(t, lost);
+    check_ok(t, tend_act(t, TEND_CANCEL, taken.id, NULL, NULL));
+    check_rc(t, tend_step_next(t, lost, &change, NULL), TEND_ELEASELOST);
+    check_zombie_is_told(t, lost);
+}
+
+/* Nothing but the end: neither a beginning nor an end of the job, nor a checkpoint dropped. */
+TEST(attempt, RC_11_after_a_cancel_nothing_else_is_taken)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = cancelled_with_attempt(t);
+    const char *before = store_snapshot();
+    check_rc(t, zombie_next(t, lease), TEND_ELEASELOST);
+    check_rc(t, zombie_started(t, lease), TEND_ELEASELOST);
+    check_rc(t, zombie_progress(t, lease), TEND_ELEASELOST);
+    for (int how = TEND_STEPS_COMPLETE; how <= TEND_STEPS_HOLD; how++)
+        check_rc(t, zombie_close(t, lease, (enum tend_step_how)how), TEND_ELEASELOST);
+    check_str(store_snapshot(), before);
 }
 
 /* --- what a dead worker leaves --- */
