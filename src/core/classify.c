@@ -73,6 +73,12 @@ static bool by_builtin_rules(const struct classifier *rules, const struct eviden
     return true;
 }
 
+void classify_no_progress(struct classification *class)
+{
+    set_rule(class, CLASS_STUCK_NO_PROGRESS, "no_progress", "the attempts failed alike");
+    class->retryable = failure_class_retryable(class->class);
+}
+
 void classify(const struct classifier *builtin, const struct evidence *evidence,
               struct classification *ret)
 {

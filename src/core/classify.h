@@ -8,6 +8,7 @@
  *   3. the user's text rules, of the step, then of the job                "user.step.1", "user.2"
  *   4. the text rules of classify_table.c on the last lines               "text.auth"
  *   5. nothing: transient, once per signature                             "unknown"
+ * Then core/heal.h looks at the attempts together: those that were alike    "no_progress"
  * Exit codes that mean anything (1, 2, 70, 128, 255 …) leave the decision to the text.
  *
  * Not a judge of progress: core/heal.h says what follows. Pure: a classifier does not change after
@@ -119,6 +120,9 @@ struct classification {
     const char *meaning;            /* the rule in words; static */
     char line[RULE_LINE_BYTES + 1]; /* the line that matched, "" where no text was asked */
 };
+
+/* The attempts were alike: whatever each of them was, together they are stuck. */
+void classify_no_progress(struct classification *class);
 
 /* builtin may be NULL: then there are no built-in text rules. */
 void classify(const struct classifier *builtin, const struct evidence *evidence,

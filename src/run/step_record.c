@@ -177,6 +177,8 @@ static void judge(struct attempt *attempt, struct failure *failure)
                                        .signature = failure->signature.hash,
                                        .diff_hash = failure->diff_hash};
     heal_after_failure(&run->heal, &after, &failure->verdict);
+    if (failure->verdict.class != failure->class.class)
+        classify_no_progress(&failure->class);
 }
 
 void step_record_failure(struct attempt *attempt)

@@ -324,3 +324,28 @@ TEST(runner_workspace, a_job_that_comes_back_to_the_same_worker_keeps_its_worksp
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
 }
+
+/* SH-4, SH-5, SH-13. Symptom: the artifact said stuck_no_progress, the attempt and its event
+ * transient_runtime. */
+TEST(runner_workspace, SH_4_one_verdict_on_a_failure_wherever_it_is_told)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id =
+        add_plan(t, with_workspace(
+                        "{\"id\":\"a\",\"run\":\"echo x >> $T/tries; test $(wc -l < $T/tries) -lt "
+                        "3 || exec cp $TEND_RETRY_CONTEXT $T/context; echo alike >&2; exit 75\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:exit.75 "
+                                  "2:failed:stuck_no_progress:no_progress 3:succeeded::");
+    check_int(sql_int("SELECT count(*) FROM event WHERE what IN ('task.step.attempt.failed', "
+                      "'task.self_heal.triggered', 'task.self_heal.escalated') AND data LIKE "
+                      "'%%\"attempt\":2,\"failureClass\":\"stuck_no_progress\"%%'"),
+              ==, 3);
+    check_contains(
+        file_text(keep_text(".tend/run/job-%lld/state/self_heal/attempt-0002.json", (long long)id)),
+        "stuck_no_progress");
+    check_contains(file_text("context"), "\"class\": \"stuck_no_progress\"");
+    check_contains(file_text("context"), "\"rule\": \"no_progress\"");
+}
