@@ -36,9 +36,11 @@ static bool find_stale(struct world *world, struct belief *stale)
         return false;
     const struct attempt_model *newest = model_newest(world, model_job(world, lease.id));
     *stale = (struct belief){.lease = lease, .steps = {.next = 1}};
-    if (newest != NULL) /* the attempt that it could do most harm to */
-        stale->steps.number = newest->number;
     stale->steps.step = stale->steps.tries = 1;
+    if (newest != NULL) { /* the attempt that it could do most harm to */
+        stale->steps.number = newest->number;
+        stale->steps.step = newest->step;
+    }
     return true;
 }
 
