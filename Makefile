@@ -38,9 +38,9 @@ asan: setup-test build-asan/build.ninja ## every test with address and undefined
 	@ninja -C build-asan $(TARGETS)
 	@tools/with-postgres tools/run-tests build-asan
 
-tsan: setup-test build-tsan/build.ninja ## unit and store tests with the thread sanitizer
+tsan: setup-test build-tsan/build.ninja ## unit, store and run tests with the thread sanitizer
 	@ninja -C build-tsan $(TARGETS)
-	@tools/with-postgres tools/run-tests build-tsan:unit,store
+	@tools/with-postgres tools/run-tests build-tsan:unit,store,run
 
 fuzz: setup-test build-fuzz/build.ninja ## FUZZ_SECONDS=60 of every fuzz program
 	@ninja -C build-fuzz $(TARGETS)

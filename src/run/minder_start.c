@@ -1,13 +1,15 @@
 /*
  * How a minder starts the first process of a tree. See minder.h.
  *
- * vfork: the child borrows the minder's memory until it has become the command, so it leaves its
- * failure in a variable, and the minder goes on when it is known whether the command runs. Between
- * vfork and exec only system calls are made; all else is prepared before.
+ * The child tells its failure through a pipe that closes when it becomes the command, so that the
+ * minder knows whether the command runs. vfork, because that costs the same whatever the minder's
+ * size: between it and exec only system calls are made, all else is prepared before. Nothing
+ * depends on the memory being shared: the thread sanitizer makes it a fork.
  */
 #include "run/minder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,16 +23,25 @@ static const char usual_path[] = "/usr/local/bin:/usr/bin:/bin"; /* when env has
 
 enum phase { PHASE_SETUP, PHASE_FOLDER, PHASE_EXEC };
 
+/* Why there is no command. */
+struct failure {
+    enum phase phase;
+    int err_number;
+    bool seen; /* a file of that name was there */
+};
+
 struct launch {
     const struct minder_command *command;
     const char *path; /* folders to look in; NULL: argv[0] is a path itself */
     pid_t minder;
     sigset_t mask;
-    volatile enum phase phase;
-    volatile int err_number;
-    volatile bool seen;           /* a file of that name was there */
+    int failure_fd; /* the child's end of the pipe */
+    struct failure failure;
     char candidate[PATH_MAX + 8]; /* what is being tried */
 };
+
+/* The only descriptor of the child that is no standard one; closed by exec. */
+enum { FAILURE_FD = 3 };
 
 static const char *path_of(char *const *env)
 {
@@ -75,7 +86,7 @@ static void search_and_exec(struct launch *launch)
     if (!launch->path) {
         try_exec(launch, name);
         worst = errno;
-        launch->seen = worst != ENOENT || access(name, F_OK) == 0;
+        launch->failure.seen = worst != ENOENT || access(name, F_OK) == 0;
         errno = worst;
         return;
     }
@@ -89,7 +100,7 @@ static void search_and_exec(struct launch *launch)
                 return;
             /* ENOENT for a file that is there: its interpreter is missing. */
             if (access(launch->candidate, F_OK) == 0)
-                launch->seen = true;
+                launch->failure.seen = true;
         }
         folder += len;
         if (*folder == '\0')
@@ -111,11 +122,11 @@ static int set_limits(const struct minder_command *command)
     return 0;
 }
 
-/* In the child; memory is the minder's. Comes back only on failure, with errno. */
+/* In the child. Comes back only on failure, with errno. */
 static void become_command(struct launch *launch)
 {
     const struct minder_command *command = launch->command;
-    launch->phase = PHASE_SETUP;
+    launch->failure.phase = PHASE_SETUP;
     if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return;
     if (getppid() != launch->minder) /* it was killed before the line above */
@@ -124,28 +135,33 @@ static void become_command(struct launch *launch)
     for (int fd = 0; fd < 3; fd++)
         if (command->fds[fd] >= 0 && dup2(command->fds[fd], fd) < 0)
             return;
-    close_range(3, ~0u, 0);
+    if (launch->failure_fd != FAILURE_FD) {
+        if (dup3(launch->failure_fd, FAILURE_FD, O_CLOEXEC) < 0)
+            return;
+        launch->failure_fd = FAILURE_FD;
+    }
+    close_range(FAILURE_FD + 1, ~0u, 0);
     if (command->spawn->nice != 0) {
         errno = 0;
         if (nice(command->spawn->nice) == -1 && errno != 0)
             return;
     }
-    launch->phase = PHASE_FOLDER;
+    launch->failure.phase = PHASE_FOLDER;
     if (*command->cwd && chdir(command->cwd) < 0)
         return;
-    launch->phase = PHASE_SETUP;
+    launch->failure.phase = PHASE_SETUP;
     if (set_limits(command) < 0 || sigprocmask(SIG_SETMASK, &launch->mask, NULL) < 0)
         return;
-    launch->phase = PHASE_EXEC;
+    launch->failure.phase = PHASE_EXEC;
     search_and_exec(launch);
 }
 
 static void describe_exec(const struct launch *launch, struct wire_answer *fault)
 {
     const char *name = launch->command->argv[0];
-    int number = launch->err_number;
+    int number = launch->failure.err_number;
     char *out = fault->text;
-    if ((number == ENOENT || number == ENOTDIR) && !launch->seen) {
+    if ((number == ENOENT || number == ENOTDIR) && !launch->failure.seen) {
         fault->fault = TREE_FAULT_NO_COMMAND;
         snprintf(out, WIRE_TEXT_BYTES, launch->path ? "no command '%s' in PATH" : "no file '%s'",
                  name);
@@ -168,9 +184,9 @@ static void describe_exec(const struct launch *launch, struct wire_answer *fault
 
 static void describe(const struct launch *launch, struct wire_answer *fault)
 {
-    int number = launch->err_number;
+    int number = launch->failure.err_number;
     fault->err_number = number;
-    switch (launch->phase) {
+    switch (launch->failure.phase) {
     case PHASE_FOLDER:
         fault->fault = TREE_FAULT_NO_FOLDER;
         snprintf(fault->text, WIRE_TEXT_BYTES, "cannot work in folder '%s': %s",
@@ -186,18 +202,54 @@ static void describe(const struct launch *launch, struct wire_answer *fault)
     }
 }
 
+static void tell_failure(const struct launch *launch, int err_number)
+{
+    struct failure failure = launch->failure;
+    failure.err_number = err_number;
+    ssize_t ignored = write(launch->failure_fd, &failure, sizeof failure);
+    (void)ignored;
+}
+
+/* The child has become the command, or has failed: the pipe is closed. False: it has failed. */
+static bool hear_of_failure(int fd, struct failure *ret)
+{
+    struct failure failure;
+    ssize_t got;
+    do
+        got = read(fd, &failure, sizeof failure);
+    while (got < 0 && errno == EINTR);
+    if (got != (ssize_t)sizeof failure)
+        return true;
+    *ret = failure;
+    return false;
+}
+
+/* The child; -1 with launch->failure filled: there is none, it could not become the command. */
 static pid_t launch_it(struct launch *launch)
 {
-    /* Safe here as posix_spawn is: the parent is one thread and waits, what the child calls is
-     * system calls, and what it changes is meant to be seen. */
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        launch->failure.err_number = errno;
+        return -1;
+    }
+    launch->failure_fd = ends[1];
+    /* Safe here as posix_spawn is: the parent is one thread, and what the child calls is system
+     * calls. */
     pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
     if (child == 0) {
         become_command(launch); /* NOLINT(clang-analyzer-unix.Vfork) */
-        launch->err_number = errno != 0 ? errno : EINVAL;
+        tell_failure(launch, errno != 0 ? errno : EINVAL);
         _exit(127);
     }
-    if (child < 0)
-        launch->err_number = errno;
+    int failed = errno;
+    close(ends[1]);
+    if (child < 0) {
+        launch->failure = (struct failure){.phase = PHASE_SETUP, .err_number = failed};
+    } else if (!hear_of_failure(ends[0], &launch->failure)) {
+        waitpid(child, NULL, 0);
+        child = -1;
+    }
+    close(ends[0]);
     return child;
 }
 
@@ -208,10 +260,7 @@ pid_t minder_start(const struct minder_command *command, struct wire_answer *ret
     if (!strchr(command->argv[0], '/'))
         launch.path = path_of(command->env);
     pid_t child = launch_it(&launch);
-    if (launch.err_number == 0)
-        return child;
-    if (child > 0)
-        waitpid(child, NULL, 0);
-    describe(&launch, ret_fault);
-    return -1;
+    if (child < 0)
+        describe(&launch, ret_fault);
+    return child;
 }

@@ -123,7 +123,8 @@ int tree_fd(const struct tree *tree);
  */
 int tree_read(struct tree *tree, struct tree_event *ret_event);
 
-/* SIGTERM to the whole tree, SIGKILL after grace_ms; 0: SIGKILL now. May be repeated to shorten. */
+/* SIGTERM to the whole tree, SIGKILL after grace_ms; 0: SIGKILL now. May be repeated to shorten.
+ * Any thread may, as long as the tree is not freed. */
 void tree_stop(struct tree *tree, int64_t grace_ms);
 
 /* A new deadline on the monotonic clock. */

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "run/tree.h"
 
+#include <stdatomic.h>
 #include <sys/types.h>
 
 /* A minder and the tree it runs, if any: made once, used again and again. */
@@ -12,10 +13,10 @@ struct tree {
     struct tree_pool *pool;
     struct tree *previous, *next; /* all of the pool */
     struct tree *next_idle;
-    int fd;      /* socket of the minder */
-    bool busy;   /* handed out by tree_spawn, not freed yet */
-    bool ended;  /* the last event has been read */
-    bool broken; /* the minder is no more, or has something it cannot end */
+    int fd;             /* socket of the minder */
+    bool busy;          /* handed out by tree_spawn, not freed yet */
+    _Atomic bool ended; /* the last event has been read; others may look, see tree_stop */
+    bool broken;        /* the minder is no more, or has something it cannot end */
     int64_t pid, start_ticks;
     char *marker;
 };
