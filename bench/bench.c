@@ -43,6 +43,28 @@ void bench_add(struct bench *bench, struct bench_result result)
     results->items = items;
 }
 
+void bench_add_latency(struct bench *bench, const struct bench_case *self, double *values_ms,
+                       size_t count)
+{
+    const struct {
+        const char *name;
+        double percent, target;
+    } wanted[] = {{"p50", 50, self->target}, {"p99", 99, self->target_p99}};
+    for (size_t i = 0; i < 2; i++) {
+        struct bench_result result = {
+            .name = self->name,
+            .unit = "ms",
+            .raw = -1,
+            .ours = bench_percentile(values_ms, count, wanted[i].percent),
+            .ratio = -1,
+            .goal = wanted[i].target > 0 ? GOAL_AT_MOST : GOAL_NONE,
+            .target = wanted[i].target,
+        };
+        snprintf(result.what, sizeof result.what, "%s, %s", self->text, wanted[i].name);
+        bench_add(bench, result);
+    }
+}
+
 void bench_results_done(struct bench_results *results)
 {
     free(results->items);

@@ -83,6 +83,7 @@ int bench_listing(struct bench *bench, const struct bench_case *self);
 int bench_noop(struct bench *bench, const struct bench_case *self);
 int bench_output(struct bench *bench, const struct bench_case *self);
 int bench_crowd(struct bench *bench, const struct bench_case *self);
+int bench_control(struct bench *bench, const struct bench_case *self);
 
 /* A process of a measurement (child.h): `tend __bench-child ROLE URL PARENT`. Its exit status. */
 int bench_child_main(int argc, char **argv);
@@ -91,6 +92,9 @@ int bench_child_main(int argc, char **argv);
 int bench_reach_postgres(const char *url);
 
 void bench_add(struct bench *bench, struct bench_result result);
+/* Two results, p50 and p99, with the case's targets. Sorts the values. */
+void bench_add_latency(struct bench *bench, const struct bench_case *self, double *values_ms,
+                       size_t count);
 void bench_results_done(struct bench_results *results);
 bool bench_met(const struct bench_result *result); /* true also where there is no goal */
 

@@ -54,6 +54,8 @@ const struct bench_case bench_cases[] = {
           .target = 200),
     OTHER("steps/output", "1 GiB of output, by the worker's CPU time", ENGINE_SQLITE, bench_output,
           .target = 500),
+    OTHER("steps/control", "from tend control to the end of the step", ENGINE_SQLITE, bench_control,
+          .target = 500, .target_p99 = 1000),
 
     POSTGRES("add", "add one by one", 0.8, OPERATION_ADD, 1, 1),
     POSTGRES("add-2", "the same on 2 connections", 0.8, OPERATION_ADD, 1, 2),

@@ -75,28 +75,6 @@ static int take_over(struct scene *scene, double *ret_ms)
     return rc;
 }
 
-static void keep_results(struct bench *bench, const struct bench_case *self, double *values,
-                         size_t count)
-{
-    const struct {
-        const char *name;
-        double percent, target;
-    } wanted[] = {{"p50", 50, self->target}, {"p99", 99, self->target_p99}};
-    for (size_t i = 0; i < 2; i++) {
-        struct bench_result result = {
-            .name = self->name,
-            .unit = "ms",
-            .raw = -1,
-            .ours = bench_percentile(values, count, wanted[i].percent),
-            .ratio = -1,
-            .goal = wanted[i].target > 0 ? GOAL_AT_MOST : GOAL_NONE,
-            .target = wanted[i].target,
-        };
-        snprintf(result.what, sizeof result.what, "%s, %s", self->text, wanted[i].name);
-        bench_add(bench, result);
-    }
-}
-
 static int measure(struct bench *bench, const struct bench_case *self, size_t rounds,
                    int (*once)(struct scene *scene, double *ret_ms))
 {
@@ -113,7 +91,7 @@ static int measure(struct bench *bench, const struct bench_case *self, size_t ro
     }
     scene_close(&scene);
     if (rc == 0)
-        keep_results(bench, self, values, rounds);
+        bench_add_latency(bench, self, values, rounds);
     return rc;
 }
 

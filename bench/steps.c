@@ -1,6 +1,6 @@
 /*
  * What running steps costs: a step that does nothing against starting the same command and one
- * durable commit; a thousand steps at once; a gigabyte of output.
+ * durable commit; a thousand steps at once; a gigabyte of output; how soon a control takes hold.
  */
 #include "bench/child.h"
 #include "bench/side.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 9, STEPS_A_ROUND = 150, CROWD = 1000, PATIENCE_S = 60 };
+enum { ROUNDS = 9, STEPS_A_ROUND = 150, CROWD = 1000, CONTROLS = 40, PATIENCE_S = 60 };
 
 static const char command[] = "/bin/true";
 
@@ -98,13 +98,10 @@ static int add(tend *t, const char *payload, int64_t *ret_id)
     return 0;
 }
 
-/* Seconds until the job is done. */
-static int do_job(struct workshop *shop, const char *payload, double *ret_seconds)
+/* Seconds since began when the job is in that state. */
+static int wait_for_state(struct workshop *shop, int64_t id, int wanted, double began,
+                          double *ret_seconds)
 {
-    int64_t id = 0;
-    double began = bench_seconds();
-    if (add(shop->looker, payload, &id) < 0)
-        return -1;
     for (;;) {
         struct tend_jobs *jobs;
         if (tend_get(shop->looker, id, &jobs) < 0)
@@ -112,12 +109,23 @@ static int do_job(struct workshop *shop, const char *payload, double *ret_second
         int state = jobs->items[0].state;
         tend_jobs_free(jobs);
         *ret_seconds = bench_seconds() - began;
-        if (state == TEND_DONE)
+        if (state == wanted)
             return 0;
         if (state == TEND_FAILED || *ret_seconds > PATIENCE_S)
-            return bench_fail("a job of steps is not done");
+            return bench_fail("a job of steps is %s, not %s", tend_state_name(state),
+                              tend_state_name(wanted));
         bench_sleep_ms(1);
     }
+}
+
+/* Seconds until the job is done. */
+static int do_job(struct workshop *shop, const char *payload, double *ret_seconds)
+{
+    int64_t id = 0;
+    double began = bench_seconds();
+    if (add(shop->looker, payload, &id) < 0)
+        return -1;
+    return wait_for_state(shop, id, TEND_DONE, began, ret_seconds);
 }
 
 /* --- a step that does nothing --- */
@@ -218,6 +226,59 @@ int bench_noop(struct bench *bench, const struct bench_case *self)
     snprintf(result.what, sizeof result.what, "%s", self->text);
     if (rc == 0)
         bench_add(bench, result);
+    return rc;
+}
+
+/* --- controls --- */
+
+static int wait_for_process(struct workshop *shop, int64_t id)
+{
+    double until = bench_seconds() + PATIENCE_S;
+    for (bool runs = false; !runs; bench_sleep_ms(1)) {
+        struct tend_attempts *attempts;
+        if (tend_attempts(shop->looker, id, &attempts) < 0)
+            return fail_with(shop->looker);
+        runs = attempts->count > 0 && attempts->items[0].pid != TEND_UNSET;
+        tend_attempts_free(attempts);
+        if (bench_seconds() > until)
+            return bench_fail("a step does not begin");
+    }
+    return 0;
+}
+
+/* A step that would run for long is taken over: its process has ended and the job is held. */
+static int control_once(struct workshop *shop, int round, double *ret_ms)
+{
+    struct tend_control_result result;
+    int64_t id = 0;
+    double seconds = 0;
+    if (add(shop->looker, "{\"exec\":[\"sleep\",\"600\"]}", &id) < 0 ||
+        wait_for_process(shop, id) < 0)
+        return -1;
+    bench_sleep_ms(round * 37 % 400); /* at any time between two looks of the worker */
+    double began = bench_seconds();
+    if (tend_control(shop->looker, id, "takeover", NULL, NULL, "bench", &result) < 0)
+        return fail_with(shop->looker);
+    if (wait_for_state(shop, id, TEND_HELD, began, &seconds) < 0)
+        return -1;
+    *ret_ms = seconds * 1e3;
+    return tend_act(shop->looker, TEND_CANCEL, id, "bench", NULL) < 0 ? fail_with(shop->looker) : 0;
+}
+
+int bench_control(struct bench *bench, const struct bench_case *self)
+{
+    struct workshop shop;
+    double values_ms[CONTROLS];
+    int rounds = bench->quick ? 3 : CONTROLS;
+    int rc = workshop_open(&shop, bench, self);
+    for (int i = 0; rc == 0 && i < rounds; i++) {
+        rc = control_once(&shop, i, &values_ms[i]);
+        if (rc == 0)
+            rc = bench_progress(bench, i + 1, rounds);
+    }
+    workshop_close(&shop);
+    if (rc == 0)
+        bench_add_latency(bench, self, values_ms, (size_t)rounds);
     return rc;
 }
 

@@ -255,13 +255,22 @@ END
     [ "$(state_of "$id")" = pending ]
 }
 
-@test "a hangup is noted and nothing else" {
+attempts_of() {
+    tend show "$1" --json | jq '.attempts | length'
+}
+
+@test "settings that have changed count for the next job, and a hangup changes nothing else" {
     tend migrate >/dev/null
     start_worker
+    id=$(tend add --payload '{"run": "exit 75"}')
+    until_true has_state "$id" scheduled
+    [ "$(attempts_of "$id")" -gt 1 ]
+    tend queue set default --step-max-attempts 1 >/dev/null
     kill -HUP "$worker"
     until_true log_says SIGHUP
-    id=$(tend add -- true)
-    until_true has_state "$id" 'done'
+    id=$(tend add --payload '{"run": "exit 75"}')
+    until_true has_state "$id" scheduled
+    [ "$(attempts_of "$id")" = 1 ]
     kill -INT "$worker"
     ended "$worker"
     [ "$status" = 0 ]
