@@ -3,7 +3,7 @@
 
 SEEDS ?= 10000
 FUZZ_SECONDS ?= 60
-TESTED := build build-asan:unit,store,run $(if $(wildcard tests/fuzz/*.c),build-fuzz:fuzz)
+TESTED := build build-asan:unit,store,run,sim,cli $(if $(wildcard tests/fuzz/*.c),build-fuzz:fuzz)
 TESTED_FOLDERS := $(foreach target,$(TESTED),$(firstword $(subst :, ,$(target))))
 TARGETS := all meson-test-prereq
 
