@@ -82,6 +82,23 @@ TEST(kinds, WF_7_what_is_added_later_is_found_at_once_whatever_its_priority)
     check_int(claim_other(t).id, ==, later);
 }
 
+/* A transaction that began a moment ago and commits only now: its job comes before the last ones.
+ */
+TEST(kinds, WF_7_what_comes_a_moment_late_is_found_at_once)
+{
+    tend *t = store_open("w");
+    add_many_of_kind(t, "full", 5, MANY);
+    clock_advance(MINUTE_MS);
+    add_many_of_kind(t, "full", 5, MANY);
+    check_int(claim_other(t).id, ==, 0);
+    struct tend_job_spec late = spec_for("q");
+    late.kind = "other";
+    late.priority = 5;
+    late.due_at_ms = clock_now() - SECOND_MS;
+    int64_t id = add_spec(t, &late);
+    check_int(claim_other(t).id, ==, id);
+}
+
 /* One that is given back keeps its due time, and comes among those that were looked at long ago. */
 TEST(kinds, WF_7_a_job_given_back_among_those_passed_over_is_found_again)
 {
