@@ -50,7 +50,7 @@ TEST(runner_kinds, WF_7_jobs_that_wait_for_another_kind_do_not_keep_the_worker_f
     wait_until(sql_int("SELECT count(*) FROM checkpoint WHERE step_index = 1") == 20, PATIENCE_MS);
     int64_t other = add_kind(t, "sleep", "{\"sleep\":\"0s\"}");
     wait_until(state_of(t, other) == TEND_DONE, PATIENCE_MS);
-    check_int(lines_of("begun"), ==, 2);
+    wait_until(lines_of("begun") == 2, PATIENCE_MS);
     open_gate();
     wait_until(sql_int("SELECT count(*) FROM job WHERE state = 4") == 21, PATIENCE_MS);
     stop(&running);
@@ -122,7 +122,7 @@ TEST(runner_kinds, WF_7_a_long_queue_of_a_full_kind_hides_no_other)
     int64_t other = add_kind(t, "sleep", "{\"sleep\":\"0s\"}");
     struct running_runner running = runner_start(t, &options);
     wait_until(state_of(t, other) == TEND_DONE, PATIENCE_MS);
-    check_int(lines_of("begun"), ==, 1);
+    wait_until(lines_of("begun") == 1, PATIENCE_MS);
     tend_runner_stop(running.runner, 1);
     open_gate();
     runner_join(&running);
