@@ -197,7 +197,7 @@ static int race_noop(struct bench *bench, struct workshop *shop, void *session, 
 
 int bench_noop(struct bench *bench, const struct bench_case *self)
 {
-    struct workshop shop;
+    struct workshop shop = {.runs = false};
     struct place place = place_of(bench, self, "raw");
     void *store = NULL;
     void *session = NULL;
