@@ -454,17 +454,17 @@ TEND_API int tend_attempts_left_behind(tend *t, int64_t job_id, const struct ten
 TEND_API int tend_attempt_swept(tend *t, int64_t job_id, int64_t number);
 
 /*
- * What ended attempts came to, over all jobs in the store. Outcomes: "succeeded" (the first
- * attempt), "recovered" (a later one), "retried", "failed" (not worth another attempt),
- * "exhausted".
+ * What attempts came to, of all jobs there ever were: what succeeded or failed is counted, what was
+ * stopped or lost is not. Outcomes: "succeeded" (the first attempt), "recovered" (a later one),
+ * "retried", "failed" (not worth another attempt), "exhausted".
  */
 struct tend_step_total {
-    const char *failure_class; /* of the failure it is about, or NULL */
+    const char *failure_class; /* of the failure it is about, or "" */
     const char *strategy;      /* that followed it, or "none"; of a success: its own */
     const char *outcome;
     int64_t count, duration_ms; /* attempts, and the time they took together */
     int64_t idle_timeouts, wall_timeouts;
-    int64_t no_progress; /* that failed as the attempt before */
+    int64_t no_progress; /* that were alike, as often as the step's limit says */
 };
 struct tend_step_totals {
     size_t count;

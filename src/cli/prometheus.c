@@ -95,13 +95,14 @@ void prometheus_stats(struct buf *out, const struct tend_stats *stats)
 static void put_attempts(struct buf *out, const struct tend_step_totals *totals)
 {
     put_head(out, "task_self_heal_attempts_total", "counter",
-             "Failed attempts by what followed, and attempts that recovered a step; of jobs kept.");
+             "Failed attempts by what followed, and attempts that recovered a step.");
     for (size_t i = 0; i < totals->count; i++) {
         const struct tend_step_total *total = &totals->items[i];
         if (strcmp(total->outcome, "succeeded") == 0)
             continue;
         buf_puts(out, "task_self_heal_attempts_total");
-        put_label(out, '{', "class", total->failure_class ? total->failure_class : "unknown");
+        put_label(out, '{', "class",
+                  total->failure_class[0] != '\0' ? total->failure_class : "unknown");
         put_label(out, ',', "strategy", total->strategy);
         put_label(out, ',', "outcome", total->outcome);
         buf_printf(out, "} %" PRId64 "\n", total->count);
@@ -157,5 +158,5 @@ void prometheus_steps(struct buf *out, const struct tend_step_totals *totals)
     put_number(out, "task_step_wall_timeout_total", "counter",
                "Attempts ended because they took too long.", sums.wall_timeouts);
     put_number(out, "task_step_no_progress_total", "counter",
-               "Attempts that failed exactly as the one before.", sums.no_progress);
+               "Attempts after which a step made no progress.", sums.no_progress);
 }

@@ -19,8 +19,9 @@ static int delete_jobs(struct db_tx *tx, const struct db_result *ids, int64_t *d
         params[i] = *db_at(ids, i, 0);
     *deleted += (int64_t)ids->rows;
     /* What hangs on a job goes if the job has gone: one that was redriven meanwhile keeps all. */
-    static const enum db_query deletes[] = {Q_JOB_DELETE, Q_ATTEMPT_DELETE, Q_CHECKPOINT_DELETE,
-                                            Q_OUTPUT_DELETE, Q_CONTROL_DELETE};
+    static const enum db_query deletes[] = {Q_JOB_DELETE,     Q_STEP_TOTALS_KEEP,
+                                            Q_ATTEMPT_DELETE, Q_CHECKPOINT_DELETE,
+                                            Q_OUTPUT_DELETE,  Q_CONTROL_DELETE};
     int rc = 0;
     for (size_t i = 0; rc >= 0 && i < sizeof deletes / sizeof *deletes; i++)
         rc = db_each(tx, deletes[i], DB_LATER, params, ids->rows, NULL);

@@ -1,8 +1,10 @@
 /*
- * Figures of steps over all jobs in the store (SH-14), read from the attempts themselves.
+ * Figures of steps (SH-14): the same that a worker sends to a StatsD server, of all workers and of
+ * all time.
  *
- * Not counters of their own: they tell of the jobs that are kept, and those deleted by retention
- * are not among them any more.
+ * Not counted while attempts end, which would make all workers write one row: the attempts are
+ * counted when somebody asks, and those of a job that is deleted go into step_total in the same
+ * transaction.
  */
 #include "queue/handle.h"
 #include "queue/row.h"

@@ -303,6 +303,100 @@ has_packet() {
     until_true has_packet 'class:deterministic_contract,strategy:none,outcome:failed'
 }
 
+# What came by StatsD, as Prometheus would say it: NAME{TAG="VALUE",…} NUMBER.
+statsd_figures() {
+    grep -E '^task[.]' packets |
+        sed -E 's/duration_seconds:[^|]*[|]h/duration_seconds_count|c/; s/:1[|]c/|c/; s/[|]c([|]#(.*))?$/{\2}/' |
+        sed -E 's/([{,])([a-z]+):([a-z_]+)/\1\2="\3"/g; s/[{][}]$//' | tr . _ | sort | uniq -c |
+        awk '{print $2, $1}'
+}
+
+prometheus_figures() {
+    tend stats --prometheus | grep -E '^task_' | grep -Ev '^task_step_duration_seconds_sum| 0$' | sort
+}
+
+same_figures() {
+    [ "$(statsd_figures | sort)" = "$(prometheus_figures)" ]
+}
+
+figure() {
+    prometheus_figures | grep -Fxq -- "$1" || { prometheus_figures; echo "missing: $1"; return 1; }
+}
+
+# Runs a job that is paused at its retry boundary, and goes on.
+run_with_pause() {
+    local id
+    id=$(tend add --payload "{\"run\": \"touch $PWD/begun; until [ -e $PWD/go ]; do sleep 0.02; done; [ \$TEND_STEP_ATTEMPT = 2 ] || exit 75\"}")
+    start_worker
+    until_true test -e begun
+    tend control "$id" pause >/dev/null
+    until_true eval "tend show $id | grep -q 'its worker knows'"
+    touch go
+    until_true has_state "$id" held
+    tend control "$id" resume >/dev/null
+    until_true has_state "$id" done
+    kill -TERM "$worker"
+    ended "$worker"
+}
+
+# SH-14: all seven names, and the same figures from both. Symptom: a job paused at a retry counted as exhausted; A/B/A/B
+# was no lack of progress.
+@test "StatsD and Prometheus have the same figures" {
+    start_listener udp
+    TEND_STATSD=127.0.0.1:$(head -n 1 packets)
+    export TEND_STATSD
+    run_with_pause
+    tend add --max-attempts 1 --payload '{"run": "sleep 60", "timeout": "100ms", "attempts": 1}' >/dev/null
+    tend add --max-attempts 1 --payload '{"run": "sleep 60", "idle_timeout": "100ms", "attempts": 1}' >/dev/null
+    tend add --max-attempts 1 --payload '{"run": "echo class=transient_runtime >> $TEND_OUTPUT; sleep 60", "idle_timeout": "500ms", "attempts": 1}' >/dev/null
+    tend add --max-attempts 1 --payload '{"run": "echo error: the same >&2; exit 75"}' >/dev/null
+    tend add --max-attempts 1 --payload '{"run": "echo error: three >&2; exit 75", "step_no_progress_limit": 3, "attempts": 9}' >/dev/null
+    tend add --max-attempts 1 --payload '{"run": "echo x >> abab; case $(wc -l < abab) in 1|3) echo error: one;; *) echo error: other;; esac >&2; exit 75", "attempts": 9}' >/dev/null
+    tend add --payload '{"run": "exit 65"}' >/dev/null
+    tend add -- true >/dev/null
+    tend work --drain >/dev/null
+    until_true same_figures
+    figure 'task_self_heal_recovered_total 1'
+    figure 'task_self_heal_exhausted_total 6'
+    figure 'task_step_idle_timeout_total 2'
+    figure 'task_step_wall_timeout_total 1'
+    figure 'task_step_no_progress_total 3'
+    figure 'task_step_duration_seconds_count{outcome="succeeded"} 2'
+    figure 'task_step_duration_seconds_count{outcome="failed"} 14'
+    figure 'task_self_heal_attempts_total{class="transient_runtime",strategy="soft_reset",outcome="recovered"} 1'
+    figure 'task_self_heal_attempts_total{class="stuck_no_progress",strategy="none",outcome="exhausted"} 3'
+}
+
+# The number of UDP sockets a process has.
+udp_sockets() {
+    local fd inode count=0
+    for fd in /proc/"$1"/fd/*; do
+        inode=$(readlink "$fd" | sed -n 's/^socket:\[\(.*\)\]$/\1/p')
+        if [ -n "$inode" ] && cat /proc/net/udp /proc/net/udp6 | awk '{print $10}' | grep -qx "$inode"; then
+            count=$((count + 1))
+        fi
+    done
+    echo $count
+}
+
+# SH-14
+@test "without a StatsD server nothing is sent" {
+    start_listener udp
+    port=$(head -n 1 packets)
+    tend migrate >/dev/null
+    start_worker
+    [ "$(udp_sockets "$worker")" = 0 ]
+    id=$(tend add -- true)
+    until_true has_state "$id" done
+    kill -TERM "$worker"
+    ended "$worker"
+    start_worker --statsd "127.0.0.1:$port"
+    [ "$(udp_sockets "$worker")" = 1 ]
+    id=$(tend add -- true)
+    until_true has_packet 'task.step.duration_seconds'
+    [ "$(grep -c duration_seconds packets)" = 1 ]
+}
+
 @test "systemd is told: ready, status, watchdog, stopping; the steps are not in its way" {
     for name in "unix:$PWD/notify" "unix:@tend-test-$$"; do
         rm -f packets

@@ -178,6 +178,16 @@ static void say_report(struct world *world, struct actor *actor, bool again)
         report->closes ? hows[report->how] : "goes on");
 }
 
+/* Of the attempt that is told to have ended; whose number is wrong may tell of another step's. */
+static int ended_step(struct world *world, const struct step_belief *steps)
+{
+    const struct step_report *report = &steps->report;
+    const struct job_model *job = model_job(world, report->lease.id);
+    const struct attempt_model *attempt =
+        job == NULL ? NULL : model_attempt(world, job, report->end_number);
+    return attempt != NULL ? attempt->step : steps->step;
+}
+
 static void report_on(struct world *world, struct actor *actor, struct belief *belief,
                       enum op_kind kind, bool diligent)
 {
@@ -198,7 +208,7 @@ static void report_on(struct world *world, struct actor *actor, struct belief *b
     op->delay_ms = steps->report.delay_ms;
     snprintf(op->step.outcome, sizeof op->step.outcome, "by report %d", steps->report.serial);
     say_report(world, actor, again);
-    rc = call(actor, steps->step, &number, &due_ms);
+    rc = call(actor, ended_step(world, steps), &number, &due_ms);
     if (!op_end(world, actor, rc)) {
         steps->unanswered = true;
         return;

@@ -161,36 +161,80 @@ DELETE FROM attempt
 USING unnest($1::bigint[]) AS u (id)
 WHERE attempt.job_id = u.id AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = u.id);
 
+-- One attempt that has ended as the metrics count it (SH-14): class of the failure, strategy that followed it, and what
+-- became of it; of a recovery those of the failure before, by primary key.
+-- define: counted
+CASE WHEN a.state = 2 THEN coalesce(a.failure_class, '')
+     WHEN a.verdict = 'recovered'
+     THEN coalesce((SELECT p.failure_class
+                    FROM attempt p
+                    WHERE p.job_id = a.job_id AND p.number < a.number AND p.step_index = a.step_index
+                      AND p.state = 2
+                    ORDER BY p.number DESC
+                    LIMIT 1), '')
+     ELSE ''
+END AS failure_class,
+CASE WHEN a.state = 1 THEN a.strategy
+     WHEN a.verdict IN ('soft_reset', 'hard_reset') THEN a.verdict
+     ELSE 'none'
+END AS strategy,
+CASE WHEN a.verdict = 'recovered' THEN 'recovered'
+     WHEN a.state = 1 THEN 'succeeded'
+     WHEN a.verdict IN ('soft_reset', 'hard_reset') THEN 'retried'
+     WHEN a.verdict = 'exhausted' THEN 'exhausted'
+     ELSE 'failed'
+END AS outcome,
+1 AS attempts, a.ended_at - a.started_at AS duration_ms,
+CASE WHEN a.timeout = 'idle' THEN 1 ELSE 0 END AS idle_timeouts,
+CASE WHEN a.timeout = 'wall' THEN 1 ELSE 0 END AS wall_timeouts,
+coalesce(a.no_progress, 0) AS no_progress
+
+-- define: summed
+CAST(sum(c.attempts) AS bigint), CAST(sum(c.duration_ms) AS bigint), CAST(sum(c.idle_timeouts) AS bigint),
+CAST(sum(c.wall_timeouts) AS bigint), CAST(sum(c.no_progress) AS bigint)
+
+-- define: added
+attempts = step_total.attempts + excluded.attempts,
+duration_ms = step_total.duration_ms + excluded.duration_ms,
+idle_timeouts = step_total.idle_timeouts + excluded.idle_timeouts,
+wall_timeouts = step_total.wall_timeouts + excluded.wall_timeouts,
+no_progress = step_total.no_progress + excluded.no_progress
+
 -- name: step_totals
--- What attempts came to, over all jobs that are kept, by class of failure, by what followed, and how that ended:
--- recovered (a later attempt that succeeded), succeeded (at once), retried, failed or exhausted. Next and previous
--- attempt of the same step under the same lease by primary key; a scan otherwise, for whoever asks for figures.
--- Called by queue/step_totals.c.
-SELECT t.class, t.strategy, t.outcome, count(*), CAST(sum(t.ms) AS bigint),
-       CAST(sum(t.idle) AS bigint), CAST(sum(t.wall) AS bigint), CAST(sum(t.alike) AS bigint)
+-- What all attempts came to. A scan, for whoever asks for figures. Called by queue/step_totals.c.
+SELECT c.failure_class, c.strategy, c.outcome, {summed}
 FROM (
-    SELECT CASE WHEN a.state = 1 THEN p.failure_class ELSE a.failure_class END AS class,
-           CASE WHEN a.state = 1 THEN a.strategy ELSE coalesce(n.strategy, 'none') END AS strategy,
-           CASE WHEN a.state = 1 AND a.attempt > 1 THEN 'recovered'
-                WHEN a.state = 1 THEN 'succeeded'
-                WHEN n.number IS NOT NULL OR (j.state = 2 AND j.token = a.token) THEN 'retried'
-                WHEN a.failure_class LIKE 'deterministic%' THEN 'failed'
-                ELSE 'exhausted'
-           END AS outcome,
-           coalesce(a.ended_at, a.started_at) - a.started_at AS ms,
-           CASE WHEN a.rule = 'timeout.idle' THEN 1 ELSE 0 END AS idle,
-           CASE WHEN a.rule = 'timeout.wall' THEN 1 ELSE 0 END AS wall,
-           CASE WHEN a.state = 2 AND p.state = 2 AND p.signature = a.signature
-                     AND coalesce(p.diff_hash, '') = coalesce(a.diff_hash, '')
-                THEN 1 ELSE 0
-           END AS alike
+    SELECT {counted}
     FROM attempt a
-    JOIN job j ON j.id = a.job_id
-    LEFT JOIN attempt n ON n.job_id = a.job_id AND n.number = a.number + 1 AND n.token = a.token
-                           AND n.step_index = a.step_index AND n.attempt = a.attempt + 1
-    LEFT JOIN attempt p ON p.job_id = a.job_id AND p.number = a.number - 1 AND p.token = a.token
-                           AND p.step_index = a.step_index AND p.attempt = a.attempt - 1
     WHERE a.state IN (1, 2)
-) t
-GROUP BY t.class, t.strategy, t.outcome
-ORDER BY t.class, t.strategy, t.outcome;
+    UNION ALL
+    SELECT failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress
+    FROM step_total
+) c
+GROUP BY c.failure_class, c.strategy, c.outcome
+ORDER BY c.failure_class, c.strategy, c.outcome;
+
+-- name: step_totals_keep
+-- Before the attempts of a job that is gone are deleted: they stay counted; for db_each. Primary keys. Always in the same
+-- order, so that two who clean up do not wait for each other. Called by queue/retain.c.
+INSERT INTO step_total (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
+SELECT c.failure_class, c.strategy, c.outcome, {summed}
+FROM (
+    SELECT {counted}
+    FROM attempt a
+    WHERE a.job_id = $1 AND a.state IN (1, 2) AND NOT EXISTS (SELECT 1 FROM job WHERE id = $1)
+) c
+WHERE true
+GROUP BY c.failure_class, c.strategy, c.outcome
+ON CONFLICT (failure_class, strategy, outcome) DO UPDATE SET {added};
+-- dialect: postgres
+INSERT INTO step_total (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
+SELECT c.failure_class, c.strategy, c.outcome, {summed}
+FROM (
+    SELECT {counted}
+    FROM unnest($1::bigint[]) AS u (id) JOIN attempt a ON a.job_id = u.id
+    WHERE a.state IN (1, 2) AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = u.id)
+) c
+GROUP BY c.failure_class, c.strategy, c.outcome
+ORDER BY c.failure_class, c.strategy, c.outcome
+ON CONFLICT (failure_class, strategy, outcome) DO UPDATE SET {added};

@@ -43,6 +43,19 @@ CREATE TABLE attempt (
 -- What a machine has to look at: attempts that run there, or ran under a lease that ended without them.
 CREATE INDEX attempt_may_live ON attempt (boot_id) WHERE may_live = 1;
 
+-- What attempts of jobs that are deleted came to (queue/retain.c): with those that are kept, all there ever were.
+CREATE TABLE step_total (
+    failure_class  TEXT    NOT NULL,                    -- '': none
+    strategy       TEXT    NOT NULL,
+    outcome        TEXT    NOT NULL,
+    attempts       INTEGER NOT NULL,
+    duration_ms    INTEGER NOT NULL,
+    idle_timeouts  INTEGER NOT NULL,
+    wall_timeouts  INTEGER NOT NULL,
+    no_progress    INTEGER NOT NULL,
+    PRIMARY KEY (failure_class, strategy, outcome)
+) WITHOUT ROWID;
+
 -- A step that succeeded; step_index 0 is the baseline: the commit the workspace started from.
 CREATE TABLE checkpoint (
     job_id         INTEGER NOT NULL,
