@@ -95,7 +95,8 @@ static void take_up_step(struct job_run *run, const struct tend_attempts *attemp
                                             .signature = run->failure.signature.hash,
                                             .diff_hash = run->failure.diff_hash};
         heal_remember(&run->heal, &failed);
-        run->strategy = heal_strategy_name(run->failure.verdict.action);
+        run->strategy =
+            heal_strategy_name(run->failure.verdict.action == HEAL_HARD ? HEAL_HARD : HEAL_SOFT);
     }
 }
 
