@@ -285,7 +285,9 @@ TEST(runner_resume, SH_12_an_operators_hard_reset_is_recorded_as_one_and_counts)
     struct running_runner running = runner_start(t, NULL);
     wait_until(there_is("begun", 1), PATIENCE_MS);
     check_ok(t, tend_control(t, id, "hard_reset_step", NULL, "odd", "me", &result));
-    for (int number = 2; number <= 9; number++)
+    pause_after(t, id, 2); /* also under another lease */
+    resume(t, id);
+    for (int number = 3; number <= 9; number++)
         let_go(number);
     wait_until(state_of(t, id) == TEND_FAILED, PATIENCE_MS);
     end_runner(&running);
