@@ -125,12 +125,8 @@ TEST(attempt, SH_12_the_owner_holds_its_job_free_of_charge_and_it_goes_on_when_r
 
 /* --- the migration --- */
 
-/* A store as version 1 made it, with jobs in it. */
-static void make_version_1(void)
+static void run_migration(const char *text)
 {
-    const char *text = store_is_postgres() ? db_migrations_postgres[0] : db_migrations_sqlite[0];
-    if (store_is_postgres())
-        sql_exec("CREATE SCHEMA %s", store_schema());
     char *sql = malloc(2 * strlen(text) + 1);
     char *end = sql;
     while (*text != '\0') {
@@ -147,12 +143,22 @@ static void make_version_1(void)
     *end = '\0';
     sql_exec("%s", sql);
     free(sql);
+}
+
+/* A store as an earlier version made it, with jobs in it. */
+static void make_version(int version)
+{
+    if (store_is_postgres())
+        sql_exec("CREATE SCHEMA %s", store_schema());
+    for (int i = 0; i < version; i++)
+        run_migration(store_is_postgres() ? db_migrations_postgres[i] : db_migrations_sqlite[i]);
     if (store_is_postgres())
         sql_exec("CREATE TABLE tend_schema_version (version integer NOT NULL);"
-                 "INSERT INTO tend_schema_version VALUES (1)");
+                 "INSERT INTO tend_schema_version VALUES (%d)",
+                 version);
     else
-        sql_exec("PRAGMA journal_mode = WAL; PRAGMA application_id = %d; PRAGMA user_version = 1",
-                 0x74656e64);
+        sql_exec("PRAGMA journal_mode = WAL; PRAGMA application_id = %d; PRAGMA user_version = %d",
+                 0x74656e64, version);
     for (int id = 1; id <= 3; id++)
         sql_exec("INSERT INTO job (id, event_id, queue, kind, state, priority, due_at, payload, "
                  "created_at, changed_at, changed_by, changed_what) VALUES "
@@ -165,7 +171,7 @@ static void make_version_1(void)
 
 TEST(attempt, a_store_of_version_1_is_brought_up_to_date_with_all_that_is_in_it)
 {
-    make_version_1();
+    make_version(1);
     tend *t = store_open("w");
     int in_store = 0;
     int of_library = 0;
@@ -188,6 +194,25 @@ TEST(attempt, a_store_of_version_1_is_brought_up_to_date_with_all_that_is_in_it)
     check_str(events_of(t, 1), "job.added job.claimed task.step.attempt.started "
                                "task.step.attempt.finished job.completed");
     check_int(add_one(t, "q"), >, 3);
+}
+
+TEST(attempt, attempts_of_version_2_are_there_after_it_was_brought_up_to_date)
+{
+    make_version(2);
+    sql_exec("INSERT INTO attempt (job_id, number, step_index, step_id, attempt, token, host, "
+             "boot_id, marker, strategy, state, may_live, started_at, ended_at, failure_class) "
+             "VALUES (1, 1, 1, 'build', 1, 0, 'h', 'b', 'm', 'first', 2, 0, 1, 2, "
+             "'transient_runtime')");
+    tend *t = store_open("w");
+    const struct tend_attempts *attempts = attempts_of(t, 1);
+    check_int(attempts->count, ==, 1);
+    check_str(attempts->items[0].failure_class, "transient_runtime");
+    check(attempts->items[0].verdict == NULL);
+    struct tend_lease lease = claim_one(t, "q");
+    check_int(lease.id, ==, 1);
+    pass_step(t, lease, 1, "build");
+    complete_job(t, lease);
+    check_int(attempts_of(t, 1)->count, ==, 2);
 }
 
 /* --- lives of a job --- */

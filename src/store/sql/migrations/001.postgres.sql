@@ -38,7 +38,6 @@ CREATE TABLE job (
     id               bigint   PRIMARY KEY,
     due_at           bigint   NOT NULL,
     created_at       bigint   NOT NULL,
-    life_token       bigint   NOT NULL DEFAULT 0,   -- when it was last retried or redriven: its steps have full budgets since
     token            bigint   NOT NULL DEFAULT 0,   -- fences: grows with every lease, and when one is taken away
     event_id         bigint   NOT NULL,             -- its newest event; event.prev leads to the older ones
     changed_at       bigint   NOT NULL,

@@ -25,7 +25,6 @@ CREATE TABLE job (
     lock_name        TEXT,                          -- the processing lock held along with the lease
     attempts         INTEGER NOT NULL DEFAULT 0,    -- that ended by complete or fail
     crashes          INTEGER NOT NULL DEFAULT 0,    -- that ended with their worker
-    life_token       INTEGER NOT NULL DEFAULT 0,    -- when it was last retried or redriven: its steps have full budgets since
     event_id         INTEGER NOT NULL,              -- its newest event; event.prev leads to the older ones
     changed_at       INTEGER NOT NULL,
     changed_by       TEXT    NOT NULL,

@@ -32,28 +32,11 @@ CREATE TABLE attempt (
     signature             text     COLLATE "C",
     diff_hash             text     COLLATE "C",
     progress_text         text     COLLATE "C",
-    verdict               text     COLLATE "C"          -- what follows a failure, or what a success was
-                                   CHECK (verdict IN ('soft_reset', 'hard_reset', 'failed', 'exhausted', 'recovered')),
-    no_progress           smallint,                     -- 1: the attempts were alike
-    timeout               text     COLLATE "C" CHECK (timeout IN ('idle', 'wall')), -- that ended it
     PRIMARY KEY (job_id, number),
     CHECK ((state = 0) = (ended_at IS NULL))
 );
 -- What a machine has to look at: attempts that run there, or ran under a lease that ended without them.
 CREATE INDEX attempt_may_live ON attempt (boot_id) WHERE may_live = 1;
-
--- What attempts of jobs that are deleted came to (queue/retain.c): with those that are kept, all there ever were.
-CREATE TABLE step_total (
-    attempts       bigint   NOT NULL,
-    duration_ms    bigint   NOT NULL,
-    idle_timeouts  bigint   NOT NULL,
-    wall_timeouts  bigint   NOT NULL,
-    no_progress    bigint   NOT NULL,
-    failure_class  text     COLLATE "C" NOT NULL,       -- '': none
-    strategy       text     COLLATE "C" NOT NULL,
-    outcome        text     COLLATE "C" NOT NULL,
-    PRIMARY KEY (failure_class, strategy, outcome)
-);
 
 -- A step that succeeded; step_index 0 is the baseline: the commit the workspace started from.
 CREATE TABLE checkpoint (

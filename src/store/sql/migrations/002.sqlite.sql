@@ -33,28 +33,11 @@ CREATE TABLE attempt (
     progress_text         TEXT,
     output_bytes          INTEGER,                      -- that it wrote
     output_dropped_bytes  INTEGER,                      -- of these not kept
-    verdict               TEXT CHECK (verdict IN ('soft_reset', 'hard_reset', 'failed', 'exhausted', 'recovered')),
-                                                        -- what follows a failure, or what a success was
-    no_progress           INTEGER,                      -- 1: the attempts were alike
-    timeout               TEXT CHECK (timeout IN ('idle', 'wall')), -- that ended it
     PRIMARY KEY (job_id, number),
     CHECK ((state = 0) = (ended_at IS NULL))
 ) WITHOUT ROWID;
 -- What a machine has to look at: attempts that run there, or ran under a lease that ended without them.
 CREATE INDEX attempt_may_live ON attempt (boot_id) WHERE may_live = 1;
-
--- What attempts of jobs that are deleted came to (queue/retain.c): with those that are kept, all there ever were.
-CREATE TABLE step_total (
-    failure_class  TEXT    NOT NULL,                    -- '': none
-    strategy       TEXT    NOT NULL,
-    outcome        TEXT    NOT NULL,
-    attempts       INTEGER NOT NULL,
-    duration_ms    INTEGER NOT NULL,
-    idle_timeouts  INTEGER NOT NULL,
-    wall_timeouts  INTEGER NOT NULL,
-    no_progress    INTEGER NOT NULL,
-    PRIMARY KEY (failure_class, strategy, outcome)
-) WITHOUT ROWID;
 
 -- A step that succeeded; step_index 0 is the baseline: the commit the workspace started from.
 CREATE TABLE checkpoint (
