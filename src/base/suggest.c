@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WORD_MAX = 40 };
@@ -57,4 +58,24 @@ void suggestion_offer(struct suggestion *suggestion, const char *candidate)
         return;
     suggestion->best = candidate;
     suggestion->distance = away;
+}
+
+const char *suggestion_text(const char *wrong, const char *const *names,
+                            char out[SUGGESTION_TEXT_BYTES])
+{
+    enum { NAMES_SHOWN = 10 };
+    const size_t size = SUGGESTION_TEXT_BYTES;
+    struct suggestion near;
+    suggestion_init(&near, wrong);
+    for (size_t i = 0; names[i] != NULL; i++)
+        suggestion_offer(&near, names[i]);
+    if (near.best != NULL) {
+        snprintf(out, size, "did you mean \"%s\"?", near.best);
+        return out;
+    }
+    size_t len = (size_t)snprintf(out, size, "there are");
+    for (size_t i = 0; names[i] != NULL && i <= NAMES_SHOWN && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s %s", i > 0 ? "," : "",
+                                i < NAMES_SHOWN ? names[i] : "…");
+    return out;
 }

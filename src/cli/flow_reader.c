@@ -65,13 +65,9 @@ int flow_plan_fault(struct flow_reader *reader, const char *base, const char *se
 int flow_unknown(struct flow_reader *reader, const char *path, const char *name,
                  const char *const *names)
 {
-    struct suggestion near;
-    suggestion_init(&near, name);
-    for (; *names; names++)
-        suggestion_offer(&near, *names);
-    if (near.best)
-        return flow_fault(reader, path, "there is no such member; did you mean \"%s\"?", near.best);
-    return flow_fault(reader, path, "there is no such member");
+    char text[SUGGESTION_TEXT_BYTES];
+    return flow_fault(reader, path, "there is no such member; %s",
+                      suggestion_text(name, names, text));
 }
 
 bool flow_is_one_of(const char *name, const char *const *names)

@@ -45,30 +45,11 @@ int spec_no_memory(struct reader *reader)
     return err_set(reader->err, TEND_ENOMEM, "out of memory while reading what the job has to do");
 }
 
-/* "run, exec, http …": the first of them are those that matter. */
-static void list_names(const char *const *names, char *out, size_t size)
-{
-    enum { NAMES_SHOWN = 10 };
-    size_t len = 0;
-    out[0] = '\0';
-    for (size_t i = 0; names[i] && i <= NAMES_SHOWN && len < size; i++) {
-        const char *name = i < NAMES_SHOWN ? names[i] : "…";
-        len += (size_t)snprintf(out + len, size - len, "%s%s", i ? ", " : "", name);
-    }
-}
-
 int spec_unknown(struct reader *reader, const struct place *place, const char *const *names)
 {
-    struct suggestion near;
-    char known[SENTENCE_BYTES / 2];
-    suggestion_init(&near, place->name);
-    for (size_t i = 0; names[i]; i++)
-        suggestion_offer(&near, names[i]);
-    if (near.best)
-        return spec_fault(reader, place, "there is no such member; did you mean \"%s\"?",
-                          near.best);
-    list_names(names, known, sizeof known);
-    return spec_fault(reader, place, "there is no such member; there are %s", known);
+    char text[SUGGESTION_TEXT_BYTES];
+    return spec_fault(reader, place, "there is no such member; %s",
+                      suggestion_text(place->name, names, text));
 }
 
 int spec_text(struct reader *reader, const struct place *place, json_t *value, const char **ret)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LOOKS_MOST = 5 };
+
 static void say(struct tend_none *none, int code, const char *what, const char *by,
                 int64_t until_ms)
 {
@@ -139,6 +141,20 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
 }
 
+/*
+ * Something was pending a moment ago. On PostgreSQL a statement sees the jobs of its beginning, and
+ * those may all go to others while it looks, who left as many that came later: so it looks again.
+ */
+static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
+                               const struct queue_settings *settings, int64_t count,
+                               struct db_result *ret)
+{
+    int rc = 0;
+    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
+        rc = limits_claim_plain(tx, want, settings, count, 0, ret);
+    return rc;
+}
+
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
                  const struct queue_settings *settings, struct db_result *ret,
                  struct tend_none *none)
@@ -162,7 +178,7 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
     else if (choice_needed(want, settings))
         rc = choice_claim(tx, want, settings, allowed, ret, none);
     else
-        rc = limits_claim_plain(tx, want, settings, allowed, 0, ret);
+        rc = claim_what_is_there(tx, want, settings, allowed, ret);
     if (rc < 0 || ret->rows == 0)
         return rc;
     return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);

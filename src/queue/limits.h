@@ -28,7 +28,7 @@ struct claim_want {
     bool with_lock;               /* under the processing lock, serial queue or not */
     const char *const *not_kinds; /* to be passed over */
     size_t not_kind_count;
-    int64_t job_id; /* > 0: only this one */
+    int64_t job_id;          /* > 0: only this one */
     struct claim_look *look; /* with not_kinds */
 };
 

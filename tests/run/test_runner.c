@@ -76,7 +76,7 @@ TEST(runner, SH_2_a_step_that_hangs_is_ended_and_tried_again)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
-    check_contains(summaries_of(t, id), "idle timeout of 300ms without output reached "
+    check_contains(summaries_of(t, id), "idle timeout of 3s without output reached "
                                         "(\"idle_timeout\" of the step");
     wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
 }
@@ -89,7 +89,7 @@ TEST(runner, SH_2_wall_time_counts_although_there_is_output)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.wall");
-    check_contains(summaries_of(t, id), "wall timeout of 400ms reached (\"timeout\" of the step");
+    check_contains(summaries_of(t, id), "wall timeout of 3s reached (\"timeout\" of the step");
 }
 
 /* SH-11: used up in the step, the queue's own attempts take over, and go on where it stopped. */

@@ -57,4 +57,5 @@ TEST(runner_budgets, SH_17_an_environment_out_of_range_is_refused)
     setenv("TEND_STEP_MAX_ATTEMPTS", "0", 1);
     check_rc(t, tend_runner_new(&runner, t, &options), TEND_EINVAL);
     check_contains(tend_errmsg(t), "TEND_STEP_MAX_ATTEMPTS");
+    tend_runner_free(runner);
 }
