@@ -225,6 +225,7 @@ bad() {
     bad 'stages:\n - id: a\n   rum: x\n' \
         'run: bad.yaml, line 3, column 4 (rum: x): rum: there is no such member; did you mean "run"?'
     bad 'stages:\n - run: x\n   quue: x\n' 'line 3, column 4 (quue: x): quue: there is no such member; did you mean "queue"?'
+    bad '? a:\t:\n' 'it is no YAML, and its parser cannot say where; look for tabs'
     bad 'name: x\nstages:\n - run: x\n' 'line 1, column 1 (name: x): name: there is no such member; there are flow, params, env, stages'
     bad 'stages:\n - steps: [{shell: x}]\n' 'steps[0].shell: there is no such member; there are id, title, instructions, run, exec, http, sleep, '
     bad 'stages:\n - run: "x\n' 'bad.yaml, line 2, column 10 (- run: "x): '

@@ -17,6 +17,7 @@ const char *const fuzz_seeds[] = {
     "a: &a [1, ~, true, 1.5e3, 007]\nb: [*a, *a]\n? c\n: d\n",
     "stages: [{sleep: 5s, env: &e {K: v}}]\nenv: *e\n",
     "stages: [{run: !!str x}]\n---\nx: 1\n",
+    "? a:\t:\n",
     NULL,
 };
 
