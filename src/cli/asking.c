@@ -157,7 +157,8 @@ static int ask_once(struct asking *asking, asking_question *question, void *arg,
     return asking->code;
 }
 
-static int ask(struct asking *asking, asking_question *question, void *arg, int64_t takes_ms)
+int asking_ask_patiently(struct asking *asking, asking_question *question, void *arg,
+                         int64_t takes_ms)
 {
     for (;;) {
         int code = ask_once(asking, question, arg, takes_ms);
@@ -170,13 +171,7 @@ static int ask(struct asking *asking, asking_question *question, void *arg, int6
 
 int asking_ask(struct asking *asking, asking_question *question, void *arg)
 {
-    return ask(asking, question, arg, 0);
-}
-
-int asking_ask_patiently(struct asking *asking, asking_question *question, void *arg,
-                         int64_t takes_ms)
-{
-    return ask(asking, question, arg, takes_ms);
+    return asking_ask_patiently(asking, question, arg, 0);
 }
 
 int asking_pause(struct asking *asking, int64_t ms)
@@ -184,9 +179,10 @@ int asking_pause(struct asking *asking, int64_t ms)
     return wait_for_news(asking, ms) == NEWS_END ? TEND_EINTERRUPTED : 0;
 }
 
-const char *asking_sentence(const struct asking *asking)
+int asking_fail(const struct asking *asking, int code)
 {
-    return asking->sentence;
+    return code == TEND_EINTERRUPTED ? signals_exit_status()
+                                     : cli_fail(asking->cli, code, "%s", asking->sentence);
 }
 
 /* --- its life --- */

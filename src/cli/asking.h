@@ -40,7 +40,8 @@ int asking_ask_patiently(struct asking *asking, asking_question *question, void 
                          int64_t takes_ms);
 /* Waits so long. 0, or TEND_EINTERRUPTED. */
 int asking_pause(struct asking *asking, int64_t ms);
-/* The library's sentence for the last answer. */
-const char *asking_sentence(const struct asking *asking);
+/* The exit status for a negative code of the above, after telling why; that a signal came is not
+ * told. */
+int asking_fail(const struct asking *asking, int code);
 
 #endif

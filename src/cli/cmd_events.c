@@ -95,10 +95,7 @@ static int ask_for_news(tend *store, void *arg)
 
 static int failed(struct cli *cli, const struct asking *asking, int code)
 {
-    if (!asking)
-        return cli_fail_store(cli, code);
-    return code == TEND_EINTERRUPTED ? signals_exit_status()
-                                     : cli_fail(cli, code, "%s", asking_sentence(asking));
+    return asking ? asking_fail(asking, code) : cli_fail_store(cli, code);
 }
 
 /* Everything behind page.after, and with -f (asking) all that comes. */

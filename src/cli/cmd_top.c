@@ -200,9 +200,7 @@ static int watch(struct cli *cli)
     int code = look_again_and_again(screen, asking);
     leave(screen);
     /* Said on the screen that stays. */
-    int status = code < 0 && code != TEND_EINTERRUPTED
-                     ? cli_fail(cli, code, "%s", asking_sentence(asking))
-                     : EXIT_DONE;
+    int status = code < 0 && code != TEND_EINTERRUPTED ? asking_fail(asking, code) : EXIT_DONE;
     asking_free(asking);
     if (!cli->store_left) {
         look_done(&screen->shown);

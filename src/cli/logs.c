@@ -45,11 +45,8 @@ static int tell(struct logs_reading *reading, int code)
 {
     if (code >= 0)
         return EXIT_DONE;
-    if (!reading->asking)
-        return cli_fail_store(reading->cli, code);
-    return code == TEND_EINTERRUPTED
-               ? signals_exit_status()
-               : cli_fail(reading->cli, code, "%s", asking_sentence(reading->asking));
+    return reading->asking ? asking_fail(reading->asking, code)
+                           : cli_fail_store(reading->cli, code);
 }
 
 /* --- which attempt wrote it --- */

@@ -8,6 +8,7 @@
  */
 #include "run/job.h"
 
+#include "run/step_record.h"
 #include "run/sweep.h"
 
 #include <stdio.h>
@@ -90,10 +91,7 @@ static void take_up_step(struct job_run *run, const struct tend_attempts *attemp
         if (attempts->items[i].state != TEND_ATTEMPT_FAILED)
             continue;
         recall(&run->failure, &attempts->items[i]);
-        const struct heal_attempt failed = {.class = run->failure.class.class,
-                                            .unknown = run->failure.class.unknown,
-                                            .signature = run->failure.signature.hash,
-                                            .diff_hash = run->failure.diff_hash};
+        const struct heal_attempt failed = failure_for_heal(&run->failure);
         heal_remember(&run->heal, &failed);
         run->strategy =
             heal_strategy_name(run->failure.verdict.action == HEAL_HARD ? HEAL_HARD : HEAL_SOFT);

@@ -19,6 +19,14 @@ void failure_done(struct failure *failure)
     failure->has_change = false;
 }
 
+struct heal_attempt failure_for_heal(const struct failure *failure)
+{
+    return (struct heal_attempt){.class = failure->class.class,
+                                 .unknown = failure->class.unknown,
+                                 .signature = failure->signature.hash,
+                                 .diff_hash = failure->diff_hash};
+}
+
 static const char *clean(struct attempt *attempt, const char *text)
 {
     const char *redacted =
@@ -172,10 +180,7 @@ static void judge(struct attempt *attempt, struct failure *failure)
     };
     classify(run->runner->classifier, &evidence, &failure->class);
     classifier_free(step_rules);
-    const struct heal_attempt after = {.class = failure->class.class,
-                                       .unknown = failure->class.unknown,
-                                       .signature = failure->signature.hash,
-                                       .diff_hash = failure->diff_hash};
+    const struct heal_attempt after = failure_for_heal(failure);
     heal_after_failure(&run->heal, &after, &failure->verdict);
     if (failure->verdict.class != failure->class.class)
         classify_no_progress(&failure->class);

@@ -6,6 +6,8 @@
 #include "run/job.h"
 
 void failure_done(struct failure *failure);
+/* As the rules of healing look at it; it lives in the failure. */
+struct heal_attempt failure_for_heal(const struct failure *failure);
 
 /* False: what it has changed could not be taken; it counts as a failure then, which is recorded. */
 bool step_record_success(struct attempt *attempt);

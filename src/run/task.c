@@ -162,11 +162,11 @@ void task_lose(tend_runner *runner, struct tend_lease lease)
         task->cancelled = true;
         task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
     }
-    /* Out of reach: what is cancelled stays so until its time is over. */
-    if (task != NULL)
+    if (task != NULL) {
+        /* Out of reach: what is cancelled stays so until its time is over. */
         task->lost |= cancelled == 0 || !task->cancelled;
-    if (task != NULL)
         task_alarm(task);
+    }
     pthread_mutex_unlock(&runner->mutex);
 }
 
