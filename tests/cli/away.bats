@@ -29,6 +29,7 @@ comes_back() {
 
 # The server takes questions and answers none, until `answers`.
 falls_silent() {
+    rm -f silenced
     mkfifo silence
     psql -qX "$TEND_STORE" <silence >silenced 3>&- &
     started+=($!)
@@ -100,6 +101,7 @@ at_once() {
 
 # follow COMMAND…: in the background, with a connection
 follow() {
+    rm -f followed said
     "$TEND" "$@" >followed 2>said 3>&- &
     follower=$!
     started+=("$follower")

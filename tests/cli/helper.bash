@@ -49,7 +49,7 @@ state_of() {
 # until_true COMMAND…: waits for a condition, at most ten seconds
 until_true() {
     local tries
-    for ((tries = 0; tries < 500; tries++)); do
+    for ((tries = 0; tries < 1500; tries++)); do
         "$@" && return
         sleep 0.02
     done

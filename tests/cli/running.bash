@@ -32,8 +32,11 @@ drop_database() {
     psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
 }
 
+# What a test waits for in a file must not be there from before: a background command empties its own file late.
+
 # start_worker …: a worker in the background; $worker is its pid, work.log what it says
 start_worker() {
+    rm -f work.log
     "$TEND" work "$@" >work.log 2>&1 3>&- &
     worker=$!
     started+=("$worker")
@@ -42,6 +45,7 @@ start_worker() {
 
 # start_listener udp|unix:NAME: $listener is its pid, packets what has come
 start_listener() {
+    rm -f packets
     "$DATAGRAMS" "$1" >packets 3>&- &
     listener=$!
     started+=("$listener")
