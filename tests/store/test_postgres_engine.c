@@ -259,6 +259,25 @@ static const char *const add_by_hand =
     "changed_at, changed_by, changed_what) "
     "SELECT e, e, 'q', '', 1, 5, 1, '{}', 1, 1, 'hand', 'job.added' FROM next_event() AS e";
 
+/* What tend's statements write themselves, the server writes for all others. */
+TEST(postgres, a_job_added_by_hand_or_by_an_older_tend_has_its_event)
+{
+    tend *t = store_open("w");
+    PGconn *hand = session_open();
+    const char *const event =
+        "SELECT count(*) FROM event JOIN job ON job_id = job.id AND event.id = job.event_id "
+        "WHERE who = 'hand' AND what = 'job.added' AND event.queue = 'q' AND to_state = 1 "
+        "AND at = 1 AND from_state IS NULL AND prev IS NULL";
+    int64_t seen = 0;
+    session_run(hand, add_by_hand);
+    check_int(sql_int("%s", event), ==, 1);
+    session_run(hand, "SET tend.engine = on");
+    session_run(hand, add_by_hand);
+    check_int(sql_int("%s", event), ==, 2);
+    check_int(events_after(t, 0, &seen), ==, 2);
+    PQfinish(hand);
+}
+
 /* Who follows by id would never see an event that is committed after one with a larger id. */
 TEST(postgres, no_event_is_passed_over_because_its_transaction_is_slow)
 {

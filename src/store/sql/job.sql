@@ -42,17 +42,19 @@ SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
        p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, now($1), now($1), p2, 'job.added'
 FROM given;
 -- dialect: postgres
--- Where a column is the same in all rows its array has one element.
+-- Where a column is the same in all rows its array has one element. What is recorded here,
+-- the trigger job_added leaves alone.
+WITH added AS (
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace, schedule,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
-     created_at, changed_at, changed_by, changed_what)
+     created_at, changed_at, changed_by, changed_what, recorded)
 SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
        CASE WHEN n.due > n.t THEN n.due END, n.payload,
        n.unique_key, n.subject, n.concurrency_key, n.tags, n.workspace, n.schedule,
        n.max_attempts, n.max_crashes, n.backoff_ms, n.backoff_max_ms, n.lease_ms,
-       n.t, n.t, n.who, 'job.added'
+       n.t, n.t, n.who, 'job.added', true
 FROM (
     SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
            coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
@@ -72,6 +74,10 @@ FROM (
                    backoff_ms, backoff_max_ms, lease_ms)
     OFFSET 0
 ) n
+RETURNING id, changed_at, queue, changed_by, changed_what, state
+)
+INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
 RETURNING id, (SELECT nobody_waits());
 
 -- name: job_add_basic
@@ -94,12 +100,12 @@ SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
        p8, now($1), now($1), p2, 'job.added'
 FROM given;
 -- dialect: postgres
--- Where a column is the same in all rows its array has one element.
+WITH added AS (
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
-     created_at, changed_at, changed_by, changed_what)
+     created_at, changed_at, changed_by, changed_what, recorded)
 SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
-       CASE WHEN n.due > n.t THEN n.due END, n.payload, n.t, n.t, n.who, 'job.added'
+       CASE WHEN n.due > n.t THEN n.due END, n.payload, n.t, n.t, n.who, 'job.added', true
 FROM (
     SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
            coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
@@ -113,6 +119,10 @@ FROM (
              AS u (who, queue, kind, priority, due_at, delay, payload)
     OFFSET 0
 ) n
+RETURNING id, changed_at, queue, changed_by, changed_what, state
+)
+INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
 RETURNING id, (SELECT nobody_waits());
 
 -- name: job_add_one
@@ -124,12 +134,16 @@ INSERT INTO job
 VALUES
     (next_event(), next_event(), $3, $4, 1, $5, now($1), $6, now($1), now($1), $2, 'job.added');
 -- dialect: postgres
+WITH e AS (
+    INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+    VALUES (next_event(), coalesce($1::bigint, store_clock()), currval('event_id'), $3, $2,
+            'job.added', 1)
+    RETURNING id, at
+)
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, payload,
-     created_at, changed_at, changed_by, changed_what)
-VALUES
-    (next_event(), currval('event_id'), $3, $4, 1, $5, coalesce($1::bigint, store_clock()), $6,
-     coalesce($1::bigint, store_clock()), coalesce($1::bigint, store_clock()), $2, 'job.added')
+     created_at, changed_at, changed_by, changed_what, recorded)
+SELECT e.id, e.id, $3, $4, 1, $5, e.at, $6, e.at, e.at, $2, 'job.added', true FROM e
 RETURNING id, nobody_waits();
 
 -- name: job_by_key
