@@ -218,7 +218,7 @@ static int make_payload(struct flow_reader *reader, json_t *stage, struct flow_j
 static int read_flow(struct flow_reader *reader, const struct text_list *params,
                      struct flow_job *ret)
 {
-    json_t *root = yaml_json(reader->yaml);
+    json_t *root = yaml_doc_json(reader->yaml);
     json_t *stage = NULL;
     int code = find_stage(reader, root, &stage);
     if (code == 0)
@@ -242,11 +242,11 @@ int flow_file_read(const char *name, const char *text, size_t bytes, const struc
     struct flow_reader reader = {.name = name, .text = text, .err = err};
     struct yaml_place place;
     struct err fault;
-    int code = yaml_read(text, bytes, &reader.yaml, &place, &fault);
+    int code = yaml_doc_read(text, bytes, &reader.yaml, &place, &fault);
     if (code < 0)
         return flow_fault_at(&reader, code, place, fault.text);
     code = read_flow(&reader, params, ret);
-    yaml_free(reader.yaml);
+    yaml_doc_free(reader.yaml);
     return code;
 }
 

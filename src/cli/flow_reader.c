@@ -47,7 +47,7 @@ int flow_fault(struct flow_reader *reader, const char *path, const char *format,
     vsnprintf(said, sizeof said, format, args);
     va_end(args);
     snprintf(sentence, sizeof sentence, "%.120s%s%s", path, *path ? ": " : "", said);
-    return flow_fault_at(reader, TEND_EINVAL, yaml_find(reader->yaml, path), sentence);
+    return flow_fault_at(reader, TEND_EINVAL, yaml_doc_find(reader->yaml, path), sentence);
 }
 
 int flow_plan_fault(struct flow_reader *reader, const char *base, const char *sentence)
@@ -59,7 +59,7 @@ int flow_plan_fault(struct flow_reader *reader, const char *base, const char *se
     if (memchr(sentence, ' ', len))
         len = 0;
     snprintf(path, sizeof path, "%s%s%.*s", base, len ? "." : "", (int)len, sentence);
-    return flow_fault_at(reader, TEND_EINVAL, yaml_find(reader->yaml, path), sentence);
+    return flow_fault_at(reader, TEND_EINVAL, yaml_doc_find(reader->yaml, path), sentence);
 }
 
 int flow_unknown(struct flow_reader *reader, const char *path, const char *name,

@@ -11,7 +11,7 @@ struct err;
 struct flow_reader {
     const char *name; /* of the file */
     const char *text;
-    struct yaml *yaml;
+    struct yaml_doc *yaml;
     struct err *err;
 };
 

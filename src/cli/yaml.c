@@ -1,33 +1,44 @@
-/* See yaml.h. */
+/*
+ * See yaml.h. The parser's events become a tree of nodes that know their places, and the nodes
+ * become JSON.
+ */
 #include "cli/yaml.h"
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libfyaml.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <tend.h>
-#include <unistd.h>
+#include <yaml.h>
 
 enum {
     DEPTH_MOST = 64,
     NODES_MOST = 1000000, /* aliases followed */
 };
 
-struct yaml {
-    struct fy_diag *diag;
-    struct fy_parser *parser;
-    struct fy_document *document;
+enum node_kind { SCALAR, SEQUENCE, MAPPING, ALIAS };
+
+struct node {
+    enum node_kind kind;
+    bool plain; /* a scalar without quotes, whose text may mean a number */
+    struct yaml_place place;
+    const char *text; /* of a scalar */
+    size_t bytes;
+    const struct node *target; /* of an alias */
+    struct node *first;        /* items; of a mapping names and values in turns */
+    struct node *next;         /* in what it is an item of */
+    const char *anchor;        /* NULL: none */
+    struct node *next_anchor;  /* older */
+};
+
+struct yaml_doc {
+    struct arena arena; /* of the nodes */
+    struct node *root;
     json_t *json;
-    char said[128]; /* the first error that was said and not collected */
 };
 
 /* --- what a plain scalar means --- */
@@ -102,63 +113,68 @@ static json_t *plain_scalar(const char *text, size_t len)
 
 /* --- places --- */
 
-static struct yaml_place place_of(struct fy_node *node)
+/* Of the first text in it: that is what a reader looks for. */
+static struct yaml_place place_of(const struct node *node)
 {
-    for (int depth = 0; node && depth < DEPTH_MOST; depth++) {
-        void *at = NULL;
-        if (fy_node_is_sequence(node)) {
-            node = fy_node_sequence_iterate(node, &at);
-        } else if (fy_node_is_mapping(node)) {
-            struct fy_node_pair *pair = fy_node_mapping_iterate(node, &at);
-            node = pair ? fy_node_pair_key(pair) : NULL;
-        } else {
-            struct fy_token *token = fy_node_get_scalar_token(node);
-            const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
-            if (!mark)
-                break;
-            return (struct yaml_place){.line = (size_t)mark->line + 1,
-                                       .column = (size_t)mark->column + 1};
-        }
-    }
-    return (struct yaml_place){.line = 0};
+    while (node->first != NULL)
+        node = node->first;
+    return node->place;
 }
 
-static struct fy_node *resolved(struct fy_node *node)
+static const struct node *resolved(const struct node *node)
 {
-    return node && fy_node_is_alias(node) ? fy_node_resolve_alias(node) : node;
+    return node->kind == ALIAS ? node->target : node;
 }
 
-struct yaml_place yaml_find(const struct yaml *yaml, const char *path)
+static bool is_named(const struct node *name, const char *text, size_t bytes)
 {
-    struct fy_node *node = fy_document_root(yaml->document);
+    return name->kind == SCALAR && name->bytes == bytes && memcmp(name->text, text, bytes) == 0;
+}
+
+static const struct node *item_at(const struct node *list, long index)
+{
+    const struct node *item = list->kind == SEQUENCE && index >= 0 ? list->first : NULL;
+    while (item != NULL && index-- > 0)
+        item = item->next;
+    return item;
+}
+
+/* The name of the member; its value is the next. */
+static const struct node *member_of(const struct node *map, const char *text, size_t bytes)
+{
+    const struct node *name = map->kind == MAPPING ? map->first : NULL;
+    while (name != NULL && !is_named(name, text, bytes))
+        name = name->next->next;
+    return name;
+}
+
+struct yaml_place yaml_doc_find(const struct yaml_doc *yaml, const char *path)
+{
+    const struct node *node = yaml->root;
     struct yaml_place place = place_of(node);
-    while (*path && (node = resolved(node))) {
-        struct yaml_place here;
+    while (*path && node != NULL) {
+        const struct node *found;
+        node = resolved(node);
         if (*path == '[') {
             char *end;
-            long index = strtol(path + 1, &end, 10);
-            node =
-                fy_node_is_sequence(node) ? fy_node_sequence_get_by_index(node, (int)index) : NULL;
-            here = place_of(node);
+            found = item_at(node, strtol(path + 1, &end, 10));
+            node = found;
             path = *end ? end + 1 : end;
         } else {
             size_t len = strcspn(path, ".[");
-            struct fy_node_pair *pair = fy_node_is_mapping(node)
-                                            ? fy_node_mapping_lookup_pair_by_string(node, path, len)
-                                            : NULL;
             /* What is said of a member is said of its name and all behind it. */
-            here = place_of(pair ? fy_node_pair_key(pair) : NULL);
-            node = pair ? fy_node_pair_value(pair) : NULL;
+            found = member_of(node, path, len);
+            node = found != NULL ? found->next : NULL;
             path += len;
         }
         path += *path == '.';
-        if (here.line > 0)
-            place = here;
+        if (found != NULL)
+            place = place_of(found);
     }
     return place;
 }
 
-/* --- the tree --- */
+/* --- nodes to JSON --- */
 
 struct conversion {
     size_t nodes;
@@ -166,32 +182,21 @@ struct conversion {
     struct err *err;
 };
 
-static json_t *convert(struct conversion *all, struct fy_node *node, int depth);
+static json_t *convert(struct conversion *all, const struct node *node, int depth);
 
-static json_t *refuse(struct conversion *all, struct fy_node *node, const char *sentence)
+static json_t *refuse(struct conversion *all, const struct node *node, const char *sentence)
 {
     all->place = place_of(node);
     err_set(all->err, TEND_EINVAL, "%s", sentence);
     return NULL;
 }
 
-static json_t *convert_scalar(struct conversion *all, struct fy_node *node)
-{
-    size_t len = 0;
-    const char *text = node ? fy_node_get_scalar(node, &len) : "";
-    bool plain = !node || fy_node_get_style(node) == FYNS_PLAIN;
-    json_t *json = plain ? plain_scalar(text ? text : "", text ? len : 0)
-                         : json_stringn(text ? text : "", text ? len : 0);
-    return json ? json : refuse(all, node, "this text is not UTF-8");
-}
-
-static json_t *convert_sequence(struct conversion *all, struct fy_node *node, int depth)
+static json_t *convert_sequence(struct conversion *all, const struct node *node, int depth)
 {
     json_t *list = json_array();
-    struct fy_node *item;
-    for (void *at = NULL; list && (item = fy_node_sequence_iterate(node, &at));) {
+    for (const struct node *item = node->first; list != NULL && item != NULL; item = item->next) {
         json_t *json = convert(all, item, depth + 1);
-        if (!json || json_array_append_new(list, json) < 0) {
+        if (json == NULL || json_array_append_new(list, json) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -199,18 +204,23 @@ static json_t *convert_sequence(struct conversion *all, struct fy_node *node, in
     return list;
 }
 
-static json_t *convert_mapping(struct conversion *all, struct fy_node *node, int depth)
+static json_t *convert_member(struct conversion *all, const struct node *name, json_t *object,
+                              int depth)
+{
+    if (name->kind != SCALAR || memchr(name->text, '\0', name->bytes) != NULL)
+        return refuse(all, name, "a name must be a plain text");
+    if (json_object_get(object, name->text) != NULL)
+        return refuse(all, name, "this name is there twice");
+    return convert(all, name->next, depth + 1);
+}
+
+static json_t *convert_mapping(struct conversion *all, const struct node *node, int depth)
 {
     json_t *object = json_object();
-    struct fy_node_pair *pair;
-    for (void *at = NULL; object && (pair = fy_node_mapping_iterate(node, &at));) {
-        struct fy_node *key = fy_node_pair_key(pair);
-        const char *name = key && fy_node_is_scalar(key) ? fy_node_get_scalar0(key) : NULL;
-        json_t *json = name ? convert(all, fy_node_pair_value(pair), depth + 1)
-                            : refuse(all, node, "a name must be a plain text");
-        if (!json || json_object_set_new(object, name, json) < 0) {
-            if (json && !all->place.line)
-                refuse(all, key, "this name is not UTF-8");
+    for (const struct node *name = node->first; object != NULL && name != NULL;
+         name = name->next->next) {
+        json_t *json = convert_member(all, name, object, depth);
+        if (json == NULL || json_object_set_new(object, name->text, json) < 0) {
             json_decref(object);
             return NULL;
         }
@@ -218,31 +228,197 @@ static json_t *convert_mapping(struct conversion *all, struct fy_node *node, int
     return object;
 }
 
-/* NULL with all->err set; where it is not set, memory is out. A missing node is a null. */
-static json_t *convert(struct conversion *all, struct fy_node *node, int depth)
+/* NULL with all->err set; where it is not set, memory is out. */
+static json_t *convert(struct conversion *all, const struct node *node, int depth)
 {
     if (depth > DEPTH_MOST || ++all->nodes > NODES_MOST)
         return refuse(all, node, "this is nested too deeply, or aliases make it too large");
-    if (node && fy_node_get_tag(node, NULL))
-        return refuse(all, node, "tags (!…) have no meaning here; leave it out");
-    if (node && fy_node_is_alias(node)) {
-        struct fy_node *target = fy_node_resolve_alias(node);
-        return target ? convert(all, target, depth + 1)
-                      : refuse(all, node, "there is no anchor of this name");
-    }
-    if (node && fy_node_is_sequence(node))
+    switch (node->kind) {
+    case SCALAR:
+        return node->plain ? plain_scalar(node->text, node->bytes)
+                           : json_stringn(node->text, node->bytes);
+    case SEQUENCE:
         return convert_sequence(all, node, depth);
-    if (node && fy_node_is_mapping(node))
+    case MAPPING:
         return convert_mapping(all, node, depth);
-    return convert_scalar(all, node);
+    case ALIAS:
+        return convert(all, node->target, depth + 1);
+    }
+    return NULL;
+}
+
+/* --- events to nodes --- */
+
+struct reading {
+    yaml_parser_t parser;
+    struct arena *arena;
+    struct node *anchors; /* the newest first */
+    struct yaml_place *place;
+    struct err *err;
+};
+
+static struct yaml_place place_at(yaml_mark_t mark)
+{
+    return (struct yaml_place){.line = mark.line + 1, .column = mark.column + 1};
+}
+
+static struct node *wrong(struct reading *all, yaml_mark_t mark, const char *sentence)
+{
+    *all->place = place_at(mark);
+    err_set(all->err, TEND_EINVAL, "%s", sentence);
+    return NULL;
+}
+
+/* What the parser has complained about; of what has no end, where it begins. */
+static void parser_fault(struct reading *all)
+{
+    const yaml_parser_t *parser = &all->parser;
+    const char *problem = parser->problem != NULL ? parser->problem : "it is no YAML";
+    const char *context = parser->context != NULL ? parser->context : "";
+    bool endless = *context && strstr(problem, "end of stream") != NULL;
+    bool no_token = strstr(problem, "cannot start any token") != NULL;
+    if (parser->error == YAML_MEMORY_ERROR) {
+        err_set(all->err, TEND_ENOMEM, "out of memory");
+        return;
+    }
+    *all->place = place_at(endless ? parser->context_mark : parser->problem_mark);
+    err_set(all->err, TEND_EINVAL, "%s%s%s", problem, *context && !no_token ? " " : "",
+            no_token ? " (blanks indent, not tabs; a text that begins with @, ` or % needs quotes)"
+                     : context);
+}
+
+static bool next_event(struct reading *all, yaml_event_t *event)
+{
+    if (yaml_parser_parse(&all->parser, event) == 1)
+        return true;
+    parser_fault(all);
+    return false;
+}
+
+static struct node *new_node(struct reading *all, enum node_kind kind, const yaml_event_t *event,
+                             const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+    struct node *node = arena_zalloc(all->arena, sizeof *node);
+    if (tag != NULL)
+        return wrong(all, event->start_mark, "tags (!…) have no meaning here; leave it out");
+    if (node == NULL)
+        return NULL;
+    node->kind = kind;
+    node->place = place_at(event->start_mark);
+    if (anchor != NULL) {
+        node->anchor = arena_strdup(all->arena, (const char *)anchor);
+        node->next_anchor = all->anchors;
+        all->anchors = node;
+    }
+    return anchor != NULL && node->anchor == NULL ? NULL : node;
+}
+
+static struct node *scalar_node(struct reading *all, const yaml_event_t *event)
+{
+    size_t bytes = event->data.scalar.length;
+    struct node *node =
+        new_node(all, SCALAR, event, event->data.scalar.anchor, event->data.scalar.tag);
+    if (node == NULL)
+        return NULL;
+    node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    node->bytes = bytes;
+    node->text = arena_strndup(all->arena, (const char *)event->data.scalar.value, bytes);
+    return node->text != NULL ? node : NULL;
+}
+
+static struct node *alias_node(struct reading *all, const yaml_event_t *event)
+{
+    const struct node *target = all->anchors;
+    while (target != NULL && strcmp(target->anchor, (const char *)event->data.alias.anchor) != 0)
+        target = target->next_anchor;
+    if (target == NULL)
+        return wrong(all, event->start_mark, "there is no anchor of this name");
+    struct node *node = new_node(all, ALIAS, event, NULL, NULL);
+    if (node != NULL)
+        node->target = target;
+    return node;
+}
+
+static struct node *read_node(struct reading *all, yaml_event_t *event, int depth);
+
+/* The items up to the end of it. */
+static struct node *read_items(struct reading *all, struct node *node, int depth)
+{
+    struct node **tail = &node->first;
+    for (;;) {
+        yaml_event_t event;
+        if (!next_event(all, &event))
+            return NULL;
+        if (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT) {
+            yaml_event_delete(&event);
+            return node;
+        }
+        *tail = read_node(all, &event, depth + 1);
+        yaml_event_delete(&event);
+        if (*tail == NULL)
+            return NULL;
+        tail = &(*tail)->next;
+    }
+}
+
+/* The node that begins with the event. NULL with all->err set; where it is not set, memory is out.
+ */
+static struct node *read_node(struct reading *all, yaml_event_t *event, int depth)
+{
+    struct node *node;
+    if (depth > DEPTH_MOST)
+        return wrong(all, event->start_mark, "this is nested too deeply");
+    switch (event->type) {
+    case YAML_ALIAS_EVENT:
+        return alias_node(all, event);
+    case YAML_SEQUENCE_START_EVENT:
+        node = new_node(all, SEQUENCE, event, event->data.sequence_start.anchor,
+                        event->data.sequence_start.tag);
+        return node != NULL ? read_items(all, node, depth) : NULL;
+    case YAML_MAPPING_START_EVENT:
+        node = new_node(all, MAPPING, event, event->data.mapping_start.anchor,
+                        event->data.mapping_start.tag);
+        return node != NULL ? read_items(all, node, depth) : NULL;
+    default:
+        return scalar_node(all, event);
+    }
+}
+
+/* Reads one event; its type, or YAML_NO_EVENT after a fault. */
+static yaml_event_type_t skip_event(struct reading *all)
+{
+    yaml_event_t event;
+    if (!next_event(all, &event))
+        return YAML_NO_EVENT;
+    yaml_event_type_t type = event.type;
+    yaml_event_delete(&event);
+    return type;
+}
+
+/* The one document of the stream. */
+static struct node *read_document(struct reading *all)
+{
+    yaml_event_t event;
+    if (skip_event(all) == YAML_NO_EVENT)
+        return NULL;
+    yaml_event_type_t type = skip_event(all);
+    if (type == YAML_STREAM_END_EVENT)
+        err_set(all->err, TEND_EINVAL, "there is nothing in it");
+    if (type != YAML_DOCUMENT_START_EVENT || !next_event(all, &event))
+        return NULL;
+    struct node *root = read_node(all, &event, 0);
+    yaml_event_delete(&event);
+    if (root == NULL || skip_event(all) == YAML_NO_EVENT)
+        return NULL;
+    type = skip_event(all);
+    if (type == YAML_DOCUMENT_START_EVENT)
+        err_set(all->err, TEND_EINVAL, "there is a second document behind the first (---)");
+    return type == YAML_STREAM_END_EVENT ? root : NULL;
 }
 
 /* --- the text --- */
 
-/*
- * Looked at before the parser does, for which bytes that are no text can be an endless loop
- * (0.7.12, in a directive). False: *ret_place is the first that is wrong.
- */
+/* False: *ret_place is the first byte that is no text. */
 static bool is_text(const char *text, size_t bytes, struct yaml_place *ret_place)
 {
     struct yaml_place place = {.line = 1, .column = 1};
@@ -260,149 +436,55 @@ static bool is_text(const char *text, size_t bytes, struct yaml_place *ret_place
     return true;
 }
 
-/* The first thing the parser has complained about. */
-static int parser_fault(struct yaml *yaml, struct yaml_place *ret_place, struct err *err)
+static struct node *read_tree(struct yaml_doc *yaml, const char *text, size_t bytes,
+                              struct yaml_place *ret_place, struct err *err)
 {
-    void *at = NULL;
-    const struct fy_diag_error *error = fy_diag_errors_iterate(yaml->diag, &at);
-    if (!error)
-        return err_set(err, TEND_EINVAL, "it is no YAML: %s",
-                       yaml->said[0] ? yaml->said : "it cannot be read");
-    *ret_place = (struct yaml_place){.line = error->line > 0 ? (size_t)error->line : 1,
-                                     .column = error->column > 0 ? (size_t)error->column : 1};
-    return err_set(err, TEND_EINVAL, "%s", error->msg);
+    struct reading all = {.arena = &yaml->arena, .place = ret_place, .err = err};
+    if (yaml_parser_initialize(&all.parser) != 1)
+        return NULL;
+    yaml_parser_set_encoding(&all.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&all.parser, (const unsigned char *)text, bytes);
+    struct node *root = read_document(&all);
+    yaml_parser_delete(&all.parser);
+    return root;
 }
 
-/* Some errors are only said, as "[ERR]: …"; the first is kept. */
-static void keep_said(struct fy_diag *diag, void *arg, const char *text, size_t bytes)
-{
-    struct yaml *yaml = arg;
-    static const char mark[] = "[ERR]: ";
-    size_t skip = strlen(mark);
-    (void)diag;
-    if (!yaml->said[0] && bytes > skip && memcmp(text, mark, skip) == 0)
-        snprintf(yaml->said, sizeof yaml->said, "%.*s", (int)strcspn(text + skip, "\n"),
-                 text + skip);
-}
-
-static bool open_parser(struct yaml *yaml, const char *text, size_t bytes)
-{
-    struct fy_diag_cfg diag_options;
-    fy_diag_cfg_default(&diag_options);
-    diag_options.fp = NULL;
-    diag_options.output_fn = keep_said;
-    diag_options.user = yaml;
-    yaml->diag = fy_diag_create(&diag_options);
-    if (!yaml->diag)
-        return false;
-    fy_diag_set_collect_errors(yaml->diag, true);
-    const struct fy_parse_cfg options = {.flags = FYPCF_QUIET | FYPCF_DEFAULT_VERSION_1_2 |
-                                                  FYPCF_JSON_NONE | FYPCF_SLOPPY_FLOW_INDENTATION,
-                                         .diag = yaml->diag};
-    yaml->parser = fy_parser_create(&options);
-    return yaml->parser && fy_parser_set_string(yaml->parser, text, bytes) == 0;
-}
-
-static int read_document(struct yaml *yaml, struct yaml_place *ret_place, struct err *err)
-{
-    yaml->document = fy_parse_load_document(yaml->parser);
-    if (!yaml->document && fy_diag_got_error(yaml->diag))
-        return parser_fault(yaml, ret_place, err);
-    if (!yaml->document)
-        return err_set(err, TEND_EINVAL, "there is nothing in it");
-    struct fy_document *second = fy_parse_load_document(yaml->parser);
-    bool more = second != NULL;
-    if (second)
-        fy_parse_document_destroy(yaml->parser, second);
-    if (fy_diag_got_error(yaml->diag))
-        return parser_fault(yaml, ret_place, err);
-    if (more)
-        return err_set(err, TEND_EINVAL, "there is a second document behind the first (---)");
-    struct conversion all = {.err = err};
-    err_set(err, TEND_ENOMEM, "out of memory");
-    yaml->json = convert(&all, fy_document_root(yaml->document), 0);
-    *ret_place = all.place;
-    return yaml->json ? 0 : err->code;
-}
-
-static int read_text(const char *text, size_t bytes, struct yaml **ret,
-                     struct yaml_place *ret_place, struct err *err)
-{
-    struct yaml *yaml = calloc(1, sizeof *yaml);
-    int code = yaml && open_parser(yaml, text, bytes) ? read_document(yaml, ret_place, err)
-                                                      : err_set(err, TEND_ENOMEM, "out of memory");
-    if (code < 0)
-        yaml_free(yaml);
-    else
-        *ret = yaml;
-    return code;
-}
-
-/* In the child: to crash without a trace, and not to stay. */
-static void be_expendable(void)
-{
-    enum { READ_S = 30 };
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM};
-    const struct rlimit none = {0};
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO);
-    setrlimit(RLIMIT_CORE, &none);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        signal(signals[i], SIG_DFL);
-    alarm(READ_S);
-}
-
-/*
- * The parser (libfyaml 0.7) does not survive every text that is no YAML, "? a:<tab>:" for one. So a
- * process of its own reads it first; what that one has survived is read here.
- */
-static int try_apart(const char *text, size_t bytes, struct err *err)
-{
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        struct yaml *yaml = NULL;
-        struct yaml_place place;
-        be_expendable();
-        if (read_text(text, bytes, &yaml, &place, err) == 0)
-            yaml_free(yaml);
-        _exit(0);
-    }
-    if (child < 0)
-        return err_set(err, TEND_ENOMEM, "a process cannot be started: %s", strerror(errno));
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0
-               ? 0
-               : err_set(err, TEND_EINVAL,
-                         "it is no YAML, and its parser cannot say where; look for tabs, and for "
-                         "lines that begin with \"? \"");
-}
-
-int yaml_read(const char *text, size_t bytes, struct yaml **ret, struct yaml_place *ret_place,
-              struct err *err)
+int yaml_doc_read(const char *text, size_t bytes, struct yaml_doc **ret,
+                  struct yaml_place *ret_place, struct err *err)
 {
     *ret_place = (struct yaml_place){.line = 0};
     if (!is_text(text, bytes, ret_place))
         return err_set(err, TEND_EINVAL, "this is not UTF-8");
-    int code = try_apart(text, bytes, err);
-    return code < 0 ? code : read_text(text, bytes, ret, ret_place, err);
+    struct yaml_doc *yaml = calloc(1, sizeof *yaml);
+    err_set(err, TEND_ENOMEM, "out of memory"); /* unless something else is said */
+    if (yaml == NULL)
+        return err->code;
+    arena_init(&yaml->arena);
+    yaml->root = read_tree(yaml, text, bytes, ret_place, err);
+    if (yaml->root != NULL) {
+        struct conversion all = {.err = err};
+        yaml->json = convert(&all, yaml->root, 0);
+        *ret_place = all.place;
+    }
+    if (yaml->json == NULL) {
+        yaml_doc_free(yaml);
+        return err->code;
+    }
+    err_clear(err);
+    *ret = yaml;
+    return 0;
 }
 
-void yaml_free(struct yaml *yaml)
+void yaml_doc_free(struct yaml_doc *yaml)
 {
     if (!yaml)
         return;
     json_decref(yaml->json);
-    if (yaml->document)
-        fy_parse_document_destroy(yaml->parser, yaml->document);
-    fy_parser_destroy(yaml->parser);
-    fy_diag_destroy(yaml->diag);
+    arena_done(&yaml->arena);
     free(yaml);
 }
 
-json_t *yaml_json(const struct yaml *yaml)
+json_t *yaml_doc_json(const struct yaml_doc *yaml)
 {
     return yaml->json;
 }

@@ -21,13 +21,6 @@ const char *const fuzz_seeds[] = {
     NULL,
 };
 
-/* libfyaml 0.7.12 forgets some memory about a quoted name that is malformed. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libfyaml";
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *given[] = {"p=2", "q=three"};
