@@ -1,0 +1,162 @@
+-- Adding jobs. On PostgreSQL each statement writes the events of its jobs itself and says so in `recorded`; the trigger
+-- job_added does it for what others add (migrations/003.postgres.sql).
+
+-- name: job_add
+-- Adds a job; for db_each. Due at $6, or $7 ms from now. Called by queue/add.c.
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace, schedule,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what)
+VALUES
+    (next_event(), next_event(), $3, $4, coalesce($6, now($1) + $7) <= now($1), $5,
+     coalesce($6, now($1) + $7),
+     CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
+     $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now($1), now($1), $2, 'job.added');
+-- many:
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace, schedule,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what)
+SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
+       coalesce(p6, now($1) + p7),
+       CASE WHEN coalesce(p6, now($1) + p7) > now($1) THEN coalesce(p6, now($1) + p7) END,
+       p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, now($1), now($1), p2, 'job.added'
+FROM given;
+-- dialect: postgres
+-- Where a column is the same in all rows its array has one element.
+WITH added AS (
+    INSERT INTO job
+        (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+         unique_key, subject, concurrency_key, tags, workspace, schedule,
+         max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+         created_at, changed_at, changed_by, changed_what, recorded)
+    SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
+           CASE WHEN n.due > n.t THEN n.due END, n.payload,
+           n.unique_key, n.subject, n.concurrency_key, n.tags, n.workspace, n.schedule,
+           n.max_attempts, n.max_crashes, n.backoff_ms, n.backoff_max_ms, n.lease_ms,
+           n.t, n.t, n.who, 'job.added', true
+    FROM (
+        SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
+               coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
+               coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload,
+               u.unique_key, u.subject, u.concurrency_key, u.tags, u.workspace, u.schedule,
+               u.max_attempts, u.max_crashes, u.backoff_ms, u.backoff_max_ms, u.lease_ms
+        FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
+                     ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
+                     ($7::bigint[])[1] AS delay
+              OFFSET 0) c,
+             unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
+                    $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
+                    $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+                    $19::bigint[])
+                 AS u (who, queue, kind, priority, due_at, delay, payload, unique_key, subject,
+                       concurrency_key, tags, workspace, schedule, max_attempts, max_crashes,
+                       backoff_ms, backoff_max_ms, lease_ms)
+        OFFSET 0
+    ) n
+    RETURNING id, changed_at, queue, changed_by, changed_what, state
+)
+INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
+RETURNING id, (SELECT nobody_waits());
+
+-- name: job_add_basic
+-- The same for jobs with nothing but the first eight parameters: most are, and the statement is a fifth shorter.
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     created_at, changed_at, changed_by, changed_what)
+VALUES
+    (next_event(), next_event(), $3, $4, coalesce($6, now($1) + $7) <= now($1), $5,
+     coalesce($6, now($1) + $7),
+     CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
+     $8, now($1), now($1), $2, 'job.added');
+-- many:
+INSERT OR FAIL INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     created_at, changed_at, changed_by, changed_what)
+SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
+       coalesce(p6, now($1) + p7),
+       CASE WHEN coalesce(p6, now($1) + p7) > now($1) THEN coalesce(p6, now($1) + p7) END,
+       p8, now($1), now($1), p2, 'job.added'
+FROM given;
+-- dialect: postgres
+WITH added AS (
+    INSERT INTO job
+        (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+         created_at, changed_at, changed_by, changed_what, recorded)
+    SELECT n.event, n.event, n.queue, n.kind, (n.due <= n.t)::int, n.priority, n.due,
+           CASE WHEN n.due > n.t THEN n.due END, n.payload, n.t, n.t, n.who, 'job.added', true
+    FROM (
+        SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
+               coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
+               coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload
+        FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
+                     ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
+                     ($7::bigint[])[1] AS delay
+              OFFSET 0) c,
+             unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
+                    $8::text[])
+                 AS u (who, queue, kind, priority, due_at, delay, payload)
+        OFFSET 0
+    ) n
+    RETURNING id, changed_at, queue, changed_by, changed_what, state
+)
+INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
+RETURNING id, (SELECT nobody_waits());
+
+-- name: job_add_one
+-- The same for one job that is due at once: half the work for PostgreSQL, whose engine takes it by itself where
+-- it fits. Called by store/pg_query.c.
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, payload,
+     created_at, changed_at, changed_by, changed_what)
+VALUES
+    (next_event(), next_event(), $3, $4, 1, $5, now($1), $6, now($1), now($1), $2, 'job.added');
+-- dialect: postgres
+WITH e AS (
+    INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+    VALUES (next_event(), coalesce($1::bigint, store_clock()), currval('event_id'), $3, $2,
+            'job.added', 1)
+    RETURNING id, at
+)
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, payload,
+     created_at, changed_at, changed_by, changed_what, recorded)
+SELECT e.id, e.id, $3, $4, 1, $5, e.at, $6, e.at, e.at, $2, 'job.added', true FROM e
+RETURNING id, nobody_waits();
+
+-- name: job_by_key
+-- The live job that has a unique key; on PostgreSQL it stays so until the end of the transaction. Index job_unique.
+-- Called by queue/add.c.
+SELECT id, state, subject, payload
+FROM job
+WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
+-- dialect: postgres
+SELECT id, state, subject, payload
+FROM job
+WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL
+FOR NO KEY UPDATE;
+
+-- name: job_refresh
+-- A waiting job takes over what was submitted again under its key. Called by queue/add.c.
+UPDATE OR FAIL job
+SET payload = $4, priority = $5, due_at = coalesce($6, now($1) + $7),
+    state = coalesce($6, now($1) + $7) <= now($1),
+    alarm_at = CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
+    version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $2,
+    changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
+WHERE id = $3 AND state IN (0, 1);
+-- dialect: postgres
+UPDATE job
+SET payload = $4, priority = $5, due_at = c.due, state = (c.due <= c.t)::int,
+    alarm_at = CASE WHEN c.due > c.t THEN c.due END,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $2,
+    changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
+FROM (
+    SELECT b.t, coalesce($6, b.t + $7) AS due
+    FROM (SELECT now($1) AS t OFFSET 0) b
+) c
+WHERE id = $3 AND state + 0 IN (0, 1);
