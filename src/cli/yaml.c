@@ -251,11 +251,25 @@ static json_t *convert(struct conversion *all, const struct node *node, int dept
 
 struct reading {
     yaml_parser_t parser;
+    const char *text;
     struct arena *arena;
     struct node *anchors; /* the newest first */
     struct yaml_place *place;
     struct err *err;
 };
+
+/* Of a byte that all before is text. */
+static struct yaml_place place_of_byte(const char *text, size_t byte)
+{
+    struct yaml_place place = {.line = 1, .column = 1};
+    for (size_t at = 0; at < byte; at++) {
+        if (text[at] == '\n')
+            place = (struct yaml_place){.line = place.line + 1, .column = 1};
+        else
+            place.column += ((unsigned char)text[at] & 0xC0) != 0x80;
+    }
+    return place;
+}
 
 static struct yaml_place place_at(yaml_mark_t mark)
 {
@@ -281,7 +295,9 @@ static void parser_fault(struct reading *all)
         err_set(all->err, TEND_ENOMEM, "out of memory");
         return;
     }
-    *all->place = place_at(endless ? parser->context_mark : parser->problem_mark);
+    *all->place = parser->error == YAML_READER_ERROR
+                      ? place_of_byte(all->text, parser->problem_offset)
+                      : place_at(endless ? parser->context_mark : parser->problem_mark);
     err_set(all->err, TEND_EINVAL, "%s%s%s", problem, *context && !no_token ? " " : "",
             no_token ? " (blanks indent, not tabs; a text that begins with @, ` or % needs quotes)"
                      : context);
@@ -418,28 +434,19 @@ static struct node *read_document(struct reading *all)
 
 /* --- the text --- */
 
-/* False: *ret_place is the first byte that is no text. */
-static bool is_text(const char *text, size_t bytes, struct yaml_place *ret_place)
+/* How many bytes are text. */
+static size_t text_bytes(const char *text, size_t bytes)
 {
-    struct yaml_place place = {.line = 1, .column = 1};
-    for (size_t at = 0; at < bytes;) {
-        size_t len = utf8_sequence(text + at, bytes - at);
-        if (len == 0 || text[at] == '\0') {
-            *ret_place = place;
-            return false;
-        }
-        place.column++;
-        if (text[at] == '\n')
-            place = (struct yaml_place){.line = place.line + 1, .column = 1};
-        at += len;
-    }
-    return true;
+    size_t at = 0;
+    for (size_t len = 1; at < bytes && len > 0; at += len)
+        len = text[at] == '\0' ? 0 : utf8_sequence(text + at, bytes - at);
+    return at;
 }
 
 static struct node *read_tree(struct yaml_doc *yaml, const char *text, size_t bytes,
                               struct yaml_place *ret_place, struct err *err)
 {
-    struct reading all = {.arena = &yaml->arena, .place = ret_place, .err = err};
+    struct reading all = {.text = text, .arena = &yaml->arena, .place = ret_place, .err = err};
     if (yaml_parser_initialize(&all.parser) != 1)
         return NULL;
     yaml_parser_set_encoding(&all.parser, YAML_UTF8_ENCODING);
@@ -452,8 +459,9 @@ static struct node *read_tree(struct yaml_doc *yaml, const char *text, size_t by
 int yaml_doc_read(const char *text, size_t bytes, struct yaml_doc **ret,
                   struct yaml_place *ret_place, struct err *err)
 {
-    *ret_place = (struct yaml_place){.line = 0};
-    if (!is_text(text, bytes, ret_place))
+    size_t valid = text_bytes(text, bytes);
+    *ret_place = valid < bytes ? place_of_byte(text, valid) : (struct yaml_place){.line = 0};
+    if (valid < bytes)
         return err_set(err, TEND_EINVAL, "this is not UTF-8");
     struct yaml_doc *yaml = calloc(1, sizeof *yaml);
     err_set(err, TEND_ENOMEM, "out of memory"); /* unless something else is said */
