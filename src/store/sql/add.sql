@@ -1,6 +1,11 @@
 -- Adding jobs. On PostgreSQL each statement writes the events of its jobs itself and says so in `recorded`; the trigger
 -- job_added does it for what others add (migrations/003.postgres.sql).
 
+-- define: their_events
+INSERT INTO event (id, at, job_id, queue, who, what, to_state)
+SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
+RETURNING id, (SELECT nobody_waits())
+
 -- name: job_add
 -- Adds a job; for db_each. Due at $6, or $7 ms from now. Called by queue/add.c.
 INSERT OR FAIL INTO job
@@ -58,9 +63,7 @@ WITH added AS (
     ) n
     RETURNING id, changed_at, queue, changed_by, changed_what, state
 )
-INSERT INTO event (id, at, job_id, queue, who, what, to_state)
-SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
-RETURNING id, (SELECT nobody_waits());
+{their_events};
 
 -- name: job_add_basic
 -- The same for jobs with nothing but the first eight parameters: most are, and the statement is a fifth shorter.
@@ -103,9 +106,7 @@ WITH added AS (
     ) n
     RETURNING id, changed_at, queue, changed_by, changed_what, state
 )
-INSERT INTO event (id, at, job_id, queue, who, what, to_state)
-SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
-RETURNING id, (SELECT nobody_waits());
+{their_events};
 
 -- name: job_add_one
 -- The same for one job that is due at once: half the work for PostgreSQL, whose engine takes it by itself where
