@@ -38,5 +38,5 @@ BEGIN
 END
 $$;
 CREATE TRIGGER job_added AFTER INSERT ON job
-    FOR EACH ROW WHEN (NEW.recorded IS NULL)
+    FOR EACH ROW WHEN (NEW.recorded IS NOT TRUE)
     EXECUTE FUNCTION job_added();
