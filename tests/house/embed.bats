@@ -29,10 +29,13 @@ build_and_run() {
     readelf -d embed | grep -q 'NEEDED.*libtend\.so\.0'
 }
 
+# The linker takes libtend.a where there is no libtend.so.
 @test "a program is linked with the static library and runs" {
     installed
+    cp -r "$root" "$BATS_TEST_TMPDIR/static"
+    rm "$BATS_TEST_TMPDIR/static${library_folder#"$root"}"/libtend.so*
+    export PKG_CONFIG_SYSROOT_DIR=$BATS_TEST_TMPDIR/static
     # shellcheck disable=SC2046
-    build_and_run "$library_folder/libtend.a" \
-        $(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs sqlite3 libpq jansson libsodium) -pthread
+    build_and_run $(pkg-config --static --libs tend)
     run -1 grep 'NEEDED.*libtend' <(readelf -d embed)
 }
