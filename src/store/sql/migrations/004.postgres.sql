@@ -1,0 +1,59 @@
+-- Version 4 on PostgreSQL: the columns, tables and meanings of 004.sqlite.sql.
+
+-- --- The store itself: one row ---
+
+CREATE TABLE store (
+    id           smallint PRIMARY KEY CHECK (id = 1),
+    token_base   bigint   NOT NULL,
+    clock_steps  bigint   NOT NULL DEFAULT 0
+);
+INSERT INTO store (id, token_base) VALUES (1, 1 + floor(random() * 1099511627776)::bigint);
+
+CREATE TABLE migration (
+    version   integer PRIMARY KEY,
+    checksum  text    COLLATE "C" NOT NULL,
+    at        bigint  NOT NULL
+);
+
+-- --- Leases ---
+
+ALTER TABLE job ADD COLUMN lease_for_ms bigint;
+ALTER TABLE job ADD COLUMN stopped_token bigint;
+ALTER TABLE job ADD COLUMN warned smallint;
+
+-- --- Submissions under the key of a running job ---
+
+ALTER TABLE job ADD COLUMN followed smallint;
+
+CREATE TABLE submission (
+    job_id           bigint   PRIMARY KEY,
+    at               bigint   NOT NULL,
+    due_at           bigint   NOT NULL,
+    max_attempts     bigint,
+    max_crashes      bigint,
+    backoff_ms       bigint,
+    backoff_max_ms   bigint,
+    lease_ms         bigint,
+    priority         smallint NOT NULL,
+    who              text     COLLATE "C" NOT NULL,
+    kind             text     COLLATE "C" NOT NULL,
+    concurrency_key  text     COLLATE "C",
+    tags             text     COLLATE "C",
+    workspace        text     COLLATE "C",
+    payload          text     COLLATE "C" NOT NULL
+);
+
+-- --- Claims ---
+
+CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
+    WHERE state = 1 AND concurrency_key IS NOT NULL;
+ALTER TABLE queue ADD COLUMN rate_strict smallint NOT NULL DEFAULT 0;
+ALTER TABLE queue ADD COLUMN rate_slots text COLLATE "C";
+
+-- --- Schedules ---
+
+ALTER TABLE schedule ADD COLUMN timezone text COLLATE "C";
+ALTER TABLE schedule ADD COLUMN overlap text COLLATE "C" NOT NULL DEFAULT 'queue'
+    CHECK (overlap IN ('queue', 'skip', 'replace'));
+ALTER TABLE job ADD COLUMN nominal_at bigint;
+CREATE INDEX job_of_schedule ON job (schedule) WHERE schedule IS NOT NULL AND finished_at IS NULL;

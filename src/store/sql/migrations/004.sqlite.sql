@@ -1,0 +1,65 @@
+-- Version 4: the store knows its own generation, and answers keep their word.
+
+-- --- The store itself: one row ---
+
+CREATE TABLE store (
+    id           INTEGER PRIMARY KEY CHECK (id = 1),
+    token_base   INTEGER NOT NULL,                      -- every lease of this generation has a larger token
+    clock_steps  INTEGER NOT NULL DEFAULT 0             -- how often leases were moved along with the clock
+);
+-- Below 2^40, so that a token fits into a JSON number. A store that is made anew gets another one.
+INSERT INTO store (id, token_base) VALUES (1, 1 + (random() & 1099511627775));
+
+-- Which migrations have run, and what they said.
+CREATE TABLE migration (
+    version   INTEGER PRIMARY KEY,
+    checksum  TEXT    NOT NULL,
+    at        INTEGER NOT NULL
+);
+
+-- --- Leases ---
+
+ALTER TABLE job ADD COLUMN lease_for_ms INTEGER;        -- length of the lease it runs under
+ALTER TABLE job ADD COLUMN stopped_token INTEGER;       -- of the lease that a cancel or a hold ended last
+ALTER TABLE job ADD COLUMN warned INTEGER;              -- 1: its lease ended while its worker was alive, and was extended once
+
+-- --- Submissions under the key of a running job ---
+
+-- 1: a row of submission waits for the end of this job.
+ALTER TABLE job ADD COLUMN followed INTEGER;
+
+-- The newest submission under the key of a job that was running then. It becomes a job when that one has finished,
+-- in the same transaction, and refreshes it when it goes back to waiting.
+CREATE TABLE submission (
+    job_id           INTEGER PRIMARY KEY,               -- the running job
+    at               INTEGER NOT NULL,
+    who              TEXT    NOT NULL,
+    kind             TEXT    NOT NULL,
+    priority         INTEGER NOT NULL,
+    due_at           INTEGER NOT NULL,
+    concurrency_key  TEXT,
+    tags             TEXT,
+    workspace        TEXT,
+    max_attempts     INTEGER,
+    max_crashes      INTEGER,
+    backoff_ms       INTEGER,
+    backoff_max_ms   INTEGER,
+    lease_ms         INTEGER,
+    payload          TEXT    NOT NULL
+);
+
+-- --- Claims ---
+
+-- The first pending job of each concurrency key.
+CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
+    WHERE state = 1 AND concurrency_key IS NOT NULL;
+ALTER TABLE queue ADD COLUMN rate_strict INTEGER NOT NULL DEFAULT 0;  -- 1: no window of rate_period_ms sees more than rate_count
+ALTER TABLE queue ADD COLUMN rate_slots TEXT;           -- claims in the parts of the last window (core/limit.h)
+
+-- --- Schedules ---
+
+ALTER TABLE schedule ADD COLUMN timezone TEXT;          -- a name of the tz database; NULL: UTC
+ALTER TABLE schedule ADD COLUMN overlap TEXT NOT NULL DEFAULT 'queue'
+    CHECK (overlap IN ('queue', 'skip', 'replace'));    -- what happens when the run before has not finished
+ALTER TABLE job ADD COLUMN nominal_at INTEGER;          -- the time its schedule named
+CREATE INDEX job_of_schedule ON job (schedule) WHERE schedule IS NOT NULL AND finished_at IS NULL;
