@@ -214,6 +214,7 @@ static void begin_lease(struct world *world, struct actor *actor, struct job_mod
     job->holder = actor->number;
     job->started = (op->claim.flags & TEND_CLAIM_UNSTARTED) == 0;
     job->with_lock = op->with_lock || world->queues[job->queue].serial;
+    job->lease_for_ms = ttl_ms;
     job->until_ms = now_ms + ttl_ms;
     job->seen_ms = now_ms;
     job->worker_id = by_time ? TEND_UNSET : actor->t->worker_id;

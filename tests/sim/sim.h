@@ -96,6 +96,7 @@ struct job_model {
     int64_t worker_id;
     bool started, with_lock;
     int64_t until_ms, seen_ms;
+    int64_t lease_for_ms; /* length of the lease it runs under */
 
     /* Leases ended by their owners, the latest, by token % ENDS_KEPT. */
     struct {

@@ -173,7 +173,7 @@ SET lock_name = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
 
 -- name: job_start
--- Work begins: from here on a crash counts; for db_each. Called by queue/heartbeat.c.
+-- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.
 UPDATE job
 SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
 WHERE id = $1 AND token = $2 AND state = 2;
@@ -186,24 +186,25 @@ WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
 RETURNING u.ordinal, 1;
 
 -- name: job_heartbeat
--- The owner is alive: the lease ends $3 ms from now; for db_each. Called by queue/heartbeat.c.
+-- The owner is alive: the lease starts over with the length it has, or $3 ms, which is its length from now on; for
+-- db_each. Called by queue/lease.c.
 UPDATE job
-SET alarm_at = now($4) + coalesce($3, lease_ms,
+SET alarm_at = now($4) + coalesce($3, lease_for_ms, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    seen_at = now($4)
+    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4)
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
-SET alarm_at = c.t + coalesce(u.ttl, lease_ms,
+SET alarm_at = c.t + coalesce(u.ttl, lease_for_ms, lease_ms,
                               (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    seen_at = c.t
+    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
 RETURNING u.ordinal, 1;
 
 -- name: job_phase
--- Where the job is, with an event. Called by queue/heartbeat.c.
+-- Where the job is, with an event. Called by queue/lease.c.
 UPDATE job
 SET phase = $3, seen_at = now($4), version = version + 1
 WHERE id = $1 AND token = $2 AND state = 2;
@@ -213,8 +214,24 @@ SET phase = $3, seen_at = now($4), version = version + 1
 WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
 -- name: job_fence
--- What became of a lease that an owner's call did not match. Primary key. Called by queue/lease.c.
-SELECT state, token, owner FROM job WHERE id = $1;
+-- What became of lease $2 of job $1, which an owner's call did not match, and the event with which its owner has ended
+-- it, if that is so: moves that need no lease may have come since, so it is looked for along the chain. Primary keys.
+-- Called by queue/lease.c.
+SELECT state, token, owner, result,
+       CASE WHEN token = $2 AND state <> 2 THEN (
+           WITH RECURSIVE chain (prev, what, from_state, to_state, token) AS (
+               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
+               FROM event e
+               WHERE e.id = job.event_id
+               UNION ALL
+               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
+               FROM chain c JOIN event e ON e.id = c.prev
+               WHERE c.from_state <> 2 OR c.to_state = 2
+           )
+           SELECT what FROM chain WHERE from_state = 2 AND to_state <> 2 AND token = $2
+       ) END
+FROM job
+WHERE id = $1;
 
 -- name: job_due
 -- A scheduled job's time has come; for db_each. Called by queue/recover.c.
