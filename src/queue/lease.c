@@ -80,9 +80,10 @@ static bool is_repeated(enum lease_asked asked, const struct db_result *found)
     return ending == NULL;
 }
 
-static bool same_result(const char *given, const char *stored)
+/* Who gives no result this time contradicts nothing. */
+static bool contradicts(const char *given, const char *stored)
 {
-    return given == NULL || stored == NULL ? given == stored : strcmp(given, stored) == 0;
+    return given != NULL && (stored == NULL || strcmp(given, stored) != 0);
 }
 
 static int verdict_on(const struct lease_answers *answers, size_t i, const struct db_result *found)
@@ -93,7 +94,7 @@ static int verdict_on(const struct lease_answers *answers, size_t i, const struc
     if (answers->asked != LEASE_COMPLETE)
         return 0;
     const char *result = answers->results == NULL ? NULL : answers->results[i];
-    return same_result(result, db_string(found, 0, FENCE_RESULT)) ? 0 : TEND_ECONFLICT;
+    return contradicts(result, db_string(found, 0, FENCE_RESULT)) ? TEND_ECONFLICT : 0;
 }
 
 static int verdict_body(struct db_tx *tx, void *arg)

@@ -119,7 +119,7 @@ load helper
     run -0 tend complete "$lease" --result 1
     run --separate-stderr -4 tend complete "$lease" --result 2
     [[ "$stderr" == *"job 1 is done with another result, which stays"* ]]
-    run --separate-stderr -4 tend complete "$lease" --json
+    run --separate-stderr -4 tend complete "$lease" --result 2 --json
     json '.leases[0].code == "ECONFLICT"'
     run -0 tend show 1 --json
     json ".job.result == 1"
