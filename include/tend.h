@@ -178,6 +178,7 @@ struct tend_job {
     const char *changed_by, *changed_what, *changed_why;
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
+    int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
 };
 
 struct tend_jobs {

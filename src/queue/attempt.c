@@ -42,7 +42,8 @@ void step_job_read(struct step_job *job, int64_t id, const struct db_result *fen
                              .queue = db_string(fence, 0, 3),
                              .worker_id = db_number(fence, 0, 4),
                              .event_id = db_number(fence, 0, 5),
-                             .under_lock = db_string(fence, 0, 6) != NULL};
+                             .under_lock = db_string(fence, 0, 6) != NULL,
+                             .stopped_token = db_number(fence, 0, 7)};
 }
 
 bool step_job_held(const struct step_job *job, struct tend_lease lease)
@@ -52,7 +53,7 @@ bool step_job_held(const struct step_job *job, struct tend_lease lease)
 
 bool step_job_cancelled(const struct step_job *job, struct tend_lease lease)
 {
-    return job->state == JOB_CANCELLED && job->token == lease.token + 1;
+    return job->state == JOB_CANCELLED && job->stopped_token == lease.token;
 }
 
 /* Two statements, so that the second sees what was committed while the first waited for the row. */
@@ -198,11 +199,11 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     return 0;
 }
 
-/* Who holds its own job takes the lease away from itself, which makes the token grow. */
+/* Who holds its own job takes the lease away from itself. */
 static bool held_before(const struct step_call *call, const struct step_job *job)
 {
     return call->close != NULL && call->close->how == TEND_STEPS_HOLD && job->state == JOB_HELD &&
-           job->token == call->lease.token + 1;
+           job->stopped_token == call->lease.token;
 }
 
 /*

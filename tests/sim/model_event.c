@@ -313,6 +313,10 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
     bool grows = rule->bumps_token || rule->verb == MOVE_CLAIM;
     expect(world, event->token == job->token + grows, "%s of job %lld: token %lld after %lld",
            event->what, (long long)job->id, (long long)event->token, (long long)job->token);
+    if (rule->to != JOB_HELD && rule->to != JOB_CANCELLED)
+        job->stopped_token = 0;
+    else if (rule->from == JOB_RUNNING)
+        job->stopped_token = job->token;
     job->token = event->token;
     play_move(world, actor, job, event, row, now_ms);
     job->state = rule->to;

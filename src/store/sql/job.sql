@@ -16,7 +16,7 @@ id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, sta
 attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
 finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload
+result, payload, stopped_token
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
@@ -59,9 +59,11 @@ WHERE j.id = $1;
 -- The choke point: every move of a job that is not a claim or a completion; for db_each.
 -- $4 new state, $5 added to the token, $6 due so many ms from now (NULL: unchanged), $7 added to the
 -- attempts (NULL: they start over; unless 0, its steps have full budgets again), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
+-- A cancel or a hold remembers the lease it ended (stopped_token), until the job can be claimed again.
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
 SET state = $4, token = token + $5,
+    stopped_token = CASE WHEN $4 IN (3, 6) THEN CASE WHEN $2 = 2 THEN token ELSE stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
     due_at = coalesce(now($13) + $6, due_at),
     alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
@@ -76,6 +78,8 @@ WHERE id = $1 AND state = $2 AND token = $3;
 -- dialect: postgres
 UPDATE job
 SET state = u.new_state, token = job.token + u.bump,
+    stopped_token = CASE WHEN u.new_state IN (3, 6)
+                         THEN CASE WHEN u.old_state = 2 THEN job.token ELSE job.stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
     due_at = coalesce(c.t + u.delay, job.due_at),
     alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
