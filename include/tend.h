@@ -178,6 +178,7 @@ struct tend_job {
     const char *changed_by, *changed_what, *changed_why;
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
+    int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
 };
 
 struct tend_jobs {
@@ -252,15 +253,20 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 
 /*
  * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
- * TEND_ELEASELOST. They return 0 when all went through, else TEND_ELEASELOST; those that are held
- * are served all the same. A call repeated after a lost answer is answered as the first was.
+ * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
+ * those that are held are served all the same. A call repeated after a lost answer is answered as
+ * the first was. That is so for the same call alone: to fail what one has released, say, is
+ * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 /* Only looks; changes nothing. */
 TEND_API int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
+/* The lease starts over: with ttl_ms, which is its length from then on, or with the length it has
+ * (TEND_UNSET). */
 TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                             int *ret_each);
-/* results: count JSON texts or NULL. */
+/* results: count JSON texts or NULL. Repeated with another result: TEND_ECONFLICT, the first stays.
+ */
 TEND_API int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                            const char *const *results, int *ret_each);
 /* Give back, free of charge; due again delay_ms from now. */
@@ -270,7 +276,7 @@ TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count
 /*
  * Complete and claim in one transaction, which doubles the rate of a one-by-one worker. Returns as
  * tend_claim_jobs (wait_ms applies); what became of the leases is in ret_each: 0, TEND_ELEASELOST,
- * or another code when it is not known, and the completion is to be repeated.
+ * TEND_ECONFLICT, or another code when it is not known, and the completion is to be repeated.
  */
 TEND_API int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t count,
                                      const char *const *results, int *ret_each,

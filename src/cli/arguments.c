@@ -96,28 +96,33 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
                            const int *each, size_t count, const char *done,
                            const struct tend_controls *controls)
 {
-    if (code < 0 && code != TEND_ELEASELOST)
+    if (code < 0 && code != TEND_ELEASELOST && code != TEND_ECONFLICT)
         return cli_fail_store(cli, code);
-    size_t lost = 0;
+    size_t refused = 0;
     for (size_t i = 0; i < count; i++) {
         if (each[i] != 0)
-            lost++;
+            refused++;
         else if (!cli->json)
             buf_printf(&cli->out, "%" PRId64 " %s\n", leases[i].id, done);
     }
     if (cli->json) {
         print_json(cli, leases, each, count, controls);
-        return lost == 0
+        return refused == 0
                    ? EXIT_DONE
-                   : cli_fail(cli, TEND_ELEASELOST, "%s: %zu of %zu leases are no longer held",
-                              cli->path, lost, count);
+                   : cli_fail(cli, code, "%s: %zu of %zu leases are refused, the first because: %s",
+                              cli->path, refused, count, tend_errmsg(cli->store));
     }
     for (size_t i = 0; i < count; i++)
-        if (each[i] != 0)
+        if (each[i] == TEND_ECONFLICT)
+            cli_fail(cli, TEND_ECONFLICT,
+                     "%s: job %" PRId64
+                     " is done with another result, which stays; 'tend show %" PRId64 "' shows it",
+                     cli->path, leases[i].id, leases[i].id);
+        else if (each[i] != 0)
             cli_fail(cli, TEND_ELEASELOST,
                      "%s: the lease %" PRId64 ":%" PRId64
                      " is no longer held; stop work on the job, 'tend show %" PRId64
-                     "' tells who has it",
+                     "' tells what became of it",
                      cli->path, leases[i].id, leases[i].token, leases[i].id);
-    return lost == 0 ? EXIT_DONE : EXIT_REFUSED;
+    return refused == 0 ? EXIT_DONE : EXIT_REFUSED;
 }

@@ -51,7 +51,8 @@ const struct command cmd_complete = {
     .text = "the work is done",
     .about =
         "A lease that was lost is named and its job is left alone; the others are completed all the same, "
-        "and the exit status is 4. Repeating the command is harmless.",
+        "and the exit status is 4. Repeating the command is harmless; with another --result it is refused "
+        "(exit status 4), and the first result stays.",
     .examples = "tend complete 12:3 --result '{\"pages\": 4}'",
     .options = options,
     .args_min = 1,

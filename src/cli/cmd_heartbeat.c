@@ -13,7 +13,9 @@ static struct {
 
 static const struct option options[] = {
     OPTION("ttl", 0, "DURATION", OPTION_DURATION,
-           "the lease holds so long from now (else as job or queue say)", &args.ttl_ms),
+           "the lease holds so long from now, and so long with each heartbeat after this one "
+           "(else it keeps its length)",
+           &args.ttl_ms),
     OPTION("done", 0, "CONTROL", OPTION_INT,
            "a control, by its id, has been carried out: it is told no more", &args.control_id,
            .min = 1, .max = INT64_MAX),

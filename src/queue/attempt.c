@@ -42,7 +42,8 @@ void step_job_read(struct step_job *job, int64_t id, const struct db_result *fen
                              .queue = db_string(fence, 0, 3),
                              .worker_id = db_number(fence, 0, 4),
                              .event_id = db_number(fence, 0, 5),
-                             .under_lock = db_string(fence, 0, 6) != NULL};
+                             .under_lock = db_string(fence, 0, 6) != NULL,
+                             .stopped_token = db_number(fence, 0, 7)};
 }
 
 bool step_job_held(const struct step_job *job, struct tend_lease lease)
@@ -52,7 +53,7 @@ bool step_job_held(const struct step_job *job, struct tend_lease lease)
 
 bool step_job_cancelled(const struct step_job *job, struct tend_lease lease)
 {
-    return job->state == JOB_CANCELLED && job->token == lease.token + 1;
+    return job->state == JOB_CANCELLED && job->stopped_token == lease.token;
 }
 
 /* Two statements, so that the second sees what was committed while the first waited for the row. */
@@ -198,11 +199,11 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     return 0;
 }
 
-/* Who holds its own job takes the lease away from itself, which makes the token grow. */
+/* Who holds its own job takes the lease away from itself. */
 static bool held_before(const struct step_call *call, const struct step_job *job)
 {
     return call->close != NULL && call->close->how == TEND_STEPS_HOLD && job->state == JOB_HELD &&
-           job->token == call->lease.token + 1;
+           job->stopped_token == call->lease.token;
 }
 
 /*
@@ -276,25 +277,19 @@ int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_chan
     if (rc == 0)
         rc = handle_write(t, step_body, &call);
     if (rc >= 0)
-        rc = lease_verdicts(t, &lease, 1, &call.held, 0, NULL);
+        rc = lease_verdict(t, &lease, &call.held, LEASE_CHANGE);
     if (rc == 0 && ret_number != NULL)
         *ret_number = call.number;
     return rc;
 }
 
-static unsigned replayed_by(enum tend_step_how how)
+/* A hold that was repeated is known by held_before. */
+static enum lease_asked asked_by(enum tend_step_how how)
 {
-    switch (how) {
-    case TEND_STEPS_COMPLETE:
-        return LEASE_ENDED_IN(JOB_DONE);
-    case TEND_STEPS_FAIL:
-        return finish_fail_replayed();
-    case TEND_STEPS_RELEASE:
-        return LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_SCHEDULED);
-    case TEND_STEPS_HOLD:
-        break;
-    }
-    return 0; /* held_before */
+    return how == TEND_STEPS_COMPLETE  ? LEASE_COMPLETE
+           : how == TEND_STEPS_FAIL    ? LEASE_FAIL
+           : how == TEND_STEPS_RELEASE ? LEASE_RELEASE
+                                       : LEASE_CHANGE;
 }
 
 int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_change *change,
@@ -308,6 +303,11 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
         .close = close,
         .matters = lease_end_matters(t),
         .fail = {.lease = lease, .failure = close->failure, .random = handle_random(t)}};
+    const struct lease_answers answers = {.leases = &lease,
+                                          .count = 1,
+                                          .changed = &call.held,
+                                          .asked = asked_by(close->how),
+                                          .results = &close->result};
     int rc = step_check_change(t, call.change);
     if (rc == 0 && call.change->begun != NULL)
         rc = handle_fail(t, TEND_EINVAL, "no attempt can begin while job %lld ends",
@@ -317,7 +317,7 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
     if (rc == 0)
         rc = handle_write(t, step_body, &call);
     if (rc >= 0)
-        rc = lease_verdicts(t, &lease, 1, &call.held, replayed_by(close->how), NULL);
+        rc = lease_verdicts(t, &answers, NULL);
     if (rc < 0 || close->how != TEND_STEPS_FAIL || ret_due_ms == NULL)
         return rc;
     return finish_due(t, &call.fail, ret_due_ms);

@@ -18,7 +18,8 @@
 /* The job as the transaction finds it; its row is locked. */
 struct step_job {
     int64_t id, token;
-    int state; /* -1: there is no such job */
+    int64_t stopped_token; /* of the lease that a cancel or hold has ended, or TEND_UNSET */
+    int state;             /* -1: there is no such job */
     const char *owner, *queue;
     int64_t worker_id;
     bool under_lock;  /* taken along with a processing lock */

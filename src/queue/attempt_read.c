@@ -217,8 +217,7 @@ static int small_body(struct db_tx *tx, void *arg)
 static int tell_of_attempt(tend *t, struct tend_lease lease, struct small_call *call)
 {
     int rc = handle_write(t, small_body, call);
-    return rc < 0 ? rc
-                  : lease_verdicts(t, &lease, 1, &call->changed, LEASE_ENDED_IN(JOB_RUNNING), NULL);
+    return rc < 0 ? rc : lease_verdict(t, &lease, &call->changed, LEASE_LOOK);
 }
 
 int tend_attempt_started(tend *t, struct tend_lease lease, int64_t number, int64_t pid,

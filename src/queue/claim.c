@@ -376,7 +376,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
     /* What became of the leases is in ret_each; the answer is about the claim. */
     struct err kept = *handle_err(t);
     int verdict = completion.committed ? lease_complete_verdicts(t, &completion, ret_each) : rc;
-    if (verdict != 0 && verdict != TEND_ELEASELOST)
+    if (verdict != 0 && verdict != TEND_ELEASELOST && verdict != TEND_ECONFLICT)
         for (size_t i = 0; ret_each != NULL && i < count; i++)
             ret_each[i] = completion.committed && completion.changed[i] != 0 ? 0 : verdict;
     *handle_err(t) = kept;

@@ -98,7 +98,7 @@ int tend_control_done(tend *t, struct tend_lease lease, int64_t control_id, cons
 {
     struct done_call call = {.lease = lease, .control_id = control_id, .outcome = outcome};
     int rc = handle_write(t, done_body, &call);
-    return rc < 0 ? rc : lease_verdicts(t, &lease, 1, &call.held, 0, NULL);
+    return rc < 0 ? rc : lease_verdict(t, &lease, &call.held, LEASE_CHANGE);
 }
 
 /* --- reading and taking --- */

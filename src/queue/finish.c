@@ -61,12 +61,6 @@ int finish_check_failure(tend *t, const struct tend_failure *failure)
     return rc;
 }
 
-/* Pending: its time to be tried again has come meanwhile. */
-unsigned finish_fail_replayed(void)
-{
-    return LEASE_ENDED_IN(JOB_SCHEDULED) | LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_FAILED);
-}
-
 int finish_due(tend *t, const struct fail_call *call, int64_t *ret_due_ms)
 {
     struct tend_jobs *jobs = NULL;
@@ -88,7 +82,7 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
     if (rc == 0)
         rc = handle_write(t, fail_body, &call);
     if (rc >= 0)
-        rc = lease_verdicts(t, &lease, 1, &call.changed, finish_fail_replayed(), NULL);
+        rc = lease_verdict(t, &lease, &call.changed, LEASE_FAIL);
     return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
 }
 
@@ -135,10 +129,11 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+    const struct lease_answers answers = {
+        .leases = leases, .count = count, .changed = call.changed, .asked = LEASE_RELEASE};
     rc = handle_write(t, release_body, &call);
     if (rc >= 0)
-        rc = lease_verdicts(t, leases, count, call.changed,
-                            LEASE_ENDED_IN(JOB_PENDING) | LEASE_ENDED_IN(JOB_SCHEDULED), ret_each);
+        rc = lease_verdicts(t, &answers, ret_each);
     free(call.changed);
     return rc;
 }

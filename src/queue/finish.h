@@ -18,9 +18,6 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how);
 /* 0, or TEND_EINVAL with a sentence. */
 int finish_check_failure(tend *t, const struct tend_failure *failure);
 
-/* The states in which the job may be found when the same failure was reported before. */
-unsigned finish_fail_replayed(void);
-
 /* After the commit: when the job is tried again, or TEND_UNSET when it has failed for good. */
 int finish_due(tend *t, const struct fail_call *call, int64_t *ret_due_ms);
 

@@ -3,43 +3,63 @@
 #include "core/state.h"
 #include "queue/add.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The columns of job_fence. */
+enum { FENCE_STATE, FENCE_TOKEN, FENCE_OWNER, FENCE_RESULT, FENCE_ENDING };
+
+/* The events with which an owner ends its lease by each call, and the states in which the job is
+ * found after that, unless somebody else has moved it since. */
+static const struct {
+    const char *events[2];
+    unsigned states;
+} repeats[] = {
+    [LEASE_CHANGE] = {{NULL}, 0},
+    [LEASE_LOOK] = {{NULL}, 1u << JOB_RUNNING},
+    [LEASE_COMPLETE] = {{"job.completed"}, 1u << JOB_DONE},
+    [LEASE_FAIL] = {{"job.failed", "job.retry_scheduled"},
+                    1u << JOB_SCHEDULED | 1u << JOB_PENDING | 1u << JOB_FAILED},
+    [LEASE_RELEASE] = {{"job.released"}, 1u << JOB_SCHEDULED | 1u << JOB_PENDING},
+};
+
 struct verdict_call {
-    const struct tend_lease *leases;
-    size_t count;
-    const int64_t *changed;
-    unsigned replayed;
+    const struct lease_answers *answers;
     int *ret_each;
-    bool any_lost;
-    struct tend_lease lost; /* the first */
+    int code;               /* of the first that is not 0 */
+    struct tend_lease lost; /* ... and which it is */
     char owner[NAME_BYTES]; /* who has it now */
+    char ending[32];        /* the event with which its owner ended it, or "" */
     int state;              /* -1: there is no such job */
 };
 
-static void note_lost(struct verdict_call *call, const struct tend_lease *lease,
-                      const struct db_result *found)
+static void note_first(struct verdict_call *call, const struct tend_lease *lease, int code,
+                       const struct db_result *found)
 {
-    if (call->any_lost)
+    if (call->code != 0)
         return;
-    call->any_lost = true;
+    call->code = code;
     call->lost = *lease;
-    call->state = found->rows == 0 ? -1 : (int)db_number(found, 0, 0);
-    const char *owner = found->rows == 0 ? NULL : db_string(found, 0, 2);
-    strncpy(call->owner, owner != NULL ? owner : "", NAME_BYTES - 1);
+    call->state = found->rows == 0 ? -1 : (int)db_number(found, 0, FENCE_STATE);
+    const char *owner = found->rows == 0 ? NULL : db_string(found, 0, FENCE_OWNER);
+    const char *ending = found->rows == 0 ? NULL : db_string(found, 0, FENCE_ENDING);
+    snprintf(call->owner, sizeof call->owner, "%s", owner != NULL ? owner : "");
+    snprintf(call->ending, sizeof call->ending, "%s", ending != NULL ? ending : "");
 }
 
 /* All questions go out before the first answer is waited for. */
-static int ask_fences(struct db_tx *tx, const struct verdict_call *call, struct db_result *found)
+static int ask_fences(struct db_tx *tx, const struct lease_answers *answers,
+                      struct db_result *found)
 {
-    size_t last = call->count;
-    for (size_t i = 0; i < call->count; i++)
-        if (call->changed[i] == 0)
+    size_t last = answers->count;
+    for (size_t i = 0; i < answers->count; i++)
+        if (answers->changed[i] == 0)
             last = i;
-    for (size_t i = 0; i < call->count; i++) {
-        const struct db_value params[] = {db_int(call->leases[i].id)};
-        int rc = call->changed[i] != 0
+    for (size_t i = 0; i < answers->count; i++) {
+        const struct db_value params[] = {db_int(answers->leases[i].id),
+                                          db_int(answers->leases[i].token)};
+        int rc = answers->changed[i] != 0
                      ? 0
                      : db_run(tx, Q_JOB_FENCE, i == last ? 0 : DB_LATER, params, &found[i]);
         if (rc < 0)
@@ -48,31 +68,74 @@ static int ask_fences(struct db_tx *tx, const struct verdict_call *call, struct 
     return 0;
 }
 
+/* Whether the same call has gone through before. Once the events are deleted, the state decides. */
+static bool is_repeated(enum lease_asked asked, const struct db_result *found)
+{
+    const char *ending = db_string(found, 0, FENCE_ENDING);
+    if ((repeats[asked].states >> db_number(found, 0, FENCE_STATE) & 1) == 0)
+        return false;
+    for (size_t i = 0; ending != NULL && i < 2; i++)
+        if (repeats[asked].events[i] != NULL && strcmp(repeats[asked].events[i], ending) == 0)
+            return true;
+    return ending == NULL;
+}
+
+/* Who gives no result this time contradicts nothing. */
+static bool contradicts(const char *given, const char *stored)
+{
+    return given != NULL && (stored == NULL || strcmp(given, stored) != 0);
+}
+
+static int verdict_on(const struct lease_answers *answers, size_t i, const struct db_result *found)
+{
+    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token ||
+        !is_repeated(answers->asked, found))
+        return TEND_ELEASELOST;
+    if (answers->asked != LEASE_COMPLETE)
+        return 0;
+    const char *result = answers->results == NULL ? NULL : answers->results[i];
+    return contradicts(result, db_string(found, 0, FENCE_RESULT)) ? TEND_ECONFLICT : 0;
+}
+
 static int verdict_body(struct db_tx *tx, void *arg)
 {
     struct verdict_call *call = arg;
-    struct db_result *found = arena_zalloc(db_arena(tx), (call->count + 1) * sizeof *found);
+    const struct lease_answers *answers = call->answers;
+    struct db_result *found = arena_zalloc(db_arena(tx), (answers->count + 1) * sizeof *found);
     if (found == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
-    int rc = ask_fences(tx, call, found);
-    call->any_lost = false;
-    for (size_t i = 0; rc >= 0 && i < call->count; i++) {
-        call->ret_each[i] = 0;
-        if (call->changed[i] != 0)
-            continue;
-        bool same = found[i].rows > 0 && db_number(&found[i], 0, 1) == call->leases[i].token;
-        if (same && (call->replayed & LEASE_ENDED_IN(db_number(&found[i], 0, 0))) != 0)
-            continue;
-        call->ret_each[i] = TEND_ELEASELOST;
-        note_lost(call, &call->leases[i], &found[i]);
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", answers->count);
+    int rc = ask_fences(tx, answers, found);
+    call->code = 0;
+    for (size_t i = 0; rc >= 0 && i < answers->count; i++) {
+        call->ret_each[i] = answers->changed[i] != 0 ? 0 : verdict_on(answers, i, &found[i]);
+        if (call->ret_each[i] != 0)
+            note_first(call, &answers->leases[i], call->ret_each[i], &found[i]);
     }
     return rc;
 }
 
-static int lost_sentence(tend *t, const struct verdict_call *call)
+/* What the owner did, in words, when it ended its lease with this event; NULL: it did not. */
+static const char *owner_has(const char *event)
+{
+    static const char *const words[][2] = {{"job.completed", "completed"},
+                                           {"job.failed", "failed"},
+                                           {"job.retry_scheduled", "failed"},
+                                           {"job.released", "released"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], event) == 0)
+            return words[i][1];
+    return NULL;
+}
+
+static int sentence(tend *t, const struct verdict_call *call)
 {
     long long id = (long long)call->lost.id;
     long long token = (long long)call->lost.token;
+    if (call->code == TEND_ECONFLICT)
+        return handle_fail(t, TEND_ECONFLICT,
+                           "job %lld was completed under lease %lld:%lld with another result; the "
+                           "first result stays",
+                           id, id, token);
     if (call->state < 0)
         return handle_fail(t, TEND_ELEASELOST, "lease %lld:%lld is not held: there is no job %lld",
                            id, token, id);
@@ -80,36 +143,46 @@ static int lost_sentence(tend *t, const struct verdict_call *call)
         return handle_fail(t, TEND_ELEASELOST,
                            "lease %lld:%lld is lost: the job is now held by %s; stop working on it",
                            id, token, call->owner);
+    const char *state = state_name((enum job_state)call->state);
+    if (owner_has(call->ending) != NULL)
+        return handle_fail(t, TEND_ELEASELOST,
+                           "lease %lld:%lld has ended: its owner has %s the job, which is %s by "
+                           "now; nothing was changed",
+                           id, token, owner_has(call->ending), state);
     return handle_fail(t, TEND_ELEASELOST,
                        "lease %lld:%lld is lost: the job is %s by now; stop working on it", id,
-                       token, state_name((enum job_state)call->state));
+                       token, state);
 }
 
-int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const int64_t *changed,
-                   unsigned replayed, int *ret_each)
+int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
 {
-    size_t lost = 0;
+    size_t count = answers->count;
+    size_t missed = 0;
     for (size_t i = 0; i < count; i++) {
-        lost += changed[i] == 0;
+        missed += answers->changed[i] == 0;
         if (ret_each != NULL)
             ret_each[i] = 0;
     }
-    if (lost == 0)
+    if (missed == 0)
         return 0;
     int *each = ret_each != NULL ? ret_each : calloc(count, sizeof *each);
     if (each == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
-    struct verdict_call call = {.leases = leases,
-                                .count = count,
-                                .changed = changed,
-                                .replayed = replayed,
-                                .ret_each = each};
+    struct verdict_call call = {.answers = answers, .ret_each = each};
     int rc = handle_read(t, verdict_body, &call);
     if (each != ret_each)
         free(each);
     if (rc < 0)
         return rc;
-    return !call.any_lost ? 0 : lost_sentence(t, &call);
+    return call.code == 0 ? 0 : sentence(t, &call);
+}
+
+int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
+                  enum lease_asked asked)
+{
+    const struct lease_answers answers = {
+        .leases = lease, .count = 1, .changed = changed, .asked = asked};
+    return lease_verdicts(t, &answers, NULL);
 }
 
 bool lease_end_matters(tend *t)
@@ -166,9 +239,8 @@ static int touch_body(struct db_tx *tx, void *arg)
     return rc < 0 || !call->with_locks ? rc : extend_locks(tx, call);
 }
 
-/* Runs body over the leases and turns what it changed into verdicts. */
-static int call_on_leases(tend *t, struct lease_call *call, db_body *body, unsigned replayed,
-                          int *ret_each)
+/* Starts or extends the leases and turns what it changed into verdicts. */
+static int touch(tend *t, struct lease_call *call, int *ret_each)
 {
     if (call->count == 0)
         return 0;
@@ -176,9 +248,11 @@ static int call_on_leases(tend *t, struct lease_call *call, db_body *body, unsig
     if (changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
     call->changed = changed;
-    int rc = handle_write(t, body, call);
+    const struct lease_answers answers = {
+        .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
+    int rc = handle_write(t, touch_body, call);
     if (rc >= 0)
-        rc = lease_verdicts(t, call->leases, call->count, changed, replayed, ret_each);
+        rc = lease_verdicts(t, &answers, ret_each);
     free(changed);
     return rc;
 }
@@ -186,7 +260,7 @@ static int call_on_leases(tend *t, struct lease_call *call, db_body *body, unsig
 int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
 {
     struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
-    return call_on_leases(t, &call, touch_body, 0, ret_each);
+    return touch(t, &call, ret_each);
 }
 
 int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
@@ -194,7 +268,9 @@ int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_
     int64_t *none = calloc(count + 1, sizeof *none);
     if (none == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
-    int rc = lease_verdicts(t, leases, count, none, LEASE_ENDED_IN(JOB_RUNNING), ret_each);
+    const struct lease_answers answers = {
+        .leases = leases, .count = count, .changed = none, .asked = LEASE_LOOK};
+    int rc = lease_verdicts(t, &answers, ret_each);
     free(none);
     return rc;
 }
@@ -210,7 +286,7 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
                               .query = Q_JOB_HEARTBEAT,
                               .ttl_ms = ttl_ms,
                               .with_locks = true};
-    return call_on_leases(t, &call, touch_body, 0, ret_each);
+    return touch(t, &call, ret_each);
 }
 
 int lease_check_results(tend *t, const char *const *results, size_t count)
@@ -306,9 +382,12 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
 int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_each)
 {
     int rc = completion->matters ? 0 : complete_rest(t, completion);
-    return rc < 0 ? rc
-                  : lease_verdicts(t, completion->leases, completion->count, completion->changed,
-                                   LEASE_ENDED_IN(JOB_DONE), ret_each);
+    const struct lease_answers answers = {.leases = completion->leases,
+                                          .count = completion->count,
+                                          .changed = completion->changed,
+                                          .asked = LEASE_COMPLETE,
+                                          .results = completion->results};
+    return rc < 0 ? rc : lease_verdicts(t, &answers, ret_each);
 }
 
 /* --- phase --- */
@@ -339,5 +418,5 @@ int tend_phase(tend *t, struct tend_lease lease, const char *phase)
     int rc = handle_check_name(t, "phase", phase);
     if (rc == 0)
         rc = handle_write(t, phase_body, &call);
-    return rc < 0 ? rc : lease_verdicts(t, &lease, 1, &call.changed, 0, NULL);
+    return rc < 0 ? rc : lease_verdict(t, &lease, &call.changed, LEASE_CHANGE);
 }

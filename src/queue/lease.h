@@ -5,18 +5,35 @@
 
 #include "queue/handle.h"
 
-/* A mask of states in which the job may be found when the same call has gone through before. */
-#define LEASE_ENDED_IN(state) (1u << (state))
+/* What the owner of a lease asked for: decides which repeated call is answered as the first was. */
+enum lease_asked {
+    LEASE_CHANGE,   /* needs the lease, whatever was before */
+    LEASE_LOOK,     /* needs the lease; when it is held, the same was done before */
+    LEASE_COMPLETE, /* the three that end it */
+    LEASE_FAIL,
+    LEASE_RELEASE,
+};
+
+struct lease_answers {
+    const struct tend_lease *leases;
+    size_t count;
+    const int64_t *changed; /* by the query; 0: it did not match */
+    enum lease_asked asked;
+    const char *const *results; /* of LEASE_COMPLETE, or NULL */
+};
 
 /*
- * Turns what a query changed (changed[i] != 0) into ret_each[i]: 0 or TEND_ELEASELOST. A lease that
- * did not match is looked at once more: when its token is still the job's and the job is in one of
- * `replayed`, the owner itself has ended it, by the same call whose answer got lost, and is
- * answered 0. Returns 0, or TEND_ELEASELOST with a sentence about the first that is lost, or
- * another negative code.
+ * Turns what a query changed into ret_each[i] (may be NULL). A lease that did not match is looked
+ * at once more. When its owner itself has ended it by the same call, whose answer got lost, the
+ * answer is 0. When it has ended it by another call, or somebody else has, the answer is
+ * TEND_ELEASELOST; when it has completed the job with another result, TEND_ECONFLICT. Returns 0, or
+ * the code of the first that is not 0, with a sentence about what stands, or another negative code.
  */
-int lease_verdicts(tend *t, const struct tend_lease *leases, size_t count, const int64_t *changed,
-                   unsigned replayed, int *ret_each);
+int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
+
+/* The same for one lease without results. */
+int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
+                  enum lease_asked asked);
 
 /*
  * Whether leases ended through this handle may be under a limit or lock: then others may wait for

@@ -93,7 +93,7 @@ int tend_output_append(tend *t, struct tend_lease lease, int64_t number,
         any |= call.changed[i];
     free(call.changed);
     /* Held and nothing new: the same call went through before. */
-    return rc < 0 ? rc : lease_verdicts(t, &lease, 1, &any, LEASE_ENDED_IN(JOB_RUNNING), NULL);
+    return rc < 0 ? rc : lease_verdict(t, &lease, &any, LEASE_LOOK);
 }
 
 struct discard_call {
@@ -122,8 +122,7 @@ int tend_output_discard(tend *t, struct tend_lease lease, int64_t number, int64_
     struct discard_call call = {
         .lease = lease, .number = number, .from_seq = from_seq, .to_seq = to_seq, .bytes = bytes};
     int rc = handle_write(t, discard_body, &call);
-    return rc < 0 ? rc
-                  : lease_verdicts(t, &lease, 1, &call.gone, LEASE_ENDED_IN(JOB_RUNNING), NULL);
+    return rc < 0 ? rc : lease_verdict(t, &lease, &call.gone, LEASE_LOOK);
 }
 
 /* --- reading --- */

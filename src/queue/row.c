@@ -45,6 +45,7 @@ enum job_column {
     COL_ERROR_TEXT,
     COL_RESULT,
     COL_PAYLOAD,
+    COL_STOPPED_TOKEN,
     JOB_COLUMNS
 };
 
@@ -107,6 +108,7 @@ static void read_job(struct tend_job *job, const struct db_result *from, size_t 
         .backoff_ms = db_number(from, row, COL_BACKOFF_MS),
         .backoff_max_ms = db_number(from, row, COL_BACKOFF_MAX_MS),
         .lease_ms = db_number(from, row, COL_LEASE_MS),
+        .stopped_token = db_number(from, row, COL_STOPPED_TOKEN),
     };
 }
 

@@ -142,7 +142,7 @@ static int ask_cancelled(tend *t, struct tend_lease lease, char *why, size_t siz
     if (rc < 0)
         return rc == TEND_ENOTFOUND ? 0 : rc;
     const struct tend_job *job = &jobs->items[0];
-    bool cancelled = job->state == TEND_CANCELLED && job->token == lease.token + 1;
+    bool cancelled = job->state == TEND_CANCELLED && job->stopped_token == lease.token;
     bool told = job->changed_why != NULL && job->changed_why[0] != '\0';
     snprintf(why, size, "cancelled by %s%s%s", job->changed_by, told ? ": " : "",
              told ? job->changed_why : "");

@@ -132,6 +132,28 @@ has_worker() {
     claim
 }
 
+# It was answered "1 completed", and the result was dropped.
+@test "completing again with another result is refused and says what stands" {
+    tend add >/dev/null
+    claim
+    tend complete "$lease" --result 1
+    run -0 tend complete "$lease" --result 1
+    run --separate-stderr -4 tend complete "$lease" --result 2
+    [[ "$stderr" == *"job 1 is done with another result, which stays"* ]]
+    run --separate-stderr -4 tend complete "$lease" --result 2 --json
+    json '.leases[0].code == "ECONFLICT"'
+    run -0 tend show 1 --json
+    json ".job.result == 1"
+}
+
+# The lease of ten minutes became one of 60 s.
+@test "a heartbeat without --ttl keeps the length of the lease" {
+    tend add >/dev/null
+    claim --ttl 10m
+    tend heartbeat "$lease" >/dev/null
+    [ "$(sqlite3 .tend/tend.db "SELECT alarm_at - seen_at FROM job WHERE id = 1")" = 600000 ]
+}
+
 @test "heartbeat keeps leases and names those that are lost" {
     tend add >/dev/null
     tend add >/dev/null

@@ -165,9 +165,9 @@ static void touch_leases(struct world *world, struct actor *actor, int64_t now_m
         if (op->kind == OP_START)
             job->started = true;
         if (op->kind == OP_HEARTBEAT)
-            job->until_ms = now_ms + (op->ttl_ms != TEND_UNSET      ? op->ttl_ms
-                                      : job->lease_ms != TEND_UNSET ? job->lease_ms
-                                                                    : DEFAULT_TTL_MS);
+            job->lease_for_ms = op->ttl_ms != TEND_UNSET ? op->ttl_ms : job->lease_for_ms;
+        if (op->kind == OP_HEARTBEAT)
+            job->until_ms = now_ms + job->lease_for_ms;
     }
 }
 

@@ -214,6 +214,7 @@ static void begin_lease(struct world *world, struct actor *actor, struct job_mod
     job->holder = actor->number;
     job->started = (op->claim.flags & TEND_CLAIM_UNSTARTED) == 0;
     job->with_lock = op->with_lock || world->queues[job->queue].serial;
+    job->lease_for_ms = ttl_ms;
     job->until_ms = now_ms + ttl_ms;
     job->seen_ms = now_ms;
     job->worker_id = by_time ? TEND_UNSET : actor->t->worker_id;
@@ -312,6 +313,10 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
     bool grows = rule->bumps_token || rule->verb == MOVE_CLAIM;
     expect(world, event->token == job->token + grows, "%s of job %lld: token %lld after %lld",
            event->what, (long long)job->id, (long long)event->token, (long long)job->token);
+    if (rule->to != JOB_HELD && rule->to != JOB_CANCELLED)
+        job->stopped_token = 0;
+    else if (rule->from == JOB_RUNNING)
+        job->stopped_token = job->token;
     job->token = event->token;
     play_move(world, actor, job, event, row, now_ms);
     job->state = rule->to;

@@ -237,17 +237,17 @@ static void play(struct world *world, struct op *op, struct job_model *job, cons
     }
 }
 
-/* Who holds its own job takes the lease away from itself, which makes the token grow. */
+/* Who holds its own job takes the lease away from itself. */
 static bool holds_already(const struct job_model *job, const struct step_report *report)
 {
     return job != NULL && report->closes && report->how == TEND_STEPS_HOLD &&
-           job->state == JOB_HELD && job->token == report->lease.token + 1;
+           job->state == JOB_HELD && job->stopped_token == report->lease.token;
 }
 
 /* The lease was ended by a cancel, and the job has not moved since. */
 bool model_cancelled(const struct job_model *job, struct tend_lease lease)
 {
-    return job != NULL && job->state == JOB_CANCELLED && job->token == lease.token + 1;
+    return job != NULL && job->state == JOB_CANCELLED && job->stopped_token == lease.token;
 }
 
 /* After a cancel its last owner may still tell how the attempt ended that it had to stop. */

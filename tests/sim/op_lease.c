@@ -60,11 +60,7 @@ bool op_is_replay(struct world *world, enum lease_end end, struct tend_lease lea
 {
     const struct job_model *job = model_job(world, lease.id);
     enum lease_end before = job == NULL ? END_NONE : model_ended_by(job, lease.token);
-    if (end == END_NONE || before == END_NONE)
-        return false;
-    /* A lease ended by "try again later" looks like a release with a delay, and the other way
-     * round. */
-    return before == end || (end != END_COMPLETE && before != END_COMPLETE);
+    return end != END_NONE && before == end;
 }
 
 /* RC-11: what was acknowledged has happened, by the holder; what was refused has not. */

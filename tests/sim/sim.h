@@ -80,7 +80,8 @@ struct job_model {
     int queue;
     enum job_state state;
     int64_t token;
-    int64_t events; /* how many it has left */
+    int64_t stopped_token; /* of the lease that a cancel or hold has ended; 0: none */
+    int64_t events;        /* how many it has left */
     int priority;
     int64_t due_ms;
     int payload;              /* number of the add it carries */
@@ -96,6 +97,7 @@ struct job_model {
     int64_t worker_id;
     bool started, with_lock;
     int64_t until_ms, seen_ms;
+    int64_t lease_for_ms; /* length of the lease it runs under */
 
     /* Leases ended by their owners, the latest, by token % ENDS_KEPT. */
     struct {

@@ -257,6 +257,45 @@ TEST(attempt, RC_11_after_a_cancel_and_a_redrive_the_last_owner_is_a_zombie)
     check_zombie_is_told(t, lost);
 }
 
+/*
+ * A recovery makes the same token as a cancel or a hold does. What the stale owner reported after
+ * the recovered job had been cancelled or held while it waited was accepted, checkpoint and all.
+ */
+TEST(attempt, RC_11_a_zombie_after_recovery_is_told_also_when_the_job_was_cancelled_or_held_since)
+{
+    const enum tend_action actions[] = {TEND_CANCEL, TEND_HOLD};
+    const struct tend_attempt_end succeeded = end_of(1, TEND_ATTEMPT_SUCCEEDED);
+    const struct tend_step_change change = {.ended = &succeeded};
+    const struct tend_step_close hold = {.how = TEND_STEPS_HOLD};
+    tend *t = store_open("w");
+    for (size_t i = 0; i < 2; i++) {
+        struct tend_lease lost = lease_with_steps(t, THREE_STEPS);
+        begin_step(t, lost, 1, "build");
+        clock_advance(HOUR_MS);
+        check_int(recover_now(t).entries_reclaimed, ==, 1);
+        check_ok(t, tend_act(t, actions[i], lost.id, "op", NULL));
+        check_zombie_is_told(t, lost);
+        check_rc(t, tend_step_next(t, lost, &change, NULL), TEND_ELEASELOST);
+        check_rc(t, tend_step_finish(t, lost, &change, &hold, NULL), TEND_ELEASELOST);
+        check_rc(t, zombie_output(t, lost), TEND_ELEASELOST);
+        check_str(steps_done(lost.id), "");
+        check_int(job_of(t, lost.id)->stopped_token, ==, TEND_UNSET);
+    }
+}
+
+TEST(attempt, RC_11_a_cancel_of_a_redriven_job_is_no_cancel_of_the_old_lease)
+{
+    tend *t = store_open("w");
+    struct tend_lease lost = cancelled_with_attempt(t);
+    check_int(job_of(t, lost.id)->stopped_token, ==, lost.token);
+    check_ok(t, tend_act(t, TEND_REDRIVE, lost.id, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_CANCEL, lost.id, NULL, NULL));
+    const struct tend_attempt_end ended = end_of(1, TEND_ATTEMPT_SUCCEEDED);
+    const struct tend_step_change change = {.ended = &ended};
+    check_rc(t, tend_step_next(t, lost, &change, NULL), TEND_ELEASELOST);
+    check_zombie_is_told(t, lost);
+}
+
 /* Nothing but the end: neither a beginning nor an end of the job, nor a checkpoint dropped. */
 TEST(attempt, RC_11_after_a_cancel_nothing_else_is_taken)
 {

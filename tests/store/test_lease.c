@@ -212,6 +212,39 @@ TEST(lease, a_heartbeat_without_a_duration_takes_that_of_the_job_or_queue)
     check_int(job_of(t, plain.id)->until_ms, ==, clock_now() + MINUTE_MS);
 }
 
+/* A lease of ten minutes was cut to the queue's 60 s, and who beat every five minutes lost the job.
+ */
+TEST(lease, a_heartbeat_without_a_duration_keeps_the_length_the_lease_was_given)
+{
+    tend *t = store_open("w");
+    struct tend_claim claim = claim_for("q");
+    struct tend_job_spec spec = spec_for("q");
+    spec.lease_ms = 3000;
+    add_spec(t, &spec);
+    add_one(t, "q");
+    claim.ttl_ms = 10 * MINUTE_MS;
+    const struct tend_lease leases[] = {claim_with(t, &claim), claim_with(t, &claim)};
+    set_queue(t, "q", "lease", "20s");
+    for (int i = 0; i < 3; i++) {
+        clock_advance(5 * MINUTE_MS);
+        check_ok(t, tend_heartbeat(t, leases, 2, TEND_UNSET, NULL));
+        check_int(job_of(t, leases[0].id)->until_ms, ==, clock_now() + 10 * MINUTE_MS);
+        check_int(job_of(t, leases[1].id)->until_ms, ==, clock_now() + 10 * MINUTE_MS);
+    }
+    /* One that is given is the length from then on; the next claim has its own. */
+    check_ok(t, tend_heartbeat(t, leases, 2, 2 * MINUTE_MS, NULL));
+    clock_advance(MINUTE_MS);
+    check_ok(t, tend_start(t, leases, 2, NULL));
+    check_ok(t, tend_heartbeat(t, leases, 2, TEND_UNSET, NULL));
+    check_int(job_of(t, leases[0].id)->until_ms, ==, clock_now() + 2 * MINUTE_MS);
+    check_ok(t, tend_release(t, leases, 2, 0, NULL, NULL));
+    const struct tend_lease next[] = {claim_one(t, "q"), claim_one(t, "q")};
+    clock_advance(1000);
+    check_ok(t, tend_heartbeat(t, next, 2, TEND_UNSET, NULL));
+    check_int(job_of(t, next[0].id)->until_ms, ==, clock_now() + 3000);
+    check_int(job_of(t, next[1].id)->until_ms, ==, clock_now() + 20 * SECOND_MS);
+}
+
 /* LS-5: one that comes before recovery makes recovery skip the job, one that comes after fails. */
 TEST(lease, a_heartbeat_before_recovery_saves_the_lease_and_one_after_it_does_not)
 {
@@ -325,12 +358,56 @@ TEST(lease, a_repeated_complete_is_answered_as_the_first_and_changes_nothing)
     claim_many(t, "q", 2, leases);
     check_ok(t, tend_complete(t, leases, 1, NULL, NULL));
     const char *before = store_snapshot();
-    const char *const other[] = {"\"other\""};
-    check_ok(t, tend_complete(t, leases, 1, other, NULL));
+    check_ok(t, tend_complete(t, leases, 1, NULL, NULL));
     check_str(store_snapshot(), before);
     check_ok(t, tend_complete(t, leases, 2, NULL, each));
     check_int(each[0], ==, 0);
     check_int(each[1], ==, 0);
+}
+
+/* It was answered 0, and the result that had been given was dropped. */
+TEST(lease, a_second_complete_with_another_result_says_that_the_first_stays)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 3);
+    struct tend_lease leases[3];
+    int each[3] = {-99, -99, -99};
+    claim_many(t, "q", 3, leases);
+    const char *const first[] = {"\"first\"", NULL};
+    check_ok(t, tend_complete(t, leases, 2, first, NULL));
+    const char *const again[] = {"\"other\"", NULL, "\"third\""};
+    check_rc(t, tend_complete(t, leases, 3, again, each), TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), "the first result stays");
+    check_int(each[0], ==, TEND_ECONFLICT);
+    check_int(each[1], ==, 0);
+    check_int(each[2], ==, 0);
+    check_str(job_of(t, leases[0].id)->result, "\"first\"");
+    check_str(job_of(t, leases[2].id)->result, "\"third\"");
+    check_ok(t, tend_complete(t, leases, 2, first, NULL));
+    const char *const late[] = {NULL, "\"late\""};
+    check_rc(t, tend_complete(t, leases, 2, late, each), TEND_ECONFLICT);
+    check_int(each[0], ==, 0); /* nothing that was given is dropped */
+    check_int(each[1], ==, TEND_ECONFLICT);
+}
+
+/* Along with a claim the answer is about the claim; what stands is told per lease. */
+TEST(lease, complete_and_claim_tells_of_another_result_per_lease)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 3);
+    struct tend_lease leases[2];
+    int each[2] = {-99, -99};
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    const char *const first[] = {"1"};
+    const char *const again[] = {"2", "2"};
+    claim_many(t, "q", 2, leases);
+    check_ok(t, tend_complete(t, leases, 1, first, NULL));
+    check_rc(t, tend_complete_and_claim(t, leases, 2, again, each, &claim, &jobs, NULL), 1);
+    check_int(each[0], ==, TEND_ECONFLICT);
+    check_int(each[1], ==, 0);
+    check_str(job_of(t, leases[0].id)->result, "1");
+    tend_jobs_free(jobs);
 }
 
 TEST(lease, the_others_of_a_batch_are_completed_when_one_is_lost)
@@ -440,6 +517,39 @@ TEST(lease, a_repeated_release_is_answered_as_the_first)
     /* Claimed by somebody else meanwhile: then it is lost. */
     claim_many(t, "q", 2, NULL);
     check_rc(t, tend_release(t, &now, 1, 0, NULL, NULL), TEND_ELEASELOST);
+}
+
+/* A failure after one's own release was answered 0 with a due time, and nothing was recorded. */
+TEST(lease, another_call_than_the_one_that_ended_the_lease_is_told_which_that_was)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure = failure_of("x", "y");
+    int64_t due_ms = 0;
+    add_number(t, "q", 3);
+    struct tend_lease released = claim_one(t, "q");
+    check_ok(t, tend_release(t, &released, 1, 1000, NULL, NULL));
+    struct tend_lease failed = claim_one(t, "q");
+    failure.retry_in_ms = 1000;
+    check_ok(t, tend_fail(t, failed, &failure, NULL));
+    struct tend_lease done = claim_one(t, "q");
+    check_ok(t, tend_complete(t, &done, 1, NULL, NULL));
+    for (int due = 0; due < 2; due++) { /* the second time both have become due meanwhile */
+        const char *before = store_snapshot();
+        check_rc(t, tend_fail(t, released, &failure, &due_ms), TEND_ELEASELOST);
+        check_contains(tend_errmsg(t), "its owner has released the job");
+        check_rc(t, tend_complete(t, &released, 1, NULL, NULL), TEND_ELEASELOST);
+        check_rc(t, tend_release(t, &failed, 1, 0, NULL, NULL), TEND_ELEASELOST);
+        check_contains(tend_errmsg(t), "its owner has failed the job");
+        check_rc(t, tend_fail(t, done, &failure, NULL), TEND_ELEASELOST);
+        check_contains(tend_errmsg(t), "its owner has completed the job");
+        check_ok(t, tend_release(t, &released, 1, 1000, NULL, NULL));
+        check_ok(t, tend_fail(t, failed, &failure, NULL));
+        check_str(store_snapshot(), before);
+        clock_advance(1000);
+        recover_now(t);
+    }
+    check_int(due_ms, ==, 0);
+    check_ok(t, tend_release(t, &released, 1, 1000, NULL, NULL));
 }
 
 /* --- phase: RC-9 --- */

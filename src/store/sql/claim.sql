@@ -8,7 +8,7 @@ result, payload
 
 -- define: leased
 state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = c.t + coalesce($6, lease_ms, $7),
+    alarm_at = c.t + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
@@ -33,7 +33,7 @@ LIMIT $2;
 -- each:
 UPDATE OR FAIL job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
@@ -41,7 +41,7 @@ WHERE id = $0 AND state = 1;
 -- many:
 UPDATE OR FAIL job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = given.event, changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL
@@ -95,14 +95,14 @@ SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload
+       result, payload, stopped_token
 FROM job
 WHERE id = $1 AND state = 1
 LIMIT $2;
 -- each:
 UPDATE OR FAIL job
 SET state = 2, token = token + 1, owner = $3, worker_id = $4,
-    alarm_at = now($5) + coalesce($6, lease_ms, $7),
+    alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
     changed_what = 'job.claimed', changed_why = NULL

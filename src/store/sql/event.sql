@@ -6,14 +6,14 @@ INSERT INTO event (id, at, job_id, queue, who, what, token, owner, why, data)
 VALUES (next_event(), now($1), $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: event_of_phase
--- The event of a change of phase, put into the job's chain; goes with job_phase. Called by queue/heartbeat.c.
+-- The event of a change of phase, put into the job's chain; goes with job_phase. Called by queue/lease.c.
 INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
 SELECT next_event(), event_id, now($2), id, queue, owner, 'job.phase', state, state, token, owner, phase
 FROM job
 WHERE id = $1;
 
 -- name: event_into_chain
--- The job's newest event is the one just written. Called by queue/heartbeat.c.
+-- The job's newest event is the one just written. Called by queue/lease.c.
 UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = $1;
 -- dialect: postgres
 UPDATE job SET event_id = currval('event_id') WHERE id = $1;

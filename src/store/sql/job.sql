@@ -16,7 +16,7 @@ id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, sta
 attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
 finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload
+result, payload, stopped_token
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
@@ -59,9 +59,11 @@ WHERE j.id = $1;
 -- The choke point: every move of a job that is not a claim or a completion; for db_each.
 -- $4 new state, $5 added to the token, $6 due so many ms from now (NULL: unchanged), $7 added to the
 -- attempts (NULL: they start over; unless 0, its steps have full budgets again), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
+-- A cancel or a hold remembers the lease it ended (stopped_token), until the job can be claimed again.
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
 SET state = $4, token = token + $5,
+    stopped_token = CASE WHEN $4 IN (3, 6) THEN CASE WHEN $2 = 2 THEN token ELSE stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
     due_at = coalesce(now($13) + $6, due_at),
     alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
@@ -76,6 +78,8 @@ WHERE id = $1 AND state = $2 AND token = $3;
 -- dialect: postgres
 UPDATE job
 SET state = u.new_state, token = job.token + u.bump,
+    stopped_token = CASE WHEN u.new_state IN (3, 6)
+                         THEN CASE WHEN u.old_state = 2 THEN job.token ELSE job.stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
     due_at = coalesce(c.t + u.delay, job.due_at),
     alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
@@ -173,7 +177,7 @@ SET lock_name = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
 
 -- name: job_start
--- Work begins: from here on a crash counts; for db_each. Called by queue/heartbeat.c.
+-- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.
 UPDATE job
 SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
 WHERE id = $1 AND token = $2 AND state = 2;
@@ -186,24 +190,25 @@ WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
 RETURNING u.ordinal, 1;
 
 -- name: job_heartbeat
--- The owner is alive: the lease ends $3 ms from now; for db_each. Called by queue/heartbeat.c.
+-- The owner is alive: the lease starts over with the length it has, or $3 ms, which is its length from now on; for
+-- db_each. Called by queue/lease.c.
 UPDATE job
-SET alarm_at = now($4) + coalesce($3, lease_ms,
+SET alarm_at = now($4) + coalesce($3, lease_for_ms, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    seen_at = now($4)
+    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4)
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
-SET alarm_at = c.t + coalesce(u.ttl, lease_ms,
+SET alarm_at = c.t + coalesce(u.ttl, lease_for_ms, lease_ms,
                               (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    seen_at = c.t
+    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
 RETURNING u.ordinal, 1;
 
 -- name: job_phase
--- Where the job is, with an event. Called by queue/heartbeat.c.
+-- Where the job is, with an event. Called by queue/lease.c.
 UPDATE job
 SET phase = $3, seen_at = now($4), version = version + 1
 WHERE id = $1 AND token = $2 AND state = 2;
@@ -213,8 +218,24 @@ SET phase = $3, seen_at = now($4), version = version + 1
 WHERE id = $1 AND token = $2 AND state + 0 = 2;
 
 -- name: job_fence
--- What became of a lease that an owner's call did not match. Primary key. Called by queue/lease.c.
-SELECT state, token, owner FROM job WHERE id = $1;
+-- What became of lease $2 of job $1, which an owner's call did not match, and the event with which its owner has ended
+-- it, if that is so: moves that need no lease may have come since, so it is looked for along the chain. Primary keys.
+-- Called by queue/lease.c.
+SELECT state, token, owner, result,
+       CASE WHEN token = $2 AND state <> 2 THEN (
+           WITH RECURSIVE chain (prev, what, from_state, to_state, token) AS (
+               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
+               FROM event e
+               WHERE e.id = job.event_id
+               UNION ALL
+               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
+               FROM chain c JOIN event e ON e.id = c.prev
+               WHERE c.from_state <> 2 OR c.to_state = 2
+           )
+           SELECT what FROM chain WHERE from_state = 2 AND to_state <> 2 AND token = $2
+       ) END
+FROM job
+WHERE id = $1;
 
 -- name: job_due
 -- A scheduled job's time has come; for db_each. Called by queue/recover.c.

@@ -6,7 +6,7 @@
 EXISTS (SELECT 1 FROM job
         WHERE id = $1
           AND ((token = $2 AND state = 2)
-            OR (token = $2 + 1 AND state = 6
+            OR (stopped_token = $2 AND state = 6
                 AND EXISTS (SELECT 1 FROM attempt a
                             WHERE a.job_id = $1 AND a.number = $3 AND a.token = $2 AND a.state = 0))))
 
@@ -14,7 +14,7 @@ EXISTS (SELECT 1 FROM job
 EXISTS (SELECT 1 FROM job
         WHERE id = $1
           AND ((token = $2 AND state + 0 = 2)
-            OR (token = $2 + 1 AND state + 0 = 6
+            OR (stopped_token = $2 AND state + 0 = 6
                 AND EXISTS (SELECT 1 FROM attempt a
                             WHERE a.job_id = $1 AND a.number = $3 AND a.token = $2 AND a.state = 0)))
         FOR SHARE)
@@ -36,7 +36,7 @@ WITH fenced AS (
     WHERE EXISTS (SELECT 1 FROM job j
                   WHERE j.id = u.job_id
                     AND ((j.token = u.token AND j.state + 0 = 2)
-                      OR (j.token = u.token + 1 AND j.state + 0 = 6
+                      OR (j.stopped_token = u.token AND j.state + 0 = 6
                           AND EXISTS (SELECT 1 FROM attempt a
                                       WHERE a.job_id = u.job_id AND a.number = u.number
                                         AND a.token = u.token AND a.state = 0)))
