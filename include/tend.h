@@ -101,7 +101,10 @@ TEND_API void tend_options_init(struct tend_options *options);
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 
-/* Close. Leases held through this handle's worker registration are released, free of charge. */
+/*
+ * Close. Leases held through this handle's worker registration are released, free of charge. No
+ * other thread may be inside a call on the handle; threads that used it before may live on.
+ */
 TEND_API void tend_close(tend *t);
 
 /* The sentence for the last failure of the calling thread on this handle; "" if there was none. */
