@@ -889,8 +889,18 @@ TEND_API int tend_doctor(tend *t,
 /* Version of the schema in the store, and the one this library makes. */
 TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
 
-/* Delete finished jobs and old events whose time is over by retention; *ret_count jobs deleted. */
-TEND_API int tend_purge(tend *t, int64_t *ret_count);
+struct tend_purged {
+    int64_t jobs, events;
+};
+
+/*
+ * Delete the finished jobs whose retention is over, and events older than 30 days; *ret: how many
+ * (may be NULL). Whoever waits in a claim or in tend_wait does so every ten minutes, and so does
+ * every runner.
+ */
+TEND_API int tend_purge(tend *t, struct tend_purged *ret);
+/* The figures the call above would have now; changes nothing. */
+TEND_API int tend_purge_count(tend *t, struct tend_purged *ret);
 
 #ifdef __cplusplus
 }

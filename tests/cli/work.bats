@@ -283,6 +283,15 @@ attempts_of() {
     [ "$(tend jobs --state running --json)" = '' ]
 }
 
+# A worker that never had to wait never deleted anything.
+@test "a worker that is never idle purges too" {
+    id=$(tend add)
+    tend cancel "$id" >/dev/null
+    tend queue set default --keep-done 0s >/dev/null
+    tend work --drain >/dev/null
+    fails 3 tend show "$id"
+}
+
 # --- telling others ---
 
 has_packet() {
