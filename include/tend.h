@@ -836,7 +836,8 @@ struct tend_runner_options {
     const char *folder;   /* for workspaces and files of attempts; NULL: .tend/run below the current
                              folder */
     const char *helper_path; /* the tend binary; NULL: this program is tend */
-    const char *statsd;      /* host:port for metrics; NULL: none are sent */
+    const char *statsd;      /* host:port for metrics; NULL: none are sent. A name that is not found
+                                is looked up again while the runner works */
     /* Called by the runner's threads, one at a time; may be NULL. */
     void (*tell)(void *arg, const struct tend_runner_news *news);
     void *tell_arg;

@@ -312,6 +312,13 @@ has_packet() {
     until_true has_packet 'class:deterministic_contract,strategy:none,outcome:failed'
 }
 
+# A name without an address kept the worker from starting.
+@test "a StatsD server whose name is not found keeps nobody from working" {
+    tend add -- true >/dev/null
+    start_worker --statsd no-such-host.invalid:8125
+    until_true has_state 1 done
+}
+
 # What came by StatsD, as Prometheus would say it: NAME{TAG="VALUE",…} NUMBER.
 statsd_figures() {
     grep -E '^task[.]' packets |
