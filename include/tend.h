@@ -889,6 +889,9 @@ TEND_API int tend_doctor(tend *t,
 
 /* Version of the schema in the store, and the one this library makes. */
 TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
+/* 1: migration *ret_version of the schema was changed after it had run on this store; 0: none was.
+ */
+TEND_API int tend_schema_changed(tend *t, int *ret_version);
 
 struct tend_purged {
     int64_t jobs, events;
