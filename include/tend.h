@@ -101,7 +101,10 @@ TEND_API void tend_options_init(struct tend_options *options);
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 
-/* Close. Leases held through this handle's worker registration are released, free of charge. */
+/*
+ * Close. Leases held through this handle's worker registration are released, free of charge. No
+ * other thread may be inside a call on the handle; threads that used it before may live on.
+ */
 TEND_API void tend_close(tend *t);
 
 /* The sentence for the last failure of the calling thread on this handle; "" if there was none. */
@@ -841,7 +844,8 @@ struct tend_runner_options {
     const char *folder;   /* for workspaces and files of attempts; NULL: .tend/run below the current
                              folder */
     const char *helper_path; /* the tend binary; NULL: this program is tend */
-    const char *statsd;      /* host:port for metrics; NULL: none are sent */
+    const char *statsd;      /* host:port for metrics; NULL: none are sent. A name that is not found
+                                is looked up again while the runner works */
     /* Called by the runner's threads, one at a time; may be NULL. */
     void (*tell)(void *arg, const struct tend_runner_news *news);
     void *tell_arg;
@@ -893,9 +897,22 @@ TEND_API int tend_doctor(tend *t,
 
 /* Version of the schema in the store, and the one this library makes. */
 TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
+/* 1: migration *ret_version of the schema was changed after it had run on this store; 0: none was.
+ */
+TEND_API int tend_schema_changed(tend *t, int *ret_version);
 
-/* Delete finished jobs and old events whose time is over by retention; *ret_count jobs deleted. */
-TEND_API int tend_purge(tend *t, int64_t *ret_count);
+struct tend_purged {
+    int64_t jobs, events;
+};
+
+/*
+ * Delete the finished jobs whose retention is over, and events older than 30 days; *ret: how many
+ * (may be NULL). Whoever waits in a claim or in tend_wait does so every ten minutes, and so does
+ * every runner.
+ */
+TEND_API int tend_purge(tend *t, struct tend_purged *ret);
+/* The figures the call above would have now; changes nothing. */
+TEND_API int tend_purge_count(tend *t, struct tend_purged *ret);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* tend heal: find and heal everything stale, now and by hand. */
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/purge.h"
 
 #include <inttypes.h>
 
@@ -64,7 +65,11 @@ static int run(struct cli *cli, int argc, char **argv)
     (void)argc;
     (void)argv;
     struct tend_recovery recovery;
+    struct tend_purged purged;
     int code = heal(cli, &recovery);
+    if (code >= 0)
+        code =
+            args.dry_run ? tend_purge_count(cli->store, &purged) : tend_purge(cli->store, &purged);
     if (code < 0)
         return cli_fail_store(cli, code);
     struct buf *out = &cli->out;
@@ -85,6 +90,8 @@ static int run(struct cli *cli, int argc, char **argv)
     else
         buf_printf(out, "%" PRId64 " %s %sreclaimed, %" PRId64 " %s %scleaned\n", jobs,
                    jobs == 1 ? "job" : "jobs", would, locks, locks == 1 ? "lock" : "locks", would);
+    if (purged.jobs > 0 || purged.events > 0)
+        purge_print(out, &purged, args.dry_run);
     return EXIT_DONE;
 }
 
@@ -95,7 +102,8 @@ const struct command cmd_heal = {
     .text = "reclaim jobs and clean locks whose owner is gone",
     .about =
         "This happens by itself with every claim, at the start of a worker and on a timer; the command is "
-        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched.",
+        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched. What "
+        "retention is over for is deleted as well, as 'tend purge' does.",
     .examples = "tend heal --dry-run\n"
                 "tend heal --older-than 10m --json",
     .options = options,

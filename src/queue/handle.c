@@ -34,15 +34,8 @@ const char *tend_strerror(int code)
 
 struct err *handle_err(tend *t)
 {
-    struct err *err = pthread_getspecific(t->error_key);
-    if (err == NULL) {
-        err = calloc(1, sizeof *err);
-        if (err == NULL || pthread_setspecific(t->error_key, err) != 0) {
-            free(err);
-            return &t->open_error;
-        }
-    }
-    return err;
+    struct err *err = err_table_mine(&t->errors);
+    return err != NULL ? err : &t->open_error;
 }
 
 const char *tend_errmsg(tend *t)
@@ -183,7 +176,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     *ret = t;
     if (t == NULL)
         return TEND_ENOMEM;
-    if (pthread_key_create(&t->error_key, free) != 0) {
+    if (err_table_init(&t->errors) < 0) {
         free(t);
         *ret = NULL;
         return TEND_ENOMEM;
@@ -220,8 +213,7 @@ void tend_close(tend *t)
         worker_leave(t);
     db_close(t->db);
     free(t->buried);
-    free(pthread_getspecific(t->error_key));
-    pthread_key_delete(t->error_key);
+    err_table_done(&t->errors);
     pthread_mutex_destroy(&t->mutex);
     free(t);
 }

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/err_table.h"
 #include "base/rng.h"
 #include "store/db.h"
 
@@ -39,7 +40,7 @@ struct tend {
     struct db *db; /* NULL when opening failed */
     struct tend_options options;
     char name[NAME_BYTES];   /* owner where a call gives none */
-    pthread_key_t error_key; /* struct err per thread */
+    struct err_table errors; /* one per thread */
     struct err open_error;   /* also the last resort when memory is out */
 
     pthread_mutex_t mutex; /* guards what follows */

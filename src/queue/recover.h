@@ -27,8 +27,8 @@ void recover_log(tend *t, const struct recovery *recovery);
 /* Finds dead workers and recovers what they held. Their number, or a negative code. */
 int recover_dead_workers(tend *t, struct recovery *total);
 
-/* The timers of a thread that waits: dead workers, alarms, schedules, retention. Errors are logged
- * only. */
+/* The timers of a thread that waits or claims in a loop: what is stale, retention. Errors are
+ * logged only. */
 void recover_on_timer(tend *t);
 
 #endif

@@ -7,7 +7,7 @@
 #include "queue/worker.h"
 
 /* The slow tick behind the bell: nothing should depend on it. */
-enum { TICK_MS = 5000, PURGE_MS = 600000 };
+enum { TICK_MS = 5000 };
 
 /* How often a thread that waits for a process looks at it; its end may be told to another thread.
  */
@@ -123,25 +123,12 @@ static bool recovery_is_due(tend *t)
     return due;
 }
 
-static bool purge_is_due(tend *t)
-{
-    int64_t now_ms = clock_mono_ms();
-    pthread_mutex_lock(&t->mutex);
-    bool due = now_ms >= t->purge_next_ms;
-    if (due)
-        t->purge_next_ms = now_ms + PURGE_MS;
-    pthread_mutex_unlock(&t->mutex);
-    return due;
-}
-
 void recover_on_timer(tend *t)
 {
     struct tend_recovery done;
-    int64_t purged;
     if (recovery_is_due(t) && tend_detect_and_recover_stale(t, &done) < 0)
         handle_log(t, "recovery failed: %s", handle_err(t)->text);
-    if (purge_is_due(t) && tend_purge(t, &purged) < 0)
-        handle_log(t, "retention failed: %s", handle_err(t)->text);
+    retain_on_timer(t);
 }
 
 static void recover_the_dead(tend *t)
@@ -217,7 +204,6 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
     int rc;
     if ((rc = worker_watch_all(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
         return rc;
-    recover_on_timer(t);
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
@@ -242,6 +228,7 @@ int tend_wait(tend *t, int64_t timeout_ms)
     uint64_t seen = t->bell_seen = bell;
     t->waited = true;
     pthread_mutex_unlock(&t->mutex);
+    recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
     if (news)
         return 1;
     int rc = wait_once(t, seen, timeout_ms > ever_ms ? -1 : timeout_ms);

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "queue/handle.h"
+#include "queue/recover.h"
+#include "run/statsd.h"
 #include "run/sweep.h"
 
 #include <poll.h>
@@ -205,6 +207,7 @@ static int claim_until_stopped(tend_runner *runner)
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         struct round round = go_round(runner, turn);
+        recover_on_timer(runner->t); /* one that is never idle never waits */
         if (round.failed < 0 && !passes(round.failed))
             return round.failed;
         if (round.failed != told && round.failed < 0)
@@ -274,6 +277,11 @@ static void wait_for_tasks(tend_runner *runner)
     }
 }
 
+static void say_note(void *arg, const char *text)
+{
+    runner_tell(arg, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", text);
+}
+
 int tend_runner_run(tend_runner *runner)
 {
     struct err err;
@@ -284,12 +292,18 @@ int tend_runner_run(tend_runner *runner)
         tree_pool_close(runner->pool);
         return handle_fail(runner->t, TEND_EIO, "no thread could be started");
     }
+    const char *statsd = runner->options.statsd;
+    if (statsd != NULL &&
+        statsd_open(&runner->statsd, statsd, STATSD_AGAIN_MS, say_note, runner, &err) < 0)
+        say_note(runner, err.text);
     sweep_left_behind(runner, 0);
     rc = claim_until_stopped(runner);
     if (rc < 0)
         tend_runner_stop(runner, 0);
     wait_for_tasks(runner);
     pulse_end(runner);
+    statsd_close(runner->statsd);
+    runner->statsd = NULL;
     tree_pool_close(runner->pool);
     runner->pool = NULL;
     return rc;

@@ -192,9 +192,14 @@ int64_t db_alarm_interval_ms(const struct db *db)
 int db_library_schema(void)
 {
     int count = 0;
-    while (db_migrations_sqlite[count] != NULL)
+    while (db_migrations_sqlite[count].sql != NULL)
         count++;
     return count;
+}
+
+const struct db_migration *db_migrations(const struct db *db)
+{
+    return db->engine->migrations;
 }
 
 int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err)

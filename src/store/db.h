@@ -180,6 +180,14 @@ int64_t db_alarm_interval_ms(const struct db *db);
 /* --- care --- */
 
 int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err);
+
+struct db_migration {
+    const char *sql;
+    const char *checksum; /* of that text */
+};
+/* All this library has for the store, in order; one without a text ends them. */
+const struct db_migration *db_migrations(const struct db *db);
+
 /* Engine-specific findings, as tend_doctor; verdict is an enum tend_verdict. */
 int db_doctor(struct db *db,
               void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,

@@ -30,6 +30,7 @@ struct db_engine {
     int (*schema_version)(struct db *db, int *ret_store, struct err *err);
     int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
                   struct err *err);
+    const struct db_migration *migrations;
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;
@@ -66,10 +67,13 @@ struct db_query_text {
 };
 extern const struct db_query_text db_query_texts[DB_QUERIES];
 
-/* The migrations of one dialect, in order; texts end with NULL. The store's version is how many
- * ran. */
-extern const char *const db_migrations_sqlite[];
-extern const char *const db_migrations_postgres[];
+/*
+ * The migrations of one dialect, in order; one without a text ends them. The store's version is how
+ * many ran. Each that has run is a row of the store's table migration with the checksum it had; for
+ * those before version 4, which made the table, it is the one known then.
+ */
+extern const struct db_migration db_migrations_sqlite[];
+extern const struct db_migration db_migrations_postgres[];
 int db_library_schema(void);
 
 #endif

@@ -208,6 +208,7 @@ static const struct db_engine engine = {
     .alive_deny = alive_deny,
     .alive_check = alive_check,
     .schema_version = schema_version,
+    .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,

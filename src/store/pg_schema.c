@@ -17,7 +17,7 @@ enum { OLDEST_SERVER = 130000 };
 static int library_version(void)
 {
     int count = 0;
-    while (db_migrations_postgres[count] != NULL)
+    while (db_migrations_postgres[count].sql != NULL)
         count++;
     return count;
 }
@@ -121,6 +121,21 @@ static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
     return rc < 0 ? rc : run(pg, sql, url, err);
 }
 
+/* Which migrations have run, and what they said: those that have no row yet. */
+static int record_migrations(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < library_version(); i++) {
+        char sql[192];
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO migration (version, checksum, at) VALUES (%d, '%s', store_clock()) "
+                 "ON CONFLICT DO NOTHING",
+                 i + 1, db_migrations_postgres[i].checksum);
+        rc = run(pg, sql, url, err);
+    }
+    return rc;
+}
+
 /* Inside the transaction and under the lock: what is missing. */
 static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
 {
@@ -137,7 +152,9 @@ static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
         version = 0;
     }
     for (; rc == 0 && version < library_version(); version++)
-        rc = run_migration(pg, db_migrations_postgres[version], url, err);
+        rc = run_migration(pg, db_migrations_postgres[version].sql, url, err);
+    if (rc == 0)
+        rc = record_migrations(pg, url, err);
     snprintf(sql, sizeof sql, "UPDATE tend_schema_version SET version = %d", version);
     return rc < 0 ? rc : run(pg, sql, url, err);
 }

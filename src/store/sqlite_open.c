@@ -44,6 +44,21 @@ static int refuse_foreign(struct sqlite_db *db, int64_t id, int64_t version, str
     return 0;
 }
 
+/* Which migrations have run, and what they said: those that have no row yet. */
+static int record_migrations(struct sqlite_db *db, struct err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && db_migrations_sqlite[i].sql != NULL; i++) {
+        char sql[256];
+        snprintf(sql, sizeof sql,
+                 "INSERT OR IGNORE INTO migration (version, checksum, at) VALUES (%d, '%s', "
+                 "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))",
+                 i + 1, db_migrations_sqlite[i].checksum);
+        rc = sqlite_conn_exec(&db->writer, sql, "migrating the store", err);
+    }
+    return rc;
+}
+
 /* Brings the schema up to date, all in one transaction. The turnstile is held. */
 static int migrate(struct sqlite_db *db, struct err *err)
 {
@@ -58,10 +73,12 @@ static int migrate(struct sqlite_db *db, struct err *err)
     if ((rc = read_version(&db->writer, &id, &version, err)) < 0 ||
         (rc = refuse_foreign(db, id, version, err)) < 0)
         goto undo;
-    for (; db_migrations_sqlite[version] != NULL; version++)
-        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version],
+    for (; db_migrations_sqlite[version].sql != NULL; version++)
+        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version].sql,
                                    "migrating the store", err)) < 0)
             goto undo;
+    if ((rc = record_migrations(db, err)) < 0)
+        goto undo;
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              APPLICATION_ID, (int)version);
     if ((rc = sqlite_conn_exec(&db->writer, pragmas, "migrating the store", err)) == 0 &&
@@ -320,6 +337,7 @@ static const struct db_engine engine = {
     .alive_check = alive_check,
     .schema_version = schema_version,
     .doctor = sqlite_db_doctor,
+    .migrations = db_migrations_sqlite,
     .alive_grace_ms = 0,
     .alarm_interval_ms = 0,
     .one_machine = true,

@@ -17,6 +17,16 @@ load helper
     json '.schema > 0 and .schema == .newest'
 }
 
+@test "migrate and doctor tell of a migration that was changed after it had run" {
+    tend migrate >/dev/null
+    sqlite3 .tend/tend.db "UPDATE migration SET checksum = 'x' WHERE version = 4"
+    fails 1 tend migrate
+    says "migration 4 was changed after it had run"
+    run -1 tend doctor
+    [[ "$output" == *'BAD  migrations: migration 4 was changed after it had run here'* ]]
+    tend add >/dev/null
+}
+
 @test "doctor finds a fresh store well" {
     tend add >/dev/null
     run -0 tend doctor

@@ -283,6 +283,15 @@ attempts_of() {
     [ "$(tend jobs --state running --json)" = '' ]
 }
 
+# A worker that never had to wait never deleted anything.
+@test "a worker that is never idle purges too" {
+    id=$(tend add)
+    tend cancel "$id" >/dev/null
+    tend queue set default --keep-done 0s >/dev/null
+    tend work --drain >/dev/null
+    fails 3 tend show "$id"
+}
+
 # --- telling others ---
 
 has_packet() {
@@ -301,6 +310,13 @@ has_packet() {
     tend add -- no-such-command >/dev/null
     tend work --drain --statsd "127.0.0.1:$port" >/dev/null
     until_true has_packet 'class:deterministic_contract,strategy:none,outcome:failed'
+}
+
+# A name without an address kept the worker from starting.
+@test "a StatsD server whose name is not found keeps nobody from working" {
+    tend add -- true >/dev/null
+    start_worker --statsd no-such-host.invalid:8125
+    until_true has_state 1 done
 }
 
 # What came by StatsD, as Prometheus would say it: NAME{TAG="VALUE",…} NUMBER.

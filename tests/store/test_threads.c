@@ -373,3 +373,33 @@ TEST(threads, one_key_submitted_by_many_at_once_is_one_job)
     check_int(added, ==, 1);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
 }
+
+/* --- closing --- */
+
+struct guest {
+    tend *t;
+    pthread_barrier_t barrier;
+};
+
+static void *fail_and_stay(void *arg)
+{
+    struct guest *guest = arg;
+    check_rc(guest->t, tend_queue_set(guest->t, "", NULL, 0, NULL), TEND_EINVAL);
+    pthread_barrier_wait(&guest->barrier); /* it has used the handle */
+    pthread_barrier_wait(&guest->barrier); /* the handle is closed */
+    return NULL;
+}
+
+/* The sentence of such a thread was never freed: the build with the leak checker tells. */
+TEST(threads, a_handle_is_closed_while_a_thread_that_used_it_lives_on)
+{
+    struct guest guest = {.t = store_open("w")};
+    pthread_t thread;
+    pthread_barrier_init(&guest.barrier, NULL, 2);
+    check_int(pthread_create(&thread, NULL, fail_and_stay, &guest), ==, 0);
+    pthread_barrier_wait(&guest.barrier);
+    store_close(guest.t);
+    pthread_barrier_wait(&guest.barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&guest.barrier);
+}

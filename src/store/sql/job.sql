@@ -356,6 +356,12 @@ FROM job
 WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
 LIMIT $4;
 
+-- name: job_expired_count
+-- How many of them there are. Index job_resting. Called by queue/retain.c.
+SELECT count(*)
+FROM job
+WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3;
+
 -- name: job_delete
 -- For db_each. Called by queue/retain.c.
 DELETE FROM job WHERE id = $1 AND state >= 4;

@@ -7,3 +7,7 @@ SELECT now($1);
 -- The newest event: its id, from which ids go on, and its time, behind which the clock may not fall.
 -- Primary key. SQLite only: called at the start of every write.
 SELECT id, at FROM event ORDER BY id DESC LIMIT 1;
+
+-- name: migration_list
+-- Primary key. Called by queue/care.c.
+SELECT version, checksum FROM migration ORDER BY version;
