@@ -112,15 +112,20 @@ static bool is_still_needed(const struct db_result *locks, size_t row, const str
     return job_id != TEND_UNSET;
 }
 
-/* Locks whose holder has lost them; rows begin with name, owner, token. */
+/*
+ * Locks whose holder has lost them; rows begin with name, owner, token. They were judged by the
+ * worker who holds them (jobs is NULL), or by their time, which is in column 4.
+ */
 static int clean_locks(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
-                       const struct db_result *jobs, const char *why)
+                       const struct db_result *jobs, int64_t worker_id, const char *why)
 {
     for (size_t i = 0; i < rows->rows; i++) {
         int64_t cleaned = 0;
         if (jobs != NULL && is_still_needed(rows, i, jobs))
             continue;
-        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2),
+                                          db_int_or_null(worker_id),
+                                          jobs != NULL ? *db_at(rows, i, 4) : db_null()};
         int rc = db_each(tx, Q_LOCK_CLEAN, 0, params, 1, &cleaned);
         if (rc < 0)
             return rc;
@@ -155,7 +160,7 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
-        (rc = clean_locks(tx, recovery, &locks, &jobs, "it has expired")) < 0 ||
+        (rc = clean_locks(tx, recovery, &locks, &jobs, TEND_UNSET, "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
     return (int)(jobs.rows + locks.rows);
@@ -177,13 +182,10 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
         return rc;
     do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = clean_locks(tx, recovery, &rows, NULL, why)) < 0)
+            (rc = clean_locks(tx, recovery, &rows, NULL, worker_id, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
-    while ((rc = reclaim_rows(tx, recovery, &jobs, why)) >= 0 && jobs.rows == CHUNK)
-        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
-            return rc;
-    if (rc < 0)
+    if ((rc = reclaim_rows(tx, recovery, &jobs, why)) < 0)
         return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);

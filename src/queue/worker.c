@@ -173,47 +173,55 @@ int worker_watch_all(tend *t)
 /* --- leaving --- */
 
 /* Rows are name, owner, token. Those who wait for a lock are woken. */
-static int leave_locks(struct db_tx *tx, const struct db_result *rows)
+static int leave_locks(struct db_tx *tx, const struct db_result *rows, int64_t id)
 {
     for (size_t i = 0; i < rows->rows; i++) {
-        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2), db_int(id),
+                                        db_null()};
+        int64_t cleaned = 0;
         struct event_note event = {.who = db_string(rows, i, 1),
                                    .what = "lock.released",
                                    .token = db_number(rows, i, 2),
                                    .owner = db_string(rows, i, 1),
                                    .why = db_string(rows, i, 0)};
-        int rc;
-        if ((rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, NULL)) < 0 ||
-            (rc = event_add(tx, &event, 0)) < 0)
+        int rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, &cleaned);
+        if (rc >= 0 && cleaned != 0)
+            rc = event_add(tx, &event, 0);
+        if (rc < 0)
             return rc;
         db_ring(tx);
     }
     return 0;
 }
 
-/* All that is held under one id is given back. */
-static int leave_leases(struct db_tx *tx, const tend *t, int64_t id)
+/* The jobs held under one id are given back. */
+static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
+{
+    struct db_result rows;
+    const struct db_value held[] = {db_int(id)};
+    int rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows);
+    if (rc < 0)
+        return rc;
+    struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
+    if (moves == NULL)
+        return TEND_ENOMEM;
+    for (size_t i = 0; i < rows.rows; i++) {
+        moves[i] =
+            move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2), MOVE_RELEASE);
+        moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
+    }
+    return move_jobs(tx, moves, rows.rows, 0, NULL);
+}
+
+/* All named locks held under it. */
+static int leave_all_locks(struct db_tx *tx, int64_t id)
 {
     struct db_result rows;
     int rc;
     const struct db_value held[] = {db_int(id), db_int(HELD_CHUNK)};
     do {
-        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0)
-            return rc;
-        struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
-        if (moves == NULL)
-            return TEND_ENOMEM;
-        for (size_t i = 0; i < rows.rows; i++) {
-            moves[i] = move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2),
-                                  MOVE_RELEASE);
-            moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
-        }
-        if ((rc = move_jobs(tx, moves, rows.rows, 0, NULL)) < 0)
-            return rc;
-    } while (rows.rows == HELD_CHUNK);
-    do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = leave_locks(tx, &rows)) < 0)
+            (rc = leave_locks(tx, &rows, id)) < 0)
             return rc;
     } while (rows.rows == HELD_CHUNK);
     return 0;
@@ -230,11 +238,18 @@ static int leave_body(struct db_tx *tx, void *arg)
     /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
     int64_t removed = 0;
     int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
-    rc = leave_leases(tx, t, id);
-    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
-        rc = leave_leases(tx, t, t->buried[i]);
     const struct db_value remove[] = {db_int(id)};
-    if (rc < 0 || (rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0 || removed == 0)
+    /* As whoever takes it for dead: the worker, then its jobs, then its locks. */
+    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0)
+        return rc;
+    rc = leave_jobs(tx, t, id);
+    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
+        rc = leave_jobs(tx, t, t->buried[i]);
+    if (rc >= 0)
+        rc = leave_all_locks(tx, id);
+    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
+        rc = leave_all_locks(tx, t->buried[i]);
+    if (rc < 0 || removed == 0)
         return rc;
     struct event_note event = {.who = t->name,
                                .what = "worker.left",

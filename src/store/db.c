@@ -128,6 +128,11 @@ void db_ring(struct db_tx *tx)
     tx->ring = true;
 }
 
+bool db_concurrent(const struct db_tx *tx)
+{
+    return tx->db->engine->concurrent;
+}
+
 uint64_t db_bell(struct db *db)
 {
     return db->engine->bell(db);

@@ -124,6 +124,13 @@ int db_time(struct db_tx *tx, int64_t *ret_ms);
 /* Others may have work to do once this has committed: wake them. */
 void db_ring(struct db_tx *tx);
 
+/*
+ * Whether bodies of others run at the same time, so that a row one has locked keeps others waiting:
+ * on PostgreSQL. Then rows are locked in one order (store/pg_order.c, queue/claim.c), and what is
+ * large is sent before the first is locked.
+ */
+bool db_concurrent(const struct db_tx *tx);
+
 /* --- waiting --- */
 
 /*

@@ -213,6 +213,7 @@ static const struct db_engine engine = {
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,
     .one_machine = false,
+    .concurrent = true,
 };
 
 static void write_own_sql(struct pg_db *db)

@@ -7,6 +7,7 @@
  *     pg_pool.c     the connections of a handle, handed out fairly
  *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
  *     pg_array.c    parameters that are arrays
+ *     pg_order.c    the order in which rows are locked
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
@@ -131,6 +132,9 @@ void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
 
 /* --- pg_query.c --- */
 
+/* What a statement may have to wait for, in the order in which it may: see pg_order.c. */
+enum pg_waits { PG_WAITS_FOR_JOBS, PG_WAITS_FOR_LOCK, PG_WAITS_NOT };
+
 /* A query on its way to the server. Lives in the transaction's arena. */
 struct pg_call {
     struct pg_call *next;
@@ -148,7 +152,10 @@ struct pg_call {
     bool arrays; /* all rows in one statement */
     size_t rows;
     int64_t *ret_each;             /* what became of each row; may be NULL */
-    int64_t *ids;                  /* of the rows, where the answer tells ids; else NULL */
+    const size_t *order;           /* where each row stood in what was given; NULL: as it is sent */
+    enum pg_waits waits;           /* what its rows are known by: */
+    const int64_t *keys;           /* PG_WAITS_FOR_JOBS: their ids, as they are sent */
+    int64_t key;                   /* where keys points to if there is one row */
     enum db_query asked;           /* the query that was asked for, where a shorter one serves */
     const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
     bool quiet;                    /* it has seen to it that nobody need be woken */
@@ -176,6 +183,29 @@ bool pg_call_looks(const struct pg_call *call);
 /* Parameter `index` of the call: that column of all rows, as an array. False: out of memory. */
 bool pg_array_put(struct pg_call *call, int index, const struct db_value *params, size_t rows,
                   struct arena *arena);
+
+/* --- pg_order.c --- */
+
+/*
+ * The order in which the rows of a db_each are sent, as places in params; NULL: as they are given.
+ * False: out of memory.
+ */
+bool pg_order_rows(enum db_query query, const struct db_value *params, size_t rows,
+                   struct arena *arena, const size_t **ret_order);
+/* The rows in that order; NULL: out of memory. */
+const struct db_value *pg_order_params(enum db_query query, const struct db_value *params,
+                                       size_t rows, const size_t *order, struct arena *arena);
+/* Notes in the call what its rows, given as they are sent, wait for. False: out of memory. */
+bool pg_order_note(struct pg_call *call, const struct db_value *params, size_t rows,
+                   struct arena *arena);
+/*
+ * Puts statements that commit together in order. *ret_first: one that has to go before them all, or
+ * NULL. False: out of memory.
+ */
+bool pg_order_calls(struct pg_call **calls, size_t count, struct arena *arena,
+                    struct pg_call **ret_first);
+/* Whether the calls of one transaction are in that order. */
+bool pg_order_kept(const struct pg_call *calls);
 
 /* --- pg_flight.c --- */
 

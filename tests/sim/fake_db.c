@@ -410,6 +410,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .alive_grace_ms = world->grace_ms,
         .alarm_interval_ms = real->engine->alarm_interval_ms,
         .one_machine = real->engine->one_machine,
+        .concurrent = real->engine->concurrent,
     };
     fake->base.engine = &fake->engine;
     fake->real = real;

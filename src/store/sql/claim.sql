@@ -90,6 +90,7 @@ RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) -
 
 -- name: job_claim_one
 -- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.
+-- On PostgreSQL one that others hold is skipped: chosen jobs do not come by id, so waiting for one could be for ever.
 SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
@@ -111,7 +112,7 @@ WHERE id = $0 AND state = 1;
 UPDATE job
 SET {leased}
 FROM (SELECT now($5) AS t OFFSET 0) c
-WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1
+WHERE id = (SELECT id FROM job WHERE id = $1 AND state + 0 = 1 FOR UPDATE SKIP LOCKED) AND $2::bigint >= 1
 RETURNING {job};
 
 -- name: claim_candidates

@@ -100,6 +100,12 @@ FROM (SELECT now_each($13) AS t OFFSET 0) c,
 WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token
 RETURNING u.ordinal, 1;
 
+-- name: job_lock_rows
+-- Jobs that several statements of one transaction wait for, by id. PostgreSQL only: called by store/pg_order.c.
+SELECT id FROM job WHERE id = $1;
+-- dialect: postgres
+SELECT id FROM job WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+
 -- name: job_new_life
 -- Its steps have full budgets again, as after a retry. Primary key. Called by queue/control.c.
 UPDATE job SET life_token = token WHERE id = $1;
@@ -172,6 +178,8 @@ RETURNING id;
 
 -- name: job_unlock
 -- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.
+-- Not run on PostgreSQL, where the trigger of the completion does it, and where a first pass over some of the jobs would
+-- lock them in another order than the second over all.
 UPDATE job
 SET lock_name = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
@@ -317,29 +325,38 @@ SELECT count(*) FROM job WHERE state = 2 AND alarm_at <= now($1);
 
 -- name: job_silent
 -- Leases without a sign of life for $2 ms. Index job_alarm, all that are running. Called by queue/recover.c.
+-- On PostgreSQL as job_alarms: a sign of life that is being written counts, and so does one that was written meanwhile.
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
 LIMIT $3;
-
--- name: job_of_worker
--- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
--- queue/recover.c and queue/worker.c.
+-- dialect: postgres
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
-LIMIT $2;
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
+LIMIT $3
+FOR UPDATE OF j SKIP LOCKED;
+
+-- name: job_of_worker
+-- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
+-- queue/recover.c and queue/worker.c. On PostgreSQL they are locked, by id (+ 0: not by the index of the ids, which has
+-- all jobs).
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1;
 -- dialect: postgres
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
-LIMIT $2
+ORDER BY j.id + 0
 FOR UPDATE OF j;
 
 -- name: job_ahead
@@ -351,10 +368,17 @@ WHERE queue = $1 AND state = 1
 
 -- name: job_expired_finished
 -- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.
+-- On PostgreSQL what somebody is working on (brings back) is left for the next time.
 SELECT id
 FROM job
 WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
 LIMIT $4;
+-- dialect: postgres
+SELECT id
+FROM job
+WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
+LIMIT $4
+FOR UPDATE SKIP LOCKED;
 
 -- name: job_expired_count
 -- How many of them there are. Index job_resting. Called by queue/retain.c.

@@ -58,22 +58,26 @@ WHERE owner IS NOT NULL
 ORDER BY name;
 
 -- name: lock_expired
--- With the job that still runs under it. Index lock_expiry. Called by queue/recover.c.
+-- With the job that still runs under it. By name, so that two who clean up do not wait for each other (|| '':
+-- after it is found by its time). Index lock_expiry. Called by queue/recover.c.
 SELECT l.name, l.owner, l.token,
-       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2)
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2), l.expires_at
 FROM lock l
 WHERE l.expires_at <= now($1)
+ORDER BY l.name || ''
 LIMIT $2;
 
 -- name: lock_expired_count
 SELECT count(*) FROM lock WHERE expires_at <= now($1);
 
 -- name: lock_of_worker
--- Index lock_worker. Called by queue/recover.c.
-SELECT name, owner, token FROM lock WHERE worker_id = $1 LIMIT $2;
+-- By name, as lock_expired. Index lock_worker. Called by queue/recover.c and queue/worker.c.
+SELECT name, owner, token FROM lock WHERE worker_id = $1 ORDER BY name || '' LIMIT $2;
 
 -- name: lock_clean
--- A recoverer takes a lock away, once; for db_each. Called by queue/recover.c.
+-- A recoverer takes a lock away, once; for db_each. Only as it was judged: still held under worker $3, or still expiring
+-- at $4. A process of the same name may have refreshed it since, which keeps the token. Called by queue/recover.c and
+-- queue/worker.c.
 UPDATE lock
 SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
-WHERE name = $1 AND token = $2 AND owner IS NOT NULL;
+WHERE name = $1 AND token = $2 AND owner IS NOT NULL AND (worker_id = $3 OR expires_at = $4);

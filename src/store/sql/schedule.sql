@@ -19,11 +19,12 @@ FROM schedule
 ORDER BY name;
 
 -- name: schedule_due
--- Index schedule_next. Called by queue/schedule.c.
+-- Index schedule_next. Called by queue/schedule.c. Those due at the same time by name, so that two who fire them do not
+-- wait for each other.
 SELECT name, cron, queue, kind, payload, priority, catch_up, next_at, version, now($1)
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
-ORDER BY next_at
+ORDER BY next_at, name
 LIMIT 100;
 
 -- name: schedule_next
