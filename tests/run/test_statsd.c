@@ -1,4 +1,4 @@
-/* The way to a StatsD server: a name that cannot be looked up stops nobody. */
+/* SH-14: the way to a StatsD server; a name that cannot be looked up stops nobody. */
 #include "run/statsd.h"
 #include "support/store.h"
 
