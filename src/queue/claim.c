@@ -89,6 +89,7 @@ static int slow_body(struct db_tx *tx, void *arg)
     struct db_result rows;
     int rc = 0;
     call->box->jobs.count = 0;
+    call->look.used = false;
     if ((rc = settings_load(tx, call->want.queue, false, &call->settings)) < 0)
         return rc;
     if (!settings_are_plain(&call->settings) &&
@@ -160,19 +161,21 @@ static int run_slow(struct claim_call *call)
 {
     struct claim_look *look = &call->look;
     int rc;
-    if (call->want.not_kind_count == 0)
-        return run_body(call, slow_body);
-    look->before =
-        passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count);
-    look->begin = CLAIM_START;
+    *look = (struct claim_look){
+        .before =
+            passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count),
+        .begin = CLAIM_START,
+    };
     do {
-        look->more = false;
-        look->after = look->before;
+        look->used = look->more = false;
         rc = run_body(call, slow_body);
-        if (rc >= 0 || is_none(rc))
-            passed_keep(call->t, &look->after);
+        if (!look->used || (rc < 0 && !is_none(rc)))
+            return rc;
+        passed_keep(call->t, &look->after);
         look->before = look->after;
         look->begin = look->end;
+        look->passed_kind_before = look->passed_kind;
+        look->passed_key_before = look->passed_key;
         if (is_none(rc))
             arena_reset(&call->box->arena); /* of what was read on the way */
     } while (is_none(rc) && look->more);

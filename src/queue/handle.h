@@ -23,11 +23,13 @@ struct claim_position {
 struct passed {
     char queue[NAME_BYTES];
     uint64_t kinds; /* which are passed over; 0: this is empty */
+    bool keyed;     /* ... and jobs with a key, where the queue has a limit on those */
     struct {
         int64_t due_at, id;
     } ends[PRIORITIES];          /* nothing else was seen up to here */
     struct claim_position again; /* how far the second look has come */
-    int64_t again_ms;            /* monotonic: when it goes on */
+    int64_t again_ms;            /* store time: when it goes on */
+    char key[NAME_BYTES];        /* the last one looked at, where there are too many; "": all */
 };
 
 /* Settings of a queue as a claim needs them. */

@@ -53,6 +53,10 @@ CREATE TABLE submission (
 -- The first pending job of each concurrency key.
 CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
     WHERE state = 1 AND concurrency_key IS NOT NULL;
+-- Pending jobs that may come before others which were there first: they came back, or were added with a time in the past.
+-- All other jobs come last in their priority, so that a claim need not look at what it has passed before.
+CREATE INDEX job_cut_in ON job (queue, priority, due_at, id)
+    WHERE state = 1 AND (version > 1 OR due_at < created_at);
 ALTER TABLE queue ADD COLUMN rate_strict INTEGER NOT NULL DEFAULT 0;  -- 1: no window of rate_period_ms sees more than rate_count
 ALTER TABLE queue ADD COLUMN rate_slots TEXT;           -- claims in the parts of the last window (core/limit.h)
 
