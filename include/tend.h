@@ -76,7 +76,7 @@ TEND_API const char *tend_version(void);
 typedef struct tend tend;
 
 struct tend_options {
-    const char *name;      /* owner name where a call gives none; default "host:pid" */
+    const char *name;      /* owner name where a call gives none; default "host:pid:RANDOM" */
     int must_exist;        /* 1: do not make a store that is not there */
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
@@ -633,19 +633,29 @@ struct tend_lock_request {
     int64_t while_pid; /* > 0: the lock, and the wait for it, end with that process */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     unsigned flags;    /* TEND_CLAIM_BY_TIME */
+    int64_t token;     /* > 0: refresh only the lock that has this token; one that owner has taken
+                          anew is held by somebody else then */
 };
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
-/* 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when;
- * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. */
+/*
+ * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when;
+ * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. The holder is known by
+ * its name and its worker: two processes that call themselves the same do not share a lock, unless
+ * both hold it by time alone.
+ */
 TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
                                struct tend_lock *ret);
 /* 1: released; 0: not held by owner, nothing changed. */
 TEND_API int tend_lock_release(tend *t, const char *name, const char *owner);
+/* The same for the lock with this token alone: one that was taken anew under the name stays. */
+TEND_API int tend_lock_release_token(tend *t, const char *name, const char *owner, int64_t token);
 /* 1: *ret filled, also when expired; 0: nobody holds it. */
 TEND_API int tend_lock_get(tend *t, const char *name, struct tend_lock *ret);
 /* 1: expires extra_ms from now; 0: refused, expired or not held by owner. */
 TEND_API int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms);
+TEND_API int tend_lock_extend_token(tend *t, const char *name, const char *owner, int64_t token,
+                                    int64_t extra_ms);
 /* 1 exactly when somebody is entered as holder and the time is over. */
 TEND_API int tend_is_lock_stale(tend *t, const char *name);
 

@@ -14,11 +14,15 @@
 
 static struct {
     const char *owner;
-    int64_t ttl_ms, wait_ms, while_pid;
+    int64_t ttl_ms, wait_ms, while_pid, token;
 } args = {.ttl_ms = TEND_LOCK_TTL_MS};
 
 #define OWNER_OPTION                                                                               \
     OPTION("owner", 'w', "OWNER", OPTION_TEXT, "who holds it", &args.owner, .required = true)
+
+#define TOKEN_OPTION                                                                               \
+    OPTION("token", 0, "N", OPTION_INT, "only the lock that was acquired with this token",         \
+           &args.token, .min = 1, .max = INT64_MAX)
 
 static const struct option acquire_options[] = {
     OWNER_OPTION,
@@ -29,13 +33,16 @@ static const struct option acquire_options[] = {
     OPTION("while-pid", 0, "PID", OPTION_INT,
            "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
            .max = INT32_MAX),
+    OPTION("token", 0, "N", OPTION_INT, "refresh only the lock that was acquired with this token",
+           &args.token, .min = 1, .max = INT64_MAX),
     OPTION_END,
 };
 
-static const struct option release_options[] = {OWNER_OPTION, OPTION_END};
+static const struct option release_options[] = {OWNER_OPTION, TOKEN_OPTION, OPTION_END};
 
 static const struct option extend_options[] = {
     OWNER_OPTION,
+    TOKEN_OPTION,
     OPTION("ttl", 0, "DURATION", OPTION_DURATION, "from now (default 300s)", &args.ttl_ms),
     OPTION_END,
 };
@@ -76,6 +83,7 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
     request.ttl_ms = args.ttl_ms;
     request.wait_ms = args.wait_ms;
     request.while_pid = args.while_pid;
+    request.token = args.token;
     request.flags = args.while_pid ? 0 : TEND_CLAIM_BY_TIME;
     if (args.wait_ms != 0)
         signals_interrupt(cli->store);
@@ -102,9 +110,16 @@ static int answer_no(struct cli *cli, const char *member, const char *name)
         json_text(out, "name", name);
         json_bool(out, member, false);
         json_text(out, "owner", held ? lock.owner : NULL);
+        json_int_or_null(out, "token", held ? lock.token : TEND_UNSET);
         json_close(out, '}');
     } else if (!held) {
         buf_printf(out, "false: nobody holds lock \"%s\"", name);
+    } else if (args.token > 0 && lock.token != args.token) {
+        buf_printf(out, "false: lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64,
+                   name, lock.owner, lock.token, args.token);
+    } else if (strcmp(lock.owner, args.owner) == 0 && lock.job_id != TEND_UNSET) {
+        buf_printf(out, "false: lock \"%s\" is held with job %" PRId64 " and ends with its lease",
+                   name, lock.job_id);
     } else if (strcmp(lock.owner, args.owner) == 0) {
         buf_printf(out, "false: lock \"%s\" of %s has expired; acquire it anew", name, lock.owner);
     } else {
@@ -128,10 +143,15 @@ static void answer_yes(struct cli *cli, const char *member, const char *name)
     buf_putc(&cli->out, '\n');
 }
 
+static int64_t token_given(void)
+{
+    return args.token > 0 ? args.token : TEND_UNSET;
+}
+
 static int run_release(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
-    int released = tend_lock_release(cli->store, argv[0], args.owner);
+    int released = tend_lock_release_token(cli->store, argv[0], args.owner, token_given());
     if (released < 0)
         return cli_fail_store(cli, released);
     if (released == 0)
@@ -143,7 +163,8 @@ static int run_release(struct cli *cli, int argc, char **argv)
 static int run_extend(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
-    int extended = tend_lock_extend(cli->store, argv[0], args.owner, args.ttl_ms);
+    int extended =
+        tend_lock_extend_token(cli->store, argv[0], args.owner, token_given(), args.ttl_ms);
     if (extended < 0)
         return cli_fail_store(cli, extended);
     if (extended == 0)
@@ -227,7 +248,8 @@ static const struct command acquire = {
     .text = "take a lock, or refresh one's own",
     .about =
         "Exit status 4 when somebody else holds it. The token only grows: whatever the lock guards can "
-        "refuse a token below the last it has seen.",
+        "refuse a token below the last it has seen. With --while-pid, the holder is that process, and nobody "
+        "of the same name gets the lock.",
     .examples = "tend lock acquire deploy -w $(hostname):$$ --while-pid $$ --wait=10m",
     .options = acquire_options,
     .args_min = 1,
@@ -240,7 +262,9 @@ static const struct command release = {
     .name = "release",
     .form = "NAME",
     .text = "give a lock back",
-    .about = "By anybody but its holder it changes nothing, answers false and has exit status 4.",
+    .about =
+        "By anybody but its holder it changes nothing, answers false and has exit status 4. With --token, "
+        "which acquire prints, a lock that was taken anew under the same name is left alone.",
     .options = release_options,
     .args_min = 1,
     .args_max = 1,

@@ -140,12 +140,20 @@ void tend_options_init(struct tend_options *options)
     *options = (struct tend_options){.connections = 8, .busy_ms = 30000, .recovery_ms = TEND_UNSET};
 }
 
-static void default_name(char *out, size_t size)
+/*
+ * Host and pid are for people. The rest is drawn: two containers can have one host name and the
+ * same pid, and a pid comes again.
+ */
+static void default_name(char *out, size_t size, struct rng *rng)
 {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
     char host[128];
+    char drawn[6] = "";
+    for (size_t i = 0; i + 1 < sizeof drawn; i++)
+        drawn[i] = letters[rng_below(rng, sizeof letters - 1)];
     if (proc_host(host, sizeof host) < 0)
         snprintf(host, sizeof host, "localhost");
-    snprintf(out, size, "%s:%lld", host, (long long)getpid());
+    snprintf(out, size, "%s:%lld:%s", host, (long long)getpid(), drawn);
 }
 
 /* RC-1: what the caller says, else the environment, else 60 s. */
@@ -184,7 +192,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     pthread_mutex_init(&t->mutex, NULL);
     t->options = *options;
     rng_seed_random(&t->rng);
-    default_name(t->name, sizeof t->name);
+    default_name(t->name, sizeof t->name, &t->rng);
     if (options->name != NULL) {
         if (!name_ok(options->name))
             return err_set(&t->open_error, TEND_EINVAL, "'%.80s' is no name for an owner",

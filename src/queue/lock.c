@@ -32,6 +32,7 @@ struct lock_call {
     const char *name, *owner;
     int64_t ttl_ms;
     int64_t worker_id;
+    int64_t token; /* of the holder; TEND_UNSET: its name is enough */
     struct tend_lock lock;
     bool done; /* acquired, released, extended, found */
 };
@@ -59,7 +60,8 @@ static int acquire_body(struct db_tx *tx, void *arg)
                                       db_int(call->ttl_ms),
                                       db_int_or_null(call->worker_id),
                                       db_null(),
-                                      db_now(tx)};
+                                      db_now(tx),
+                                      db_int_or_null(call->token)};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
     if (rc < 0 || (rc = get_body(tx, arg)) < 0)
         return rc;
@@ -135,7 +137,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     struct lock_call call = {.name = request->name,
                              .owner = handle_owner(t, request->owner),
                              .ttl_ms = request->ttl_ms,
-                             .worker_id = TEND_UNSET};
+                             .worker_id = TEND_UNSET,
+                             .token = request->token > 0 ? request->token : TEND_UNSET};
     int rc = check_request(t, request);
     if (rc < 0)
         return rc;
@@ -176,7 +179,8 @@ static int release_body(struct db_tx *tx, void *arg)
     int rc = get_body(tx, arg);
     if (rc < 0)
         return rc;
-    const struct db_value params[] = {db_text(call->name), db_text(call->owner)};
+    const struct db_value params[] = {db_text(call->name), db_text(call->owner),
+                                      db_int_or_null(call->token)};
     if ((rc = db_each(tx, Q_LOCK_FREE, 0, params, 1, &freed)) < 0)
         return rc;
     call->done = freed != 0;
@@ -193,7 +197,12 @@ static int release_body(struct db_tx *tx, void *arg)
 
 int tend_lock_release(tend *t, const char *name, const char *owner)
 {
-    struct lock_call call = {.name = name, .owner = handle_owner(t, owner)};
+    return tend_lock_release_token(t, name, owner, TEND_UNSET);
+}
+
+int tend_lock_release_token(tend *t, const char *name, const char *owner, int64_t token)
+{
+    struct lock_call call = {.name = name, .owner = handle_owner(t, owner), .token = token};
     int rc = check_names(t, name, owner);
     if (rc == 0)
         rc = handle_write(t, release_body, &call);
@@ -218,7 +227,8 @@ static int extend_body(struct db_tx *tx, void *arg)
     struct lock_call *call = arg;
     int64_t extended = 0;
     const struct db_value params[] = {db_text(call->name), db_text(call->owner),
-                                      db_int(call->ttl_ms), db_now(tx)};
+                                      db_int(call->ttl_ms), db_now(tx),
+                                      db_int_or_null(call->token)};
     int rc = db_each(tx, Q_LOCK_EXTEND, DB_LAST, params, 1, &extended);
     call->done = extended != 0;
     return rc;
@@ -226,7 +236,14 @@ static int extend_body(struct db_tx *tx, void *arg)
 
 int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms)
 {
-    struct lock_call call = {.name = name, .owner = handle_owner(t, owner), .ttl_ms = extra_ms};
+    return tend_lock_extend_token(t, name, owner, TEND_UNSET, extra_ms);
+}
+
+int tend_lock_extend_token(tend *t, const char *name, const char *owner, int64_t token,
+                           int64_t extra_ms)
+{
+    struct lock_call call = {
+        .name = name, .owner = handle_owner(t, owner), .token = token, .ttl_ms = extra_ms};
     int rc = check_names(t, name, owner);
     if (rc == 0)
         rc = handle_check_time(t, "an extension by", extra_ms, 1);

@@ -4,7 +4,7 @@ load helper
 # LK-1, LK-9
 @test "acquire, held by another, refreshed by its holder" {
     run -0 tend lock acquire deploy -w ann
-    [[ "$output" == 'lock "deploy" is held by ann, token 1, expires in '* ]]
+    [[ "$output" == 'lock "deploy" is held by ann, token '*', expires in '* ]]
     fails 4 tend lock acquire deploy -w bob
     says 'held by ann'
     run --separate-stderr -4 tend lock acquire deploy -w bob --json
@@ -33,6 +33,22 @@ load helper
     [ "$output" = 'lock "deploy" released' ]
     run -4 tend lock release deploy -w ann --json
     json '.released == false and .owner == null'
+}
+
+# A former holder of the same name could release and extend the lock that was taken after it.
+@test "with --token a lock that was taken anew is left alone" {
+    old=$(tend lock acquire deploy -w ann --ttl 1ms --json | jq .token)
+    sleep 0.01
+    new=$(tend lock acquire deploy -w ann --json | jq .token)
+    run -4 tend lock release deploy -w ann --token "$old"
+    [ "$output" = "false: lock \"deploy\" is held by ann under token $new, not $old" ]
+    run -4 tend lock extend deploy -w ann --token "$old" --json
+    json ".extended == false and .token == $new"
+    fails 4 tend lock acquire deploy -w ann --token "$old"
+    run -0 tend lock acquire deploy -w ann --token "$new" --json
+    json ".token == $new"
+    run -0 tend lock extend deploy -w ann --token "$new"
+    run -0 tend lock release deploy -w ann --token "$new"
 }
 
 # LK-6

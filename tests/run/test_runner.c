@@ -223,7 +223,8 @@ static void outlive_a_lease_of(const char *lease, const char *seconds)
     for (int i = 0; i < 10; i++) {
         int64_t id = add_plan(t, keep_text("{\"run\":\"sleep %s\",\"attempts\":1}", seconds));
         run_until_drained(t);
-        if (state_of(t, id) == TEND_DONE && job_of(t, id)->token == 1)
+        if (state_of(t, id) == TEND_DONE &&
+            job_of(t, id)->token == sql_int("SELECT token_base + 1 FROM store"))
             return;
     }
     test_fail(__FILE__, __LINE__, "no lease of %s was held for %s s", lease, seconds);

@@ -310,9 +310,11 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
            tend_state_name(event->to_state));
     if (rule->by_owner)
         accept_owner(world, actor, job, event);
-    bool grows = rule->bumps_token || rule->verb == MOVE_CLAIM;
-    expect(world, event->token == job->token + grows, "%s of job %lld: token %lld after %lld",
-           event->what, (long long)job->id, (long long)event->token, (long long)job->token);
+    int64_t token = job->token + rule->bumps_token;
+    if (rule->verb == MOVE_CLAIM)
+        token = (job->token > TOKEN_BASE ? job->token : TOKEN_BASE) + 1;
+    expect(world, event->token == token, "%s of job %lld: token %lld after %lld", event->what,
+           (long long)job->id, (long long)event->token, (long long)job->token);
     if (rule->to != JOB_HELD && rule->to != JOB_CANCELLED)
         job->stopped_token = 0;
     else if (rule->from == JOB_RUNNING)

@@ -166,7 +166,8 @@ static int acquire(struct world *world, struct actor *actor, struct tend_lock *l
     tend_lock_request_init(&request);
     request.name = lock_names[op->lock];
     request.ttl_ms = chance(world, 5000) ? between(world, 500, 5000) : between(world, 5000, 60000);
-    request.flags = chance(world, 3000) ? TEND_CLAIM_BY_TIME : 0;
+    op->by_time = chance(world, 3000);
+    request.flags = op->by_time ? TEND_CLAIM_BY_TIME : 0;
     request.wait_ms = chance(world, 1000) ? -1 : 0;
     return tend_lock_acquire(actor->t, &request, lock);
 }

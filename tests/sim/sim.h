@@ -63,6 +63,8 @@ struct queue_model {
 /* What operators change in the course of a history; value TEND_UNSET: the limit is taken away. */
 enum setting { SET_PAUSED, SET_CONCURRENCY, SET_KEY_CONCURRENCY, SET_RATE_COUNT };
 
+#define TOKEN_BASE 1000 /* of the store: every lease has a larger token */
+
 struct lock_model {
     char owner[64]; /* "": free */
     int64_t token, last_token;
@@ -187,6 +189,7 @@ struct op {
     bool lock_was_held;                /* the queue's */
     bool refused_by_state;             /* OP_ACT: the table does not allow it */
     bool asks_for_lock, asks_for_jobs; /* the transaction under way does */
+    bool by_time;      /* OP_LOCK_ACQUIRE: no worker behind it */
     bool lock_is_mine; /* OP_LOCK_*: the lock was the actor's before the commit ... */
     bool lock_is_free; /* ... or could be taken */
     struct step_op step;

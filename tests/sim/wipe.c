@@ -8,6 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Drawn when a store is made; a history must be the same when it is run again. */
+#define TEXT_OF(number) #number
+#define NUMBER_AS_TEXT(number) TEXT_OF(number)
+#define SET_TOKEN_BASE "UPDATE store SET token_base = " NUMBER_AS_TEXT(TOKEN_BASE)
+
 _Noreturn static void give_up(const char *what, const char *text)
 {
     fprintf(stderr, "sim: %s: %s\n", what, text);
@@ -36,7 +41,8 @@ static void wipe_sqlite(const char *path)
             "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
             "DELETE FROM job; DELETE FROM event; DELETE FROM lock; DELETE FROM queue;"
             "DELETE FROM worker; DELETE FROM schedule; DELETE FROM attempt; DELETE FROM checkpoint;"
-            "DELETE FROM output; DELETE FROM control; DELETE FROM sqlite_sequence; COMMIT",
+            "DELETE FROM output; DELETE FROM control; DELETE FROM submission;"
+            "DELETE FROM sqlite_sequence; " SET_TOKEN_BASE "; COMMIT",
             NULL, NULL, &text) != SQLITE_OK)
         give_up("emptying the store", text);
 }
@@ -77,7 +83,8 @@ static void wipe_postgres(const char *url)
     PGconn *connection = keep_postgres(url);
     run_postgres(connection,
                  "TRUNCATE job, event, lock, queue, worker, schedule, attempt, checkpoint, "
-                 "output, control RESTART IDENTITY");
+                 "output, control, submission RESTART IDENTITY");
+    run_postgres(connection, SET_TOKEN_BASE);
     run_postgres(connection, "ALTER SEQUENCE event_id RESTART");
 }
 
@@ -86,7 +93,8 @@ static const char orphans[] =
     "SELECT (SELECT count(*) FROM attempt WHERE job_id NOT IN (SELECT id FROM job))"
     " + (SELECT count(*) FROM checkpoint WHERE job_id NOT IN (SELECT id FROM job))"
     " + (SELECT count(*) FROM output WHERE job_id NOT IN (SELECT id FROM job))"
-    " + (SELECT count(*) FROM control WHERE job_id NOT IN (SELECT id FROM job))";
+    " + (SELECT count(*) FROM control WHERE job_id NOT IN (SELECT id FROM job))"
+    " + (SELECT count(*) FROM submission WHERE job_id NOT IN (SELECT id FROM job))";
 
 static int64_t count_sqlite(const char *path)
 {

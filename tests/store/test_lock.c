@@ -2,6 +2,7 @@
 #include "support/store.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static struct tend_lock_request request_for(const char *name, const char *owner, int64_t ttl_ms)
 {
@@ -187,6 +188,73 @@ TEST(lock, LK_9_the_holder_gets_its_own_lock_back_refreshed)
     check_int(again.token, ==, first.token);
     check_int(again.acquired_at_ms, ==, first.acquired_at_ms);
     check_int(again.expires_at_ms, ==, clock_now() + 1000);
+}
+
+/*
+ * Two containers with one host name and pid 1 in each had the same default owner name, and both got
+ * the lock, with one token.
+ */
+TEST(lock, LK_1_two_workers_of_the_same_name_do_not_share_a_lock)
+{
+    tend *one = store_open("same");
+    tend *other = store_open("same");
+    struct tend_lock first;
+    struct tend_lock lock;
+    check_ok(one, acquire(one, NULL, 5000, &first));
+    check_rc(other, acquire(other, NULL, 5000, &lock), TEND_EBUSY);
+    check_int(lock.token, ==, first.token);
+    check_ok(one, acquire(one, NULL, 5000, &lock));
+    check_int(lock.token, ==, first.token);
+}
+
+TEST(lock, the_default_name_of_an_owner_has_a_part_that_is_drawn)
+{
+    tend *one = store_open(NULL);
+    tend *other = store_open(NULL);
+    struct tend_lock lock;
+    check_ok(one, acquire(one, NULL, 5000, &lock));
+    check_contains(lock.owner, keep_text(":%d:", (int)getpid()));
+    check_int(tend_lock_release(other, "l", NULL), ==, 0);
+    check_int(tend_lock_release(one, "l", NULL), ==, 1);
+}
+
+/* Held by time alone there is no worker to tell two of the same name apart; their tokens do. */
+TEST(lock, LK_9_by_time_the_name_is_enough_unless_a_token_is_given)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request = request_for("l", "a", 1000);
+    struct tend_lock first;
+    struct tend_lock again;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, &first));
+    clock_advance(500);
+    check_ok(t, tend_lock_acquire(t, &request, &again));
+    check_int(again.token, ==, first.token);
+    request.token = first.token;
+    check_ok(t, tend_lock_acquire(t, &request, &again));
+    request.token = first.token + 1;
+    check_rc(t, tend_lock_acquire(t, &request, &again), TEND_EBUSY);
+    clock_advance(1000);
+    check_ok(t, tend_lock_acquire(t, &request, &again)); /* expired: taken anew */
+    check_int(again.token, >, first.token);
+}
+
+/* A lock was released and extended by whoever had its owner's name, a former holder for example. */
+TEST(lock, LK_4_who_gives_the_token_of_an_earlier_lock_changes_nothing)
+{
+    tend *t = store_open("w");
+    struct tend_lock first;
+    struct tend_lock second;
+    check_ok(t, acquire(t, "a", 1000, &first));
+    clock_advance(1000);
+    check_ok(t, acquire(t, "a", 1000, &second));
+    const char *before = store_snapshot();
+    check_int(tend_lock_release_token(t, "l", "a", first.token), ==, 0);
+    check_int(tend_lock_extend_token(t, "l", "a", first.token, 5000), ==, 0);
+    check_int(tend_lock_release_token(t, "l", "b", second.token), ==, 0);
+    check_str(store_snapshot(), before);
+    check_int(tend_lock_extend_token(t, "l", "a", second.token, 5000), ==, 1);
+    check_int(tend_lock_release_token(t, "l", "a", second.token), ==, 1);
 }
 
 TEST(lock, locks_are_listed_while_they_are_held)

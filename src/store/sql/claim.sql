@@ -6,8 +6,12 @@ phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
 result, payload
 
+-- Tokens grow, and none of an earlier generation of the store comes again. (On PostgreSQL the base is c.base.)
+-- define: next_token
+max(token, (SELECT token_base FROM store WHERE id = 1)) + 1
+
 -- define: leased
-state = 2, token = token + 1, owner = $3, worker_id = $4,
+state = 2, token = greatest(token, c.base) + 1, owner = $3, worker_id = $4,
     alarm_at = c.t + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN c.t END, seen_at = c.t,
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $3,
@@ -20,7 +24,7 @@ state = 2, token = token + 1, owner = $3, worker_id = $4,
 -- Index job_pending in its order: most urgent, then due, then id. Called by queue/claim.c.
 -- Of the job come the columns that the claimer cannot know, as they are after the claim; the others are put in by
 -- store/claim_row.c.
-SELECT id, kind, priority, due_at, token + 1, now($5) + coalesce($6, lease_ms, $7),
+SELECT id, kind, priority, due_at, {next_token}, now($5) + coalesce($6, lease_ms, $7),
        CASE WHEN $8 = 1 THEN now($5) END, attempts, crashes, now($5), version + 1, created_at,
        phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
@@ -32,7 +36,7 @@ ORDER BY priority, due_at, id
 LIMIT $2;
 -- each:
 UPDATE OR FAIL job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+SET state = 2, token = {next_token}, owner = $3, worker_id = $4,
     alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
@@ -40,7 +44,7 @@ SET state = 2, token = token + 1, owner = $3, worker_id = $4,
 WHERE id = $0 AND state = 1;
 -- many:
 UPDATE OR FAIL job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+SET state = 2, token = {next_token}, owner = $3, worker_id = $4,
     alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = given.event, changed_at = now($5), changed_by = $3,
@@ -51,7 +55,8 @@ WHERE job.id = given.p1 AND state = 1;
 -- The last column says how many entries of job_pending were read: see job_claim_after.
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
+FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base,
+             pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
     SELECT id
@@ -76,7 +81,8 @@ LIMIT $2;
 -- dialect: postgres
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t, pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
+FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base,
+             pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
     SELECT id
@@ -91,7 +97,7 @@ RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) -
 -- name: job_claim_one
 -- The same for the one job $1, a candidate of queue/choice.c. Nothing when it is no longer pending, or somebody else is
 -- at it on PostgreSQL: the caller goes on to the next. Primary key.
-SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
+SELECT id, queue, kind, 2, priority, due_at, {next_token}, $3, $4,
        now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
@@ -102,7 +108,7 @@ WHERE id = $1 AND state = 1
 LIMIT $2;
 -- each:
 UPDATE OR FAIL job
-SET state = 2, token = token + 1, owner = $3, worker_id = $4,
+SET state = 2, token = {next_token}, owner = $3, worker_id = $4,
     alarm_at = now($5) + coalesce($6, lease_ms, $7), lease_for_ms = coalesce($6, lease_ms, $7),
     started_at = CASE WHEN $8 = 1 THEN now($5) END, seen_at = now($5),
     version = version + 1, event_id = next_event(), changed_at = now($5), changed_by = $3,
@@ -111,7 +117,7 @@ WHERE id = $0 AND state = 1;
 -- dialect: postgres
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t OFFSET 0) c
+FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base OFFSET 0) c
 WHERE id = (SELECT id FROM job WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1 FOR UPDATE SKIP LOCKED)
 RETURNING {job};
 

@@ -1,21 +1,25 @@
 -- Named locks. A lock is held while it has an owner; the row stays when it is free, for its token.
 
+-- It is the holder that asks again: by its name, and by the same worker or by none both times.
+-- define: own
+l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id
+             AND l.expires_at > excluded.acquired_at
+
 -- name: lock_acquire
--- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its owner asks
+-- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its holder asks
 -- again. One that is held with a job ends with that lease and not otherwise: recovery comes first.
--- $4 worker, $5 job. Returns nothing when somebody holds it.
--- Called by queue/lock.c.
+-- $4 worker, $5 job, $7 the token of the lock that may be refreshed (NULL: any). Tokens begin at the store's generation. Returns nothing when somebody holds it.
+-- Called by queue/lock.c and queue/limits.c.
 INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at)
-VALUES ($1, 1, $2, $4, $5, now($6), now($6) + $3)
+VALUES ($1, (SELECT token_base + 1 FROM store WHERE id = 1), $2, $4, $5, now($6), now($6) + $3)
 ON CONFLICT (name) DO UPDATE
-SET token = CASE WHEN l.owner = excluded.owner AND l.expires_at > excluded.acquired_at
-                 THEN l.token ELSE l.token + 1 END,
-    acquired_at = CASE WHEN l.owner = excluded.owner AND l.expires_at > excluded.acquired_at
-                       THEN l.acquired_at ELSE excluded.acquired_at END,
+SET token = CASE WHEN {own} THEN l.token
+                 WHEN l.token < excluded.token THEN excluded.token ELSE l.token + 1 END,
+    acquired_at = CASE WHEN {own} THEN l.acquired_at ELSE excluded.acquired_at END,
     owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
     expires_at = excluded.expires_at
 WHERE l.owner IS NULL
-   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR l.owner = excluded.owner))
+   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR ({own} AND l.token = coalesce($7, l.token))))
 RETURNING token, acquired_at, expires_at;
 
 -- name: job_tie
@@ -35,16 +39,18 @@ SET expires_at = (SELECT alarm_at FROM job WHERE id = $1)
 WHERE name = (SELECT lock_name FROM job WHERE id = $1) AND job_id = $1;
 
 -- name: lock_free
--- Only the holder releases, and what is held with a job ends with its lease; for db_each. Called by queue/lock.c.
+-- Only the holder releases, and what is held with a job ends with its lease. Where a token is given ($3), only the lock
+-- that has it; for db_each. Called by queue/lock.c.
 UPDATE lock
 SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
-WHERE name = $1 AND owner = $2 AND job_id IS NULL;
+WHERE name = $1 AND owner = $2 AND token = coalesce($3, token) AND job_id IS NULL;
 
 -- name: lock_extend
--- LK-6: now + extra, by the holder, before it expires; for db_each. Called by queue/lock.c.
+-- LK-6: now + extra, by the holder (and token $5, where one is given), before it expires; for db_each. Called by
+-- queue/lock.c.
 UPDATE lock
 SET expires_at = now($4) + $3
-WHERE name = $1 AND owner = $2 AND expires_at > now($4) AND job_id IS NULL;
+WHERE name = $1 AND owner = $2 AND token = coalesce($5, token) AND expires_at > now($4) AND job_id IS NULL;
 
 -- name: lock_get
 SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($2)
