@@ -105,7 +105,7 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
     int rc = flight.calls == NULL ? TEND_ENOMEM : pg_flight_go(&flight);
     pg_merge_undo(txs, count);
     if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
-        leader->broken = flight.fault == PG_LOST || flight.fault == PG_READONLY;
+        leader->broken = pg_fault_ends_it(flight.fault);
         return false;
     }
     for (size_t i = 0; i < count; i++) {
