@@ -118,11 +118,12 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
     }
 }
 
-/* One look at one queue. Returns as tend_claim_jobs. *ret_unseen: what a claim passed over is more
- * than it looks at each time. */
-static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
+/* One look at one queue. Returns as tend_claim_jobs; *ret_answered: the queue has told why there is
+ * nothing, so it is not the store that failed. *ret_unseen: what a claim passed over is more than
+ * it looks at each time. */
+static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered, bool *ret_unseen)
 {
-    struct tend_none none;
+    struct tend_none none = {0};
     struct wish wish;
     struct tend_claim claim;
     struct tend_jobs *jobs;
@@ -137,6 +138,7 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
+    *ret_answered = rc == none.code;
     *ret_unseen =
         rc == TEND_ELIMITED && strcmp(none.what, "kind") == 0 && none.until_ms != TEND_UNSET;
     if (rc > 0)
@@ -146,10 +148,10 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
 
 /* A round over all queues, each first in its turn. */
 struct round {
-    int claimed; /* how many jobs in all */
-    bool left;   /* something is there, but cannot be had now */
-    bool unseen; /* ... and more may be */
-    int failed;  /* the last code that is no answer, or 0 */
+    int claimed;    /* how many jobs in all */
+    size_t nothing; /* how many queues have answered that they are empty or paused */
+    bool unseen;    /* a claim has not seen all there is */
+    int failed;     /* the last code that is no answer, or 0 */
 };
 
 static struct round go_round(tend_runner *runner, size_t first)
@@ -157,14 +159,16 @@ static struct round go_round(tend_runner *runner, size_t first)
     struct round round = {0};
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
+        bool answered;
         bool unseen;
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &unseen);
+        int rc =
+            claim_from(runner, runner->options.queues[(first + i) % count], &answered, &unseen);
         round.unseen |= unseen;
         if (rc > 0)
             round.claimed += rc;
-        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
-            round.left = true;
-        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
+        else if (answered)
+            round.nothing += rc == TEND_EEMPTY || rc == TEND_EPAUSED;
+        else if (rc != TEND_EINTERRUPTED)
             round.failed = rc;
     }
     return round;
@@ -176,13 +180,14 @@ static bool passes(int rc)
     return task_passes(rc) || rc == TEND_ENOMEM;
 }
 
+/* Only what every queue has said in this round counts: a claim that failed or was interrupted says
+ * nothing about its queue. */
 static bool is_drained(tend_runner *runner, const struct round *round)
 {
     pthread_mutex_lock(&runner->mutex);
     bool idle = runner->task_count == 0 && clock_mono_ms() >= runner->back_ms;
     pthread_mutex_unlock(&runner->mutex);
-    return runner->options.drain != 0 && idle && round->claimed == 0 && round->failed == 0 &&
-           !round->left;
+    return runner->options.drain != 0 && idle && round->nothing == runner->options.queue_count;
 }
 
 static int claim_until_stopped(tend_runner *runner)
