@@ -113,12 +113,9 @@ static int run(struct cli *cli, int argc, char **argv)
     if (args.wait_ms != 0)
         signals_interrupt(cli->store);
     int code = tend_claim_jobs(cli->store, &claim, &jobs, &none);
-    if (code == TEND_EEMPTY || code == TEND_EBUSY || code == TEND_EPAUSED ||
-        code == TEND_ELIMITED) {
-        none.code = code;
+    if (code < 0 && code == none.code)
         return nothing_claimed(cli, &none);
-    }
-    if (code < 0)
+    if (code < 0) /* also TEND_EBUSY, when it is the store that is busy */
         return cli_fail_store(cli, code);
     for (size_t i = 0; i < jobs->count; i++) {
         json_job(&cli->out, NULL, &jobs->items[i], true);

@@ -188,6 +188,7 @@ static int claim_once(struct claim_call *call)
     tend *t = call->t;
     int rc;
     call->skip_recovery = false;
+    call->none = (struct tend_none){.until_ms = TEND_UNSET}; /* of the try before */
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         look_for_dead(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));

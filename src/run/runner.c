@@ -120,9 +120,12 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
     }
 }
 
-/* One look at one queue. Returns as tend_claim_jobs. *ret_until_ms: when to ask again, in store
- * time. */
-static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until_ms)
+/*
+ * One look at one queue. Returns as tend_claim_jobs. *ret_answered: the queue has told why there is
+ * nothing, so it is not the store that failed. *ret_until_ms: when to ask again, in store time.
+ */
+static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered,
+                      int64_t *ret_until_ms)
 {
     struct tend_none none = {.until_ms = TEND_UNSET};
     struct wish wish;
@@ -139,6 +142,7 @@ static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
+    *ret_answered = rc == none.code;
     *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
@@ -148,7 +152,7 @@ static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until
 /* A round over all queues, each first in its turn. */
 struct round {
     int claimed;      /* how many jobs in all */
-    bool left;        /* something is there, but cannot be had now */
+    size_t nothing;   /* how many queues have answered that they are empty or paused */
     int64_t until_ms; /* store time: the first at which a claim said to ask again; TEND_UNSET */
     int failed;       /* the last code that is no answer, or 0 */
 };
@@ -158,15 +162,17 @@ static struct round go_round(tend_runner *runner, size_t first)
     struct round round = {.until_ms = TEND_UNSET};
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
+        bool answered;
         int64_t until_ms;
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &until_ms);
+        int rc =
+            claim_from(runner, runner->options.queues[(first + i) % count], &answered, &until_ms);
         if (until_ms != TEND_UNSET && (round.until_ms == TEND_UNSET || until_ms < round.until_ms))
             round.until_ms = until_ms;
         if (rc > 0)
             round.claimed += rc;
-        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
-            round.left = true;
-        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
+        else if (answered)
+            round.nothing += rc == TEND_EEMPTY || rc == TEND_EPAUSED;
+        else if (rc != TEND_EINTERRUPTED)
             round.failed = rc;
     }
     return round;
@@ -178,13 +184,14 @@ static bool passes(int rc)
     return task_passes(rc) || rc == TEND_ENOMEM;
 }
 
+/* Only what every queue has said in this round counts: a claim that failed or was interrupted says
+ * nothing about its queue. */
 static bool is_drained(tend_runner *runner, const struct round *round)
 {
     pthread_mutex_lock(&runner->mutex);
     bool idle = runner->task_count == 0 && clock_mono_ms() >= runner->back_ms;
     pthread_mutex_unlock(&runner->mutex);
-    return runner->options.drain != 0 && idle && round->claimed == 0 && round->failed == 0 &&
-           !round->left;
+    return runner->options.drain != 0 && idle && round->nothing == runner->options.queue_count;
 }
 
 /*

@@ -4,8 +4,9 @@
  *
  * A handle has a pool of connections for statements and, once it waits or registers a worker, a
  * keeper: a thread with a session of its own (pg_keeper.c). Behind a transaction pooler
- * (tend_pooler=1) nothing can live in a session: there is no keeper, waits are a slow tick, and
- * workers are known by their pid and the time of their leases alone.
+ * (tend_pooler=1, or found out with the first connection) nothing can live in a session: there is
+ * no keeper, waits are a slow tick, and workers are known by their pid and the time of their leases
+ * alone.
  */
 #include "base/clock.h"
 #include "store/pg_tx.h"
@@ -19,9 +20,11 @@
 enum {
     GRACE_MS = 2000, /* a lost session may come back */
     DENY_TRIES = 20,
-    ALARM_INTERVAL_MS = 100, /* a look for alarms costs a round trip */
-    TICK_MS = 5000,          /* behind the bell; nothing should depend on it */
-    DEAF_TICK_MS = 500,      /* when rings do not reach us */
+    MARGIN_MS = 2000,         /* the server says that a statement took too long before we do */
+    BUSY_MOST_MS = 864000000, /* the server's timeouts count in ints */
+    ALARM_INTERVAL_MS = 100,  /* a look for alarms costs a round trip */
+    TICK_MS = 5000,           /* behind the bell; nothing should depend on it */
+    DEAF_TICK_MS = 500,       /* when rings do not reach us */
 };
 
 double pg_db_random(struct pg_db *db)
@@ -30,6 +33,11 @@ double pg_db_random(struct pg_db *db)
     double random = rng_double(&db->rng);
     pthread_mutex_unlock(&db->rng_mutex);
     return random;
+}
+
+int64_t pg_db_limit_ms(const struct pg_db *db)
+{
+    return db->options.busy_ms + MARGIN_MS;
 }
 
 void pg_db_sleep(int64_t ms)
@@ -222,21 +230,22 @@ static void write_own_sql(struct pg_db *db)
              "SELECT pg_notify('tend_%s', ''), set_config('synchronous_commit', 'off', true) "
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
-    snprintf(
-        db->local_sql, sizeof db->local_sql,
-        "SELECT set_config('search_path', '\"%s\"', true), set_config('tend.engine', 'on', true), "
-        "set_config('enable_seqscan', 'off', true), "
-        "set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
-        "set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), "
-        "set_config('lock_timeout', '%lldms', true)",
-        db->url.schema, (long long)db->options.busy_ms);
+    pg_settings_local(db, db->local_sql, sizeof db->local_sql);
 }
 
-/* The first connection: it also brings the schema up to date. */
+/* The first connection: it tells whether a pooler is in between, and brings the schema up to date.
+ */
 static int connect_first(struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn;
-    int rc = pg_conn_connect(&conn, db, err);
+    bool shared;
+    int64_t most_ms = pg_db_limit_ms(db);
+    int rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    if (rc < 0 && shared) {
+        db->url.pooler = true;
+        pg_url_set_options(&db->url, NULL);
+        rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    }
     if (rc < 0)
         return rc;
     rc = pg_schema_update(db, conn->pg, err);
@@ -261,21 +270,24 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
     db->options = *options;
     if (db->options.busy_ms <= 0)
         db->options.busy_ms = 30000;
+    if (db->options.busy_ms > BUSY_MOST_MS)
+        db->options.busy_ms = BUSY_MOST_MS;
     int rc = pg_url_parse(&db->url, url, err);
     if (rc < 0) {
         pg_url_done(&db->url);
         free(db);
         return rc;
     }
-    write_own_sql(db);
     rng_seed_random(&db->rng);
+    write_own_sql(db);
     pthread_mutex_init(&db->rng_mutex, NULL);
     pg_claims_init(&db->claims);
     pg_pool_init(&db->pool, options->connections);
     pg_group_init(&db->group);
     int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);
     rc = pg_keeper_init(&db->keeper, db, err);
-    if (waiter_rc < 0 || rc < 0 || (rc = connect_first(db, err)) < 0) {
+    if (waiter_rc < 0 || rc < 0 || (rc = pg_settings_offer(db, err)) < 0 ||
+        (rc = connect_first(db, err)) < 0) {
         close_db(&db->base);
         return waiter_rc < 0 ? waiter_rc : rc;
     }

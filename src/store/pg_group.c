@@ -112,7 +112,7 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
     int rc = complete ? pg_flight_go(&flight) : TEND_ENOMEM;
     pg_merge_undo(&merged);
     if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
-        leader->broken = flight.fault == PG_LOST || flight.fault == PG_READONLY;
+        leader->broken = pg_fault_ends_it(flight.fault);
         return false;
     }
     for (size_t i = 0; i < count; i++) {

@@ -42,6 +42,31 @@ SELECT worker_id, 0, count(*) FROM lock WHERE expires_at <= now($1) AND worker_i
 -- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
 UPDATE worker SET lost_at = $2 WHERE id = $1;
 
+-- name: worker_lost_since
+-- PostgreSQL: nobody else clears the mark or removes the worker until the transaction has ended. Called by
+-- queue/worker_dead.c.
+SELECT lost_at FROM worker WHERE id = $1;
+-- dialect: postgres
+SELECT lost_at FROM worker WHERE id = $1 FOR UPDATE;
+
+-- name: worker_sign
+-- The last sign of life that is on record: of its leases, and of the locks it has taken. PostgreSQL: no heartbeat comes
+-- in until the transaction has ended. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
+SELECT max(at)
+FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+      UNION ALL
+      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
+-- dialect: postgres
+SELECT max(at)
+FROM (SELECT at
+      FROM (SELECT seen_at AS at
+            FROM job
+            WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+            ORDER BY id
+            FOR UPDATE) AS lease
+      UNION ALL
+      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
+
 -- name: worker_remove
 -- For db_each. Called by queue/worker.c and queue/recover.c.
 DELETE FROM worker WHERE id = $1;
