@@ -191,7 +191,7 @@ static int claim_until_stopped(tend_runner *runner)
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         struct round round = go_round(runner, turn);
-        if (round.failed < 0 && !passes(round.failed))
+        if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)
             runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", tend_errmsg(runner->t));
