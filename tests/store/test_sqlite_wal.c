@@ -146,7 +146,7 @@ TEST_WITHIN(sqlite_wal, a_log_that_grows_is_told_with_who_holds_it_and_shrinks_a
         add_payload(t, 500000);
     wait_until((add_one(t, "q"), *store_log() != '\0'), PATIENCE_MS);
     const char *who = keep_text("process %d (", (int)reader.pid);
-    check_contains(store_log(), "-wal has grown to 6");
+    check_contains(store_log(), "-wal has grown to ");
     check_contains(store_log(), who);
     check_contains(finding_of(t), who);
     check_int(finding_of(t)[0], ==, '1');
