@@ -98,6 +98,10 @@ TEND_API void tend_options_init(struct tend_options *options);
  * that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
  * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
  * EFULL, EIO, ECORRUPT.
+ *
+ * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
+ * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
+ * is acknowledged any more: close the handle and open the store again.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 

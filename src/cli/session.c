@@ -43,11 +43,11 @@ const char *cli_store_url(void)
     return url && *url ? url : default_url;
 }
 
-/* The default store lives in a folder of its own, made on first use. */
+/* The default store lives in a folder of its own, made on first use, for its owner alone. */
 static int prepare_default(struct cli *cli, enum store_need need)
 {
     if (need == STORE_MADE) {
-        if (mkdir(default_folder, 0777) == 0 || errno == EEXIST)
+        if (mkdir(default_folder, 0700) == 0 || errno == EEXIST)
             return EXIT_DONE;
         int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
         return cli_fail(

@@ -174,6 +174,11 @@ static int recovery_interval(int64_t asked_ms, int64_t *ret_ms, struct err *err)
     return 0;
 }
 
+static void log_notice(void *arg, const char *text)
+{
+    handle_log(arg, "%s", text);
+}
+
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
 {
     struct tend_options defaults;
@@ -209,6 +214,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
+        .notice = log_notice,
+        .notice_arg = t,
     };
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }

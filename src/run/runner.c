@@ -215,7 +215,7 @@ static int claim_until_stopped(tend_runner *runner)
         task_reap(runner);
         struct round round = go_round(runner, turn);
         recover_on_timer(runner->t); /* one that is never idle never waits */
-        if (round.failed < 0 && !passes(round.failed))
+        if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)
             runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", tend_errmsg(runner->t));

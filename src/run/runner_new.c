@@ -93,8 +93,10 @@ static int make_folder(tend_runner *runner, const char *given)
     if (path == NULL || runner->here == NULL)
         return handle_fail(runner->t, TEND_ENOMEM, "out of memory");
     for (char *at = path + 1; (at = strchr(at, '/')) != NULL; *at++ = '/') {
+        static const char ours[] = "/.tend"; /* holds the store too: for its owner alone */
         *at = '\0';
-        mkdir(path, 0777);
+        bool private = at - path >= (ptrdiff_t)strlen(ours) && strcmp(at - strlen(ours), ours) == 0;
+        mkdir(path, private ? 0700 : 0777);
     }
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return handle_fail(runner->t, errno == ENOSPC ? TEND_EFULL : TEND_EREADONLY,

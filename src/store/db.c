@@ -179,6 +179,17 @@ int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool 
     return db->engine->alive_check(db, worker_ids, count, ret_alive, err);
 }
 
+bool db_gone(struct db *db)
+{
+    return db->engine->gone != NULL && db->engine->gone(db);
+}
+
+void db_notice(const struct db_options *options, const char *text)
+{
+    if (options->notice != NULL)
+        options->notice(options->notice_arg, text);
+}
+
 int64_t db_alive_grace_ms(const struct db *db)
 {
     return db->engine->alive_grace_ms;

@@ -67,6 +67,9 @@ struct db_options {
     int64_t busy_ms;
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */
     void *clock_arg;
+    /* What somebody should know although nothing failed; any thread, outside of transactions. */
+    void (*notice)(void *arg, const char *text); /* or NULL */
+    void *notice_arg;
 };
 
 /* Opens by URL and brings the schema up to date. On failure *ret stays NULL and err has the
@@ -183,6 +186,10 @@ bool db_one_machine(const struct db *db);
 /* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many
  * ms. */
 int64_t db_alarm_interval_ms(const struct db *db);
+
+/* Whether the store was deleted or replaced while it was open: no call on it can succeed any more.
+ */
+bool db_gone(struct db *db);
 
 /* --- care --- */
 

@@ -31,6 +31,7 @@ struct db_engine {
     int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
                   struct err *err);
     const struct db_migration *migrations;
+    bool (*gone)(struct db *db); /* NULL: never */
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;
@@ -50,6 +51,8 @@ struct db_tx {
     struct db_value now; /* see db_now */
     bool ring;
 };
+
+void db_notice(const struct db_options *options, const char *text);
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err);

@@ -13,9 +13,9 @@
  * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside
  * the writer.
  *
- * Invariants: no body is acknowledged before the commit that holds it has returned; a body that
- * fails is rolled back to its savepoint; when the whole transaction is lost, all of its bodies
- * fail.
+ * Invariants: no body is acknowledged before the commit that holds it has returned and the store
+ * was seen in its place afterwards (sqlite_files.h); a body that fails is rolled back to its
+ * savepoint; when the whole transaction is lost, all of its bodies fail.
  */
 #include "store/sqlite_db.h"
 
@@ -195,10 +195,20 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct er
             write->next = take_waiting(db, GROUP_MAX - count);
     }
     if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0)
-        return 0;
+        return sqlite_files_check_store(&db->files, err);
 undo:
     if (!sqlite3_get_autocommit(db->writer.sqlite))
         run_fixed(db, FIXED_ROLLBACK, &ignored);
+    return rc;
+}
+
+int sqlite_db_enter(struct sqlite_db *db, struct err *err)
+{
+    if (sqlite_files_gone(&db->files))
+        return sqlite_files_check_store(&db->files, err);
+    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err);
+    if (rc == 0 && (rc = sqlite_files_check_beside(&db->files, err)) < 0)
+        turnstile_leave(&db->turnstile);
     return rc;
 }
 
@@ -206,10 +216,11 @@ undo:
 static struct sqlite_write *lead(struct sqlite_db *db)
 {
     struct err err = {0};
-    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, &err);
+    int rc = sqlite_db_enter(db, &err);
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     if (rc == 0) {
-        rc = run_group(db, group, &err);
+        if ((rc = run_group(db, group, &err)) == 0)
+            sqlite_wal_tend(db);
         turnstile_leave(&db->turnstile);
     }
     if (rc < 0)
@@ -230,6 +241,7 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
         .arg = arg};
+    bool tell = false;
     pthread_cond_init(&mine.answered, NULL);
 
     pthread_mutex_lock(&db->mutex);
@@ -251,6 +263,7 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
             write->done = true;
             pthread_cond_signal(&write->answered);
         }
+        tell = sqlite_wal_to_tell(db);
         db->leading = db->first != NULL;
         if (db->leading) {
             db->first->lead = true;
@@ -259,6 +272,8 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     }
     pthread_mutex_unlock(&db->mutex);
     pthread_cond_destroy(&mine.answered);
+    if (tell)
+        sqlite_wal_tell(db);
     return mine.rc;
 }
 
@@ -278,7 +293,7 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     conn = malloc(sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
-    int rc = sqlite_conn_open(conn, db->path, 0, err);
+    int rc = sqlite_conn_open(conn, db->path, SQLITE_OPEN_NOFOLLOW, err);
     if (rc == 0) {
         sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
@@ -307,22 +322,33 @@ static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
     return 0;
 }
 
+static int read_with(struct sqlite_db *db, struct sqlite_tx *tx, db_body *body, void *arg)
+{
+    struct err ignored;
+    int rc = take_reader(db, &tx->conn, tx->base.err);
+    if (rc < 0)
+        return rc;
+    if ((rc = sqlite_conn_exec(tx->conn, "BEGIN", "reading the store", tx->base.err)) == 0) {
+        if ((rc = read_now(db, tx)) == 0)
+            rc = body(&tx->base, arg);
+        sqlite_conn_exec(tx->conn, "ROLLBACK", "reading the store", &ignored);
+    }
+    pthread_mutex_lock(&db->mutex);
+    tx->conn->next = db->readers;
+    db->readers = tx->conn;
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
+}
+
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
     struct sqlite_tx tx = {.base = {.db = base, .arena = arena, .err = err}};
-    int rc = take_reader(db, &tx.conn, err);
-    if (rc < 0)
+    struct err gone;
+    int rc = read_with(db, &tx, body, arg);
+    /* Also when it failed: then this is why. */
+    if (sqlite_files_check_store(&db->files, &gone) == 0)
         return rc;
-    if ((rc = sqlite_conn_exec(tx.conn, "BEGIN", "reading the store", err)) == 0) {
-        struct err ignored;
-        if ((rc = read_now(db, &tx)) == 0)
-            rc = body(&tx.base, arg);
-        sqlite_conn_exec(tx.conn, "ROLLBACK", "reading the store", &ignored);
-    }
-    pthread_mutex_lock(&db->mutex);
-    tx.conn->next = db->readers;
-    db->readers = tx.conn;
-    pthread_mutex_unlock(&db->mutex);
-    return rc;
+    *err = gone;
+    return gone.code;
 }

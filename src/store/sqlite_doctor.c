@@ -2,6 +2,8 @@
 #include "store/sqlite_db.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <tend.h>
@@ -99,6 +101,61 @@ static void look_at_readers(const struct examination *exam)
                       : "only its owner and group can read the file");
 }
 
+/* A folder called .tend is made by tend, for its files alone. */
+static void look_at_folder(const struct examination *exam)
+{
+    static const char name[] = "/.tend";
+    struct stat status;
+    char *folder = strdup(exam->db->path);
+    char *text = NULL;
+    if (folder != NULL)
+        *strrchr(folder, '/') = '\0';
+    size_t length = folder == NULL ? 0 : strlen(folder);
+    if (length >= strlen(name) && strcmp(folder + length - strlen(name), name) == 0 &&
+        stat(folder, &status) == 0) {
+        bool wide = (status.st_mode & 0077) != 0;
+        if (asprintf(&text,
+                     "mode %03o: others than its owner can look into it; 'chmod 700 %s' unless "
+                     "that is meant",
+                     status.st_mode & 0777, folder) < 0)
+            text = NULL;
+        exam->report(exam->arg, wide ? TEND_NOTE : TEND_FINE, "folder",
+                     !wide          ? "only its owner can enter it"
+                     : text != NULL ? text
+                                    : "others than its owner can look into it");
+    }
+    free(text);
+    free(folder);
+}
+
+static void look_at_log(const struct examination *exam)
+{
+    char text[512];
+    char readers[256];
+    int64_t bytes = sqlite_wal_bytes(exam->db);
+    bool large = sqlite_wal_is_large(bytes);
+    double mib = (double)bytes / (1024 * 1024);
+    if (!large)
+        snprintf(text, sizeof text, "%.1f MiB", mib);
+    else if (sqlite_wal_name_readers(exam->db, readers, sizeof readers))
+        snprintf(text, sizeof text,
+                 "%.1f MiB, and cannot be emptied while %s keeps a read transaction open", mib,
+                 readers);
+    else
+        snprintf(text, sizeof text,
+                 "%.1f MiB; nobody seems to read the store at this moment, so writes will empty it",
+                 mib);
+    exam->report(exam->arg, large ? TEND_NOTE : TEND_FINE, "log", text);
+}
+
+static void look_at_bell(const struct examination *exam)
+{
+    struct err err;
+    bool watched = sqlite_db_listen(exam->db, &err) == 0;
+    exam->report(exam->arg, watched ? TEND_FINE : TEND_NOTE, "bell",
+                 watched ? "the kernel wakes processes that wait" : err.text);
+}
+
 static int examine(struct db_tx *tx, void *arg)
 {
     const struct examination *exam = arg;
@@ -108,6 +165,9 @@ static int examine(struct db_tx *tx, void *arg)
     if (rc < 0)
         return rc;
     look_at_readers(exam);
+    look_at_folder(exam);
+    look_at_log(exam);
+    look_at_bell(exam);
     int wrong = look_at_content(exam, conn, tx->err);
     return wrong < 0 ? wrong : wrong + look_at_space(exam);
 }

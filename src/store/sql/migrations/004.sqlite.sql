@@ -9,6 +9,10 @@ CREATE TABLE store (
 );
 -- Below 2^40, so that a token fits into a JSON number. A store that is made anew gets another one.
 INSERT INTO store (id, token_base) VALUES (1, 1 + (random() & 1099511627775));
+-- Workers too: the liveness lock of a worker is a byte of the -workers file, by its id. A process may still hold one
+-- there for a store that was at this path before.
+DELETE FROM sqlite_sequence WHERE name = 'worker';
+INSERT INTO sqlite_sequence (name, seq) SELECT 'worker', token_base FROM store;
 
 -- Which migrations have run, and what they said.
 CREATE TABLE migration (
