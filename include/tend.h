@@ -672,10 +672,17 @@ TEND_API void tend_locks_free(struct tend_locks *locks);
 
 /* --- Recovery ----------------------------------------------------------------------------- */
 
+#define TEND_SKIPPED_NAMED 8
+
 struct tend_recovery {
     int64_t locks_cleaned;
     int64_t entries_reclaimed;
     int64_t recovery_timestamp_ms;
+    /* PostgreSQL: jobs that are stale but were left alone, because another session is writing their
+     * rows, or was cut off while it did. They are taken back when that session has ended. */
+    int64_t entries_skipped;
+    int64_t skipped_ids[TEND_SKIPPED_NAMED]; /* the first of them */
+    char skipped_by[128];                    /* who holds the first, in words; "" if not known */
 };
 
 /* Find and heal everything stale: expired leases and locks, and those of dead workers. */

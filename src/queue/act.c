@@ -2,6 +2,7 @@
 #include "queue/act.h"
 
 #include "queue/control.h"
+#include "queue/holder.h"
 #include "queue/row.h"
 
 enum { PAGE = 1000 };
@@ -101,7 +102,7 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld cannot be %s: another live job has its unique key",
                            (long long)id, action_names[action]);
-    return rc < 0 ? rc : 0;
+    return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 
 /* The states from which an action leads anywhere. */

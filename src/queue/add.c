@@ -3,9 +3,9 @@
  * without a unique key go in with one statement for all; one with a key is looked up first (CL-7).
  *
  * Of several keys each may have a job that others lock as well, or be added by others at the same
- * time, which the index makes one of them wait for. So that two batches never wait for each other, a
- * batch with more than one key takes all of them first, then locks the jobs that have them, by id.
- * Who adds under one key alone holds nothing while it waits.
+ * time, which the index makes one of them wait for. So that two batches never wait for each other,
+ * a batch with more than one key takes all of them first, then locks the jobs that have them, by
+ * id. Who adds under one key alone holds nothing while it waits.
  */
 #include "queue/add.h"
 #include "base/json.h"

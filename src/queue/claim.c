@@ -81,7 +81,9 @@ static int fast_body(struct db_tx *tx, void *arg)
 
 /*
  * On PostgreSQL rows are locked in one order by all, or two would wait for each other: the queue,
- * then jobs, then named locks. Hence the settings of a limited queue come before the rest.
+ * then jobs by id, then named locks by name (store/pg_order.c). Hence the settings of a limited
+ * queue come before the rest, and the jobs that are completed before those that nobody need wait
+ * for: recovery and claims skip what others hold.
  */
 static int slow_body(struct db_tx *tx, void *arg)
 {

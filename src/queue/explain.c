@@ -32,6 +32,17 @@ void explain_add(struct explain_call *call, const char *format, ...)
     va_end(args);
 }
 
+void explain_take_back(struct explain_call *call)
+{
+    if (call->locked_by[0] == '\0') {
+        HINT(call, "'tend heal' takes it back at once.");
+        return;
+    }
+    explain_add(call, " But its row is locked by %s: not before that has ended.", call->locked_by);
+    HINT(call, "'tend heal' takes it back once that session has ended; the server ends one whose "
+               "connection is dead within 20 s.");
+}
+
 static void explain_running(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
@@ -40,7 +51,7 @@ static void explain_running(struct explain_call *call)
     if (job->until_ms <= call->now_ms) {
         SAY(call, "It is held by %s, whose lease has expired; the next claim takes it back.",
             job->owner);
-        HINT(call, "'tend heal' takes it back at once.");
+        explain_take_back(call);
         return;
     }
     SAY(call, "It is %s by %s; the lease ends in %s unless it is renewed%s.",
@@ -142,6 +153,8 @@ static int explain_body(struct db_tx *tx, void *arg)
     snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
     call->out = (struct tend_explanation){.state = call->job->state, .until_ms = TEND_UNSET};
     call->out.waiting = call->job->state != TEND_RUNNING && call->job->state < TEND_DONE;
+    if (call->job->state == TEND_RUNNING && (rc = holder_read(tx, call->id, call->locked_by)) < 0)
+        return rc;
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;
     return explain_controls(tx, call);

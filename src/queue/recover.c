@@ -1,6 +1,7 @@
 #include "queue/recover.h"
 
 #include "queue/event.h"
+#include "queue/holder.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
 #include "queue/worker.h"
@@ -201,14 +202,22 @@ struct recover_call {
     int64_t threshold_ms;
     int found;
     int64_t now_ms;
+    struct tend_recovery left; /* what it had to leave alone, once it is through */
 };
+
+/* The end of a chunk. After the last: what others hold. */
+static int end_chunk(struct db_tx *tx, struct recover_call *call, int64_t silent_ms)
+{
+    int rc = call->found < CHUNK ? holder_read_skipped(tx, silent_ms, &call->left) : 0;
+    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+}
 
 static int alarms_body(struct db_tx *tx, void *arg)
 {
     struct recover_call *call = arg;
     call->recovery = (struct recovery){.by = call->t->name};
     call->found = recover_alarms(tx, &call->recovery, CHUNK);
-    return call->found < 0 ? call->found : db_time(tx, &call->now_ms);
+    return call->found < 0 ? call->found : end_chunk(tx, call, TEND_UNSET);
 }
 
 static int silent_body(struct db_tx *tx, void *arg)
@@ -222,7 +231,7 @@ static int silent_body(struct db_tx *tx, void *arg)
         return rc;
     call->found = (int)rows.rows;
     rc = reclaim_rows(tx, &call->recovery, &rows, "no sign of life for longer than was asked for");
-    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+    return rc < 0 ? rc : end_chunk(tx, call, call->threshold_ms);
 }
 
 /* Transactions of CHUNK entries each, until nothing is left; adds up into ret. */
@@ -245,6 +254,9 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
         ret->recovery_timestamp_ms = call->now_ms;
     } while (call->found >= CHUNK && before > 0);
+    ret->entries_skipped = call->left.entries_skipped;
+    memcpy(ret->skipped_ids, call->left.skipped_ids, sizeof ret->skipped_ids);
+    memcpy(ret->skipped_by, call->left.skipped_by, sizeof ret->skipped_by);
     return 0;
 }
 

@@ -21,7 +21,7 @@
 
 enum {
     FLIGHTS = 2,
-    ROWS_MAX = 64, /* of one transaction: larger ones are worth a flight of their own */
+    ROWS_MAX = 64,         /* of one transaction: larger ones are worth a flight of their own */
     BYTES_MAX = 64 * 1024, /* ... and while these are sent, rows of the others would be locked */
     RIDERS_MAX = 32,
     PATIENCE_MS = 20,

@@ -109,7 +109,8 @@ load helper
     [ "$(state_of 2)" = pending ]
     [ "$(state_of 1)" = running ]
     run -0 tend heal --json
-    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp}'
+    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp,
+                "entries_skipped": 0, "skipped": [], "skipped_by": null}'
 }
 
 @test "heal --older-than takes leases without a sign of life" {

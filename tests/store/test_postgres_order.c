@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEASES = 400, THREADS = 8, PROCESSES = 4, KEYS = 40, BEATS = 40, ROUNDS = 12 };
+enum { LEASES = 240, THREADS = 8, PROCESSES = 4, KEYS = 40, BEATS = 25, ROUNDS = 8 };
 
 /* --- a database and its deadlocks --- */
 
@@ -133,7 +133,7 @@ static void beat_all(struct crew *crew, size_t from)
         check_rc(crew->t, rc, TEND_ELEASELOST); /* some have been completed */
 }
 
-TEST_WITHIN(postgres_order, threads_that_complete_beside_one_that_heartbeats_all, 120)
+TEST_WITHIN(postgres_order, CL_5_threads_that_complete_beside_one_that_heartbeats_all, 120)
 {
     static struct crew crew;
     pthread_t threads[THREADS];
@@ -203,7 +203,7 @@ static void heartbeat_in_its_order(tend *t, const struct plan *plan)
     }
 }
 
-TEST_WITHIN(postgres_order, processes_that_heartbeat_the_same_leases_in_opposite_orders, 120)
+TEST_WITHIN(postgres_order, CL_5_processes_that_heartbeat_the_same_leases_in_opposite_orders, 120)
 {
     struct plan plan = {.work = heartbeat_in_its_order};
     own_database();
@@ -235,7 +235,8 @@ static void add_keys_in_its_order(tend *t, const struct plan *plan)
     }
 }
 
-TEST_WITHIN(postgres_order, processes_that_add_the_same_keys_in_opposite_orders_and_cancel, 120)
+TEST_WITHIN(postgres_order, CL_5_processes_that_add_the_same_keys_in_opposite_orders_and_cancel,
+            120)
 {
     struct plan plan = {.work = add_keys_in_its_order};
     own_database();
@@ -272,7 +273,7 @@ static void work_or_operate(tend *t, const struct plan *plan)
     }
 }
 
-TEST_WITHIN(postgres_order, processes_that_work_beside_those_that_hold_and_resume_all, 120)
+TEST_WITHIN(postgres_order, CL_5_processes_that_work_beside_those_that_hold_and_resume_all, 120)
 {
     struct plan plan = {.work = work_or_operate};
     own_database();

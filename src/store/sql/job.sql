@@ -312,6 +312,44 @@ SELECT * FROM (
     LIMIT $2
     FOR UPDATE OF j SKIP LOCKED) AS due;
 
+-- Who has locked the row of job j on PostgreSQL, as far as one can see: the session whose transaction stands in the row,
+-- if it is still under way. How long is since that transaction began.
+-- define: row_holder
+SELECT a.pid::bigint AS pid, coalesce(nullif(a.application_name, ''), a.usename::text) AS program,
+       host(a.client_addr) AS host,
+       floor(date_part('epoch', clock_timestamp() - a.xact_start) * 1000)::bigint AS for_ms
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid = j.xmax AND l.pid <> pg_backend_pid()
+  AND EXISTS (SELECT 1 FROM pg_locks r
+              WHERE r.pid = l.pid AND r.locktype = 'relation' AND r.relation = 'job'::regclass)
+LIMIT 1
+
+-- define: stale
+j.state = 2 AND j.alarm_at <= CASE WHEN $2::bigint IS NULL THEN now($1) ELSE 9223372036854775807 END
+AND (j.alarm_at <= now($1) OR j.seen_at <= now($1) - $2::bigint)
+
+-- name: job_skipped
+-- What job_alarms, and job_silent with $2 ms (else NULL), left alone because others have locked it: the first $3, with how
+-- many there are and who holds each. Index job_alarm. PostgreSQL only. Called by queue/holder.c.
+SELECT $1, $2, $3 WHERE false;
+-- dialect: postgres
+WITH free AS MATERIALIZED (
+    SELECT j.id FROM job j WHERE {stale} FOR UPDATE SKIP LOCKED
+)
+SELECT j.id, count(*) OVER (), h.pid, h.program, h.host, h.for_ms
+FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
+WHERE {stale} AND NOT EXISTS (SELECT 1 FROM free f WHERE f.id = j.id)
+ORDER BY j.id + 0
+LIMIT $3;
+
+-- name: job_row_holder
+-- Who has locked the row of job $1. Primary key. PostgreSQL only. Called by queue/holder.c.
+SELECT $1 WHERE false;
+-- dialect: postgres
+SELECT j.id, 1, h.pid, h.program, h.host, h.for_ms
+FROM job j CROSS JOIN LATERAL ({row_holder}) h
+WHERE j.id = $1;
+
 -- name: job_next_alarm
 -- When the clock acts next. Index job_alarm, once per state. Called by queue/wait.c.
 SELECT min(at)
