@@ -63,6 +63,8 @@ struct db_tx;
 struct db_options {
     bool must_exist;
     bool durability_normal;
+    bool claim_behind; /* for tests: claims begin behind the last one whenever they can (pg_claim.c)
+                        */
     int connections;
     int64_t busy_ms;
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */

@@ -82,6 +82,7 @@ static struct db *real_store(struct world *world)
     struct db *db = NULL;
     struct err err;
     struct db_options options = {.durability_normal = true,
+                                 .claim_behind = true,
                                  .connections = 2,
                                  .busy_ms = 30000,
                                  .clock_ms = read_clock,
