@@ -12,10 +12,11 @@
  * the beginning, when a job can be had before the position. It is one that came back or was added
  * with a time in the past, which are in an index of their own (job_cut_in), or one added since the
  * last look from the beginning, which its due time says. The one rule that is not kept: a job whose
- * adding took longer than SETTLED_MS to commit may be overtaken, for FROM_START_MS at most.
+ * adding took longer than SETTLED_MS to commit, or that was added while the server's clock was set
+ * back, may be overtaken, for FROM_START_MS at most.
  *
- * Time is the store's where a test gives one (db_options), so that a simulated history that goes
- * wrong goes wrong again.
+ * Time and the decision come from the test where it gives them (db_options), so that a simulated
+ * history that goes wrong goes wrong again.
  */
 #include "store/pg_db.h"
 
@@ -29,8 +30,9 @@
 
 enum {
     FROM_START_MS = 100,
-    SETTLED_MS = 100,    /* transactions that began before may still commit */
-    ENTRIES_PER_JOB = 4, /* more than that, and a few: something is in the way */
+    FROM_START_TEST_MS = 3600000, /* where a test decides */
+    SETTLED_MS = 100,             /* transactions that began before may still commit */
+    ENTRIES_PER_JOB = 4,          /* more than that, and a few: something is in the way */
     ENTRIES_FREE = 500,
 };
 
@@ -75,11 +77,14 @@ static int64_t clock_of(const struct pg_db *db)
 static bool begin_behind(struct pg_db *db, const char *queue, struct db_value *ret)
 {
     struct pg_claims *claims = &db->claims;
+    const struct db_options *options = &db->options;
     int64_t now_ms = clock_of(db);
+    int64_t longest_ms = options->claim_behind != NULL ? FROM_START_TEST_MS : FROM_START_MS;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);
     bool behind = position != NULL && position->used && now_ms >= position->from_start_ms &&
-                  (db->options.claim_behind || now_ms - position->from_start_ms < FROM_START_MS);
+                  now_ms - position->from_start_ms < longest_ms &&
+                  (options->claim_behind == NULL || options->claim_behind(options->clock_arg));
     if (behind) {
         ret[0] = db_int(position->priority);
         ret[1] = db_int(position->due_at);
@@ -196,8 +201,8 @@ static void learn(struct pg_db *db, const struct pg_call *call, const struct db_
     bool from_start = call->query == Q_JOB_CLAIM;
     const char *queue = call->claim[CLAIM_PARAM_QUEUE].text;
     bool enough = (int64_t)rows->rows == call->claim[CLAIM_PARAM_COUNT].number;
-    bool in_the_way =
-        db->options.claim_behind || entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
+    bool in_the_way = db->options.claim_behind != NULL ||
+                      entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);
     if (position == NULL && in_the_way && enough)
