@@ -113,6 +113,21 @@ static int say_held(struct db_tx *tx, const char *lock_name, struct tend_none *n
     return 0;
 }
 
+/*
+ * Something was pending a moment ago. On PostgreSQL a statement sees the jobs of its beginning, and
+ * those may all go to others while it looks, who left as many that came later; or it has begun
+ * behind a job that came back (store/pg_claim.c): so it looks again.
+ */
+static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
+                               const struct queue_settings *settings, int64_t count,
+                               struct db_result *ret)
+{
+    int rc = 0;
+    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
+        rc = limits_claim_plain(tx, want, settings, count, 0, ret);
+    return rc;
+}
+
 /* CL-1: lock and best entry, or neither. */
 static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
                            const struct queue_settings *settings, struct db_result *ret,
@@ -130,7 +145,7 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     if (taken.rows == 0)
         return say_held(tx, name, none);
     rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)
-                                       : limits_claim_plain(tx, want, settings, 1, 0, ret);
+                                       : claim_what_is_there(tx, want, settings, 1, ret);
     if (rc < 0)
         return rc;
     if (ret->rows ==
@@ -139,20 +154,6 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
     rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
-}
-
-/*
- * Something was pending a moment ago. On PostgreSQL a statement sees the jobs of its beginning, and
- * those may all go to others while it looks, who left as many that came later: so it looks again.
- */
-static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
-                               const struct queue_settings *settings, int64_t count,
-                               struct db_result *ret)
-{
-    int rc = 0;
-    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
-        rc = limits_claim_plain(tx, want, settings, count, 0, ret);
-    return rc;
 }
 
 int limits_claim(struct db_tx *tx, const struct claim_want *want,

@@ -63,6 +63,9 @@ struct db_tx;
 struct db_options {
     bool must_exist;
     bool durability_normal;
+    /* For tests: whether claims begin behind the last one (pg_claim.c); gets clock_arg. NULL: when
+     * something is in their way. */
+    bool (*claim_behind)(void *arg);
     int connections;
     int64_t busy_ms;
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */

@@ -293,7 +293,8 @@ struct pg_position {
     char queue[PG_QUEUE_BYTES];
     int64_t priority, due_at, id; /* of the job claimed last */
     bool used;                    /* dead entries have been seen before it */
-    int64_t from_start_ms;        /* monotonic: when a claim last looked from the beginning */
+    int64_t from_start_ms; /* when a claim last looked from the beginning, on pg_claim.c's clock */
+    int64_t from_start_at; /* the same in store time */
 };
 
 struct pg_claims {

@@ -147,6 +147,18 @@ static void ring_late(struct pg_tx *tx)
         tx->broken = true;
 }
 
+/*
+ * The server's answer is waited for. Until it comes, rows are locked that others skip: a claim
+ * would overtake a job, and a recovery leave one out, after the call that changed nothing has
+ * returned.
+ */
+static void undo(struct pg_tx *tx)
+{
+    post(tx, "ROLLBACK");
+    if (tx->writes && !tx->broken && pg_conn_skip(tx->conn) != PG_FINE)
+        tx->broken = true;
+}
+
 /* What the body returned, or why it cannot be so. */
 static int finish(struct pg_tx *tx, int rc)
 {
@@ -161,7 +173,7 @@ static int finish(struct pg_tx *tx, int rc)
     if (tx->failed)
         rc = tx->base.err->code;
     if (rc < 0 && tx->begun && !tx->over && !pg_fault_ends_it(tx->fault))
-        post(tx, "ROLLBACK");
+        undo(tx);
     if (rc >= 0)
         ring_late(tx);
     return rc;

@@ -71,11 +71,13 @@ RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) -
 -- name: job_claim_after
 -- The same, beginning behind a position. While a transaction is held open elsewhere in the database, the entries
 -- of claimed jobs cannot be removed from job_pending, and each claim reads them all again. Where that is
--- seen, the engine begins behind the job claimed last, and at the beginning again ten times a second.
+-- seen, the engine begins behind the job claimed last, and at the beginning again ten times a second. Nothing when a
+-- job can be had before the position: it has cut in (index job_cut_in), or was added at $13 or later, which is a little
+-- before the last look from the beginning (a seek in job_pending for each priority).
 -- PostgreSQL only. Called by store/pg_claim.c.
 SELECT id
 FROM job
-WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
+WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12) AND due_at > $13
 ORDER BY priority, due_at, id
 LIMIT $2;
 -- dialect: postgres
@@ -89,6 +91,18 @@ WHERE id = ANY (ARRAY(
     FROM job
     WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
       AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
+      AND (SELECT j.id
+           FROM job j
+           WHERE j.queue = $1 AND j.state = 1 AND (j.version > 1 OR j.due_at < j.created_at)
+             AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
+           LIMIT 1
+           FOR UPDATE SKIP LOCKED) IS NULL
+      AND (SELECT j.id
+           FROM generate_series(0, $10::int) AS p (priority), job j
+           WHERE j.queue = $1 AND j.state = 1 AND j.priority = p.priority AND j.due_at >= $13
+             AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
+           LIMIT 1
+           FOR UPDATE OF j SKIP LOCKED) IS NULL
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
