@@ -902,6 +902,17 @@ TEND_API int tend_doctor(tend *t,
 /* Version of the schema in the store, and the one this library makes. */
 TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
 
+struct tend_generation {
+    int64_t first_id;   /* ids go on here */
+    int64_t token_base; /* every lease and lock from now on has a larger token */
+};
+/*
+ * To be called once after the store was restored from a backup, before anybody works with it: ids
+ * and tokens that were given out after the backup was made are not given out again. by and ret may
+ * be NULL.
+ */
+TEND_API int tend_after_restore(tend *t, const char *by, struct tend_generation *ret);
+
 /* Delete finished jobs and old events whose time is over by retention; *ret_count jobs deleted. */
 TEND_API int tend_purge(tend *t, int64_t *ret_count);
 
