@@ -936,6 +936,17 @@ TEND_API int tend_purge(tend *t, struct tend_purged *ret);
 /* The figures the call above would have now; changes nothing. */
 TEND_API int tend_purge_count(tend *t, struct tend_purged *ret);
 
+struct tend_generation {
+    int64_t first_id;   /* ids go on here */
+    int64_t token_base; /* every lease and lock from now on has a larger token */
+};
+/*
+ * To be called once after the store was restored from a backup, before anybody works with it: ids
+ * and tokens that were given out after the backup was made are not given out again. by and ret may
+ * be NULL.
+ */
+TEND_API int tend_after_restore(tend *t, const char *by, struct tend_generation *ret);
+
 #ifdef __cplusplus
 }
 #endif

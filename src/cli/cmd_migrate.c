@@ -2,6 +2,19 @@
 #include "cli/cli.h"
 #include "cli/json_out.h"
 
+#include <inttypes.h>
+
+static struct {
+    bool after_restore;
+} args;
+
+static const struct option options[] = {
+    OPTION("after-restore", 0, NULL, OPTION_FLAG,
+           "the store was restored from a backup: begin a new generation of ids and tokens",
+           &args.after_restore),
+    OPTION_END,
+};
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
@@ -17,16 +30,28 @@ static int run(struct cli *cli, int argc, char **argv)
                         "migrate: migration %d was changed after it had run on this store; use the "
                         "tend that made the store, or move the jobs to a new one",
                         changed);
+    struct tend_generation next = {.first_id = TEND_UNSET, .token_base = TEND_UNSET};
+    if (args.after_restore && (code = tend_after_restore(cli->store, NULL, &next)) < 0)
+        return cli_fail_store(cli, code);
     struct buf *out = &cli->out;
     if (cli->json) {
         json_open(out, NULL, '{');
         json_int(out, "schema", in_store);
         json_int(out, "newest", in_library);
+        if (args.after_restore) {
+            json_int(out, "first_id", next.first_id);
+            json_int(out, "token_base", next.token_base);
+        }
         json_close(out, '}');
         buf_putc(out, '\n');
     } else {
         buf_printf(out, "the store is at schema version %d, the newest this tend knows\n",
                    in_store);
+        if (args.after_restore)
+            buf_printf(out,
+                       "a new generation has begun: ids go on at %" PRId64 ", tokens above %" PRId64
+                       "\n",
+                       next.first_id, next.token_base);
     }
     return EXIT_DONE;
 }
@@ -38,7 +63,10 @@ const struct command cmd_migrate = {
     .text = "make the store, or bring its schema up to date",
     .about =
         "Other commands bring an older schema up to date as well; this one does nothing else. A schema newer "
-        "than this tend is refused: install the newer tend.",
+        "than this tend is refused: install the newer tend.\n"
+        "After the store was restored from a backup, run it once with --after-restore before the workers "
+        "start: ids and tokens that were given out after the backup was made are not given out again.",
+    .options = options,
     .store = STORE_MADE,
     .run = run,
 };

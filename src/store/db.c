@@ -123,6 +123,13 @@ int db_time(struct db_tx *tx, int64_t *ret_ms)
     return tx->db->engine->time(tx, ret_ms);
 }
 
+int db_skip_ids(struct db_tx *tx, int64_t next)
+{
+    const struct db_value params[] = {db_int(next)};
+    return tx->db->engine->skip_ids != NULL ? tx->db->engine->skip_ids(tx, next)
+                                            : db_run(tx, Q_STORE_SKIP_IDS, 0, params, NULL);
+}
+
 void db_ring(struct db_tx *tx)
 {
     tx->ring = true;

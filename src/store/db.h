@@ -127,6 +127,9 @@ struct db_value db_now(struct db_tx *tx);
 /* Store time as a number; may cost a round trip. */
 int db_time(struct db_tx *tx, int64_t *ret_ms);
 
+/* Ids go on at next, which is above all that there are. */
+int db_skip_ids(struct db_tx *tx, int64_t next);
+
 /* Others may have work to do once this has committed: wake them. */
 void db_ring(struct db_tx *tx);
 

@@ -199,6 +199,13 @@ static int tx_time(struct db_tx *tx, int64_t *ret_ms)
     return 0;
 }
 
+/* Also for those whose bodies are committed together with this one. */
+static int skip_ids(struct db_tx *tx, int64_t next)
+{
+    ((struct sqlite_db *)tx->db)->writer.next_event = next;
+    return 0;
+}
+
 /* --- waiting and liveness --- */
 
 enum { BELL_WATCH, BELL_TIMER }; /* the waiter's descriptors */
@@ -328,6 +335,7 @@ static const struct db_engine engine = {
     .run = run,
     .each = each,
     .time = tx_time,
+    .skip_ids = skip_ids,
     .bell = bell,
     .wait = wait_for_news,
     .interrupt = interrupt,

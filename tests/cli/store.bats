@@ -269,3 +269,16 @@ as_nobody() {
     [ "$status" = 69 ]
     grep -q "was deleted or replaced while it was open" err
 }
+
+@test "migrate --after-restore begins a new generation of ids and tokens" {
+    tend add >/dev/null
+    claim
+    old=$token
+    run -0 tend migrate --after-restore
+    [[ "$output" == *"a new generation has begun: ids go on at 2000000, tokens above "* ]]
+    [ "$(tend add)" -gt 2000000 ]
+    claim
+    [ "$token" -gt "$((old + 1000000))" ]
+    run -0 tend migrate --after-restore --json
+    json '.first_id == 4000000 and .token_base > 0'
+}

@@ -11,3 +11,26 @@ SELECT id, at FROM event ORDER BY id DESC LIMIT 1;
 -- name: migration_list
 -- Primary key. Called by queue/care.c.
 SELECT version, checksum FROM migration ORDER BY version;
+
+-- name: store_generation
+-- The token above which this generation began, the largest that was given out, and the newest id. Reads all jobs. Called by
+-- queue/generation.c.
+SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
+       (SELECT coalesce(max(id), 0) FROM event)
+FROM store
+WHERE id = 1;
+-- dialect: postgres
+SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
+       (SELECT last_value FROM event_id)
+FROM store
+WHERE id = 1;
+
+-- name: store_begin_generation
+-- Called by queue/generation.c.
+UPDATE store SET token_base = $1 WHERE id = 1;
+
+-- name: store_skip_ids
+-- The next id is $1. PostgreSQL only, as SQLite counts on from the newest event: called by store/db.c.
+SELECT $1;
+-- dialect: postgres
+SELECT setval('event_id', $1, false);
