@@ -35,11 +35,11 @@ static struct firing plan(const struct cron *cron, const char *catch_up, int64_t
     while (at_ms >= 0 && at_ms <= now_ms && due < CATCH_UP_MAX) {
         due++;
         firing.last_ms = at_ms;
-        at_ms = cron_next(cron, at_ms);
+        at_ms = cron_next(cron, NULL, at_ms);
     }
     if (!all && at_ms >= 0 && at_ms <= now_ms) { /* far behind: no need to count every run missed */
         firing.last_ms = now_ms;
-        at_ms = cron_next(cron, now_ms);
+        at_ms = cron_next(cron, NULL, now_ms);
     }
     /* "none" drops what was missed, that is all but a run whose successor is not due yet. */
     bool missed = due > 1;
@@ -114,7 +114,7 @@ static int put_body(struct db_tx *tx, void *arg)
     int rc = db_time(tx, &now_ms);
     if (rc < 0)
         return rc;
-    int64_t next_ms = cron_next(&call->cron, now_ms);
+    int64_t next_ms = cron_next(&call->cron, NULL, now_ms);
     if (next_ms < 0)
         return err_set(db_err(tx), TEND_EINVAL, "'%s' never comes; give a schedule that does",
                        schedule->cron);
