@@ -77,7 +77,8 @@ TEST(cron, finds_the_next_time)
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         struct cron cron = cron_of(cases[i].cron);
-        check_case_int(cron_next(&cron, NULL, at(cases[i].after)), at(cases[i].next), cases[i].cron);
+        check_case_int(cron_next(&cron, NULL, at(cases[i].after)), at(cases[i].next),
+                       cases[i].cron);
     }
 }
 

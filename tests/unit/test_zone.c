@@ -1,4 +1,4 @@
-/* core/zone and base/zone_file: the tz database's files, and what they say of a time. */
+/* core/zone and base/zone_file: the tz database's files, and what they say of a time. (BY-8) */
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/timetext.h"
@@ -128,7 +128,7 @@ TEST(zone, rules)
         {"AAA0BBB,60/0,61/0", "2028-03-01T12:00:00Z", HOUR_S},
         {"AAA0BBB,J60/0,J61/0", "2027-03-01T12:00:00Z", HOUR_S},
         {"AAA0BBB,59/0,60/0", "2027-03-01T12:00:00Z", HOUR_S},
-        {"XXX-14:00:30", "2030-01-01", 14 * HOUR_S + 30},
+        {"QQQ-14:00:30", "2030-01-01", 14 * HOUR_S + 30},
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         const struct zone *zone = zone_made('3', 0, NULL, 0, cases[i].rule);

@@ -75,7 +75,7 @@ static void put_block(struct buf *out, char version, size_t time_bytes, int32_t 
         put_number(out, changes[i].offset_s, 4);
         put_number(out, 0, 2);
     }
-    buf_append(out, "XXX", 4);
+    buf_append(out, "QQQ", 4);
 }
 
 void zone_make(struct buf *out, char version, int32_t first_offset_s,

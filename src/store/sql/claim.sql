@@ -4,7 +4,7 @@
 id, kind, priority, due_at, token, alarm_at, started_at, attempts, crashes, changed_at, version, created_at,
 phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload
+result, payload, nominal_at
 
 -- define: leased
 state = 2, token = token + 1, owner = $3, worker_id = $4,
@@ -24,7 +24,7 @@ SELECT id, kind, priority, due_at, token + 1, now($5) + coalesce($6, lease_ms, $
        CASE WHEN $8 = 1 THEN now($5) END, attempts, crashes, now($5), version + 1, created_at,
        phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload
+       result, payload, nominal_at
 FROM job
 WHERE queue = $1 AND state = 1
   AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
@@ -95,7 +95,7 @@ SELECT id, queue, kind, 2, priority, due_at, token + 1, $3, $4,
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload
+       result, payload, nominal_at
 FROM job
 WHERE id = $1 AND state = 1
 LIMIT $2;
