@@ -187,6 +187,7 @@ struct tend_job {
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
+    int64_t nominal_at_ms; /* added by a schedule: the time it was named for; else TEND_UNSET */
 };
 
 struct tend_jobs {
@@ -762,19 +763,33 @@ TEND_API void tend_workers_free(struct tend_workers *workers);
 
 struct tend_schedule {
     const char *name;
-    const char *cron; /* five fields in UTC, @daily..., or "@every 90s" */
+    const char *cron; /* five fields, @daily..., or "@every 90s" */
     const char *queue, *kind, *payload;
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
     int paused;
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
+    /*
+     * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
+     * when the gap ends, times that come twice when they come first; schedules whose hour field
+     * begins with * go by the time that passes. "@every" knows no zone.
+     */
+    const char *timezone;
+    /*
+     * What happens when a run comes and an earlier one has not finished: "queue" (default: it is
+     * added), "skip" (it is not, with an event schedule.skipped), or "replace" (those that have not
+     * finished are cancelled). With the last two, catch-up "all" is the same as "one".
+     */
+    const char *overlap;
+    const char *next_local; /* next_at_ms on those clocks, "2026-03-29T03:15:00+02:00"; or NULL; not
+                               read by tend_schedule_put */
 };
 struct tend_schedules {
     size_t count;
     const struct tend_schedule *items;
 };
 TEND_API void tend_schedule_init(struct tend_schedule *schedule);
-/* Make or replace. */
+/* Make or replace. A run that is due by then is added first, as the schedule was. */
 TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
 TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
 TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);

@@ -31,6 +31,7 @@ enum exit_status {
 struct cli {
     const struct command *command; /* the one that runs */
     char path[64];                 /* its name with that of its parent: "lock acquire" */
+    int argc_before;               /* arguments before --, all where there is none */
     const char *who;               /* name of the handle and its worker; NULL: user@host */
     tend *store;                   /* open when the command's row asks for it, else NULL */
     bool store_left;               /* a thread still waits for its answer: it cannot be closed */

@@ -192,6 +192,7 @@ void json_job(struct buf *out, const char *key, const struct tend_job *job, bool
     json_raw_text(out, "tags", job->tags);
     json_text(out, "workspace", job->workspace);
     json_text(out, "schedule", job->schedule);
+    json_int_or_null(out, "nominal_at_ms", job->nominal_at_ms);
     job_limits(out, job);
     json_text(out, "error_class", job->error_class);
     json_text(out, "error_text", job->error_text);

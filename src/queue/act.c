@@ -117,6 +117,24 @@ static unsigned states_for(enum tend_action action)
     return states;
 }
 
+int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
+                int64_t now_ms, const char *by, const char *why, int64_t *ret_moved)
+{
+    struct move *moves = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *moves);
+    int64_t *moved = arena_zalloc(db_arena(tx), (jobs->count + 1) * sizeof *moved);
+    if (moves == NULL || moved == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    for (size_t i = 0; i < jobs->count; i++)
+        moves[i] = act_move(tx, action, &jobs->items[i], now_ms, by, why);
+    int rc = move_jobs(tx, moves, jobs->count, 0, moved);
+    if (rc < 0)
+        return rc;
+    *ret_moved = 0;
+    for (size_t i = 0; i < jobs->count; i++)
+        *ret_moved += moved[i];
+    return control_follow(tx, action, jobs, moved);
+}
+
 static int act_on_page_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
@@ -131,17 +149,7 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     call->page_count = found.rows;
     for (size_t i = 0; i < found.rows; i++)
         call->page[i] = jobs.items[i].id;
-    struct move *moves = arena_alloc(db_arena(tx), (found.rows + 1) * sizeof *moves);
-    int64_t *moved = arena_zalloc(db_arena(tx), (found.rows + 1) * sizeof *moved);
-    if (moves == NULL || moved == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
-    for (size_t i = 0; i < found.rows; i++)
-        moves[i] = act_move(tx, call->action, &jobs.items[i], now_ms, call->by, call->why);
-    if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
-        return rc;
-    for (size_t i = 0; i < found.rows; i++)
-        call->moved += moved[i];
-    return control_follow(tx, call->action, &jobs, moved);
+    return act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &call->moved);
 }
 
 /* One job of the page has a key that another live job has by now: that one stays, the others do

@@ -292,6 +292,29 @@ attempts_of() {
     fails 3 tend show "$id"
 }
 
+# BY-8
+@test "steps and handlers of a schedule's job know the time it was named for" {
+    script='echo "$TEND_SCHEDULE $TEND_NOMINAL_TIME $TEND_NOMINAL_TIME_MS" >>seen'
+    tend schedule add tick '@every 1s' -- sh -c "$script" >/dev/null
+    TEND_SCHEDULE=other TEND_NOMINAL_TIME=other start_worker --handler "mine=${script/seen/handled}"
+    until_true test -s seen
+    tend schedule add tick '@every 1s' -k mine >/dev/null
+    until_true test -s handled
+    tend schedule rm tick >/dev/null
+    grep -Eq '^tick [0-9-]+T[0-9:]+[.]000Z [0-9]+000$' handled
+    id=$(tend jobs --json -s done | jq -r .id | head -n 1)
+    run -0 tend show "$id" --json
+    json '.job.schedule == "tick" and .job.nominal_at_ms % 1000 == 0'
+    nominal=$(jq .job.nominal_at_ms <<<"$output")
+    [ "$(head -n 1 seen)" = "tick $(date -u -d "@$((nominal / 1000))" +%Y-%m-%dT%H:%M:%S.000Z) $nominal" ]
+    run -0 tend show "$id"
+    [[ "$output" == *'run of'* ]]
+    # A job that nobody has scheduled has none, whatever the worker's own environment says.
+    tend add -- sh -c "echo \"none:\$TEND_SCHEDULE:\$TEND_NOMINAL_TIME:\" >alone" >/dev/null
+    until_true test -s alone
+    [ "$(cat alone)" = none::: ]
+}
+
 # --- telling others ---
 
 has_packet() {

@@ -1,4 +1,4 @@
-/* SH-14: the way to a StatsD server; a name that cannot be looked up stops nobody. */
+/* The way to a StatsD server (SH-14): a name that cannot be looked up stops nobody. */
 #include "run/statsd.h"
 #include "support/store.h"
 

@@ -55,6 +55,7 @@ ALTER TABLE queue ADD COLUMN rate_slots text COLLATE "C";
 -- --- Schedules ---
 
 ALTER TABLE schedule ADD COLUMN timezone text COLLATE "C";
+ALTER TABLE schedule ADD COLUMN zone text COLLATE "C";
 ALTER TABLE schedule ADD COLUMN overlap text COLLATE "C" NOT NULL DEFAULT 'queue'
     CHECK (overlap IN ('queue', 'skip', 'replace'));
 ALTER TABLE job ADD COLUMN nominal_at bigint;

@@ -67,6 +67,7 @@ ALTER TABLE queue ADD COLUMN rate_slots TEXT;           -- claims in the parts o
 -- --- Schedules ---
 
 ALTER TABLE schedule ADD COLUMN timezone TEXT;          -- a name of the tz database; NULL: UTC
+ALTER TABLE schedule ADD COLUMN zone TEXT;              -- its file in hexadecimal, for machines without the database
 ALTER TABLE schedule ADD COLUMN overlap TEXT NOT NULL DEFAULT 'queue'
     CHECK (overlap IN ('queue', 'skip', 'replace'));    -- what happens when the run before has not finished
 ALTER TABLE job ADD COLUMN nominal_at INTEGER;          -- the time its schedule named
