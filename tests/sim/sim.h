@@ -189,7 +189,7 @@ struct op {
     bool lock_was_held;                /* the queue's */
     bool refused_by_state;             /* OP_ACT: the table does not allow it */
     bool asks_for_lock, asks_for_jobs; /* the transaction under way does */
-    bool by_time;      /* OP_LOCK_ACQUIRE: no worker behind it */
+    bool by_time;                      /* OP_LOCK_ACQUIRE: no worker behind it */
     bool lock_is_mine; /* OP_LOCK_*: the lock was the actor's before the commit ... */
     bool lock_is_free; /* ... or could be taken */
     struct step_op step;
