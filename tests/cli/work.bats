@@ -418,6 +418,10 @@ udp_sockets() {
     echo $count
 }
 
+has_udp_socket() {
+    [ "$(udp_sockets "$worker")" = 1 ]
+}
+
 # SH-14
 @test "without a StatsD server nothing is sent" {
     start_listener udp
@@ -430,7 +434,7 @@ udp_sockets() {
     kill -TERM "$worker"
     ended "$worker"
     start_worker --statsd "127.0.0.1:$port"
-    [ "$(udp_sockets "$worker")" = 1 ]
+    until_true has_udp_socket # once its name has been looked up
     id=$(tend add -- true)
     until_true has_packet 'task.step.duration_seconds'
     [ "$(grep -c duration_seconds packets)" = 1 ]
