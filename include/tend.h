@@ -81,8 +81,8 @@ struct tend_options {
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
-    int64_t busy_ms; /* how long to wait for the write lock of a stopped process, default 30 s;
-                        PostgreSQL: also for a server that does not answer (and 2 s more) */
+    int64_t busy_ms;     /* how long to wait for the write lock of a stopped process, default 30 s;
+                            PostgreSQL: also for a server that does not answer (and 2 s more) */
     int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
                             TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
