@@ -376,7 +376,8 @@ TEST(postgres_silent, a_keeper_that_gets_no_answer_gives_its_session_up_and_take
  * Symptom: the pauses between tries grew to three seconds, longer than the grace of two, so that a
  * worker could be buried although its server had been back for long.
  */
-TEST(postgres_silent, a_server_that_was_away_for_long_is_looked_for_again_well_within_the_grace)
+TEST(postgres_silent,
+     RC_13_a_server_that_was_away_for_long_is_looked_for_again_well_within_the_grace)
 {
     const char *url;
     struct err err;
