@@ -709,6 +709,12 @@ struct tend_queue {
     /* Budgets of steps; TEND_UNSET: the queue says nothing. A timeout of 0 is none. */
     int64_t step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit;
     int64_t job_self_heal_max_resets, step_grace_ms;
+    /*
+     * 0: the rate is a bucket of rate_count tokens that is refilled evenly, so that a window of one
+     * period can see up to twice rate_count after a rest. 1: no window of one period sees more than
+     * rate_count, for up to 5 % less over a long time.
+     */
+    int rate_strict;
 };
 
 struct tend_setting {

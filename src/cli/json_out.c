@@ -250,6 +250,7 @@ void json_queue_members(struct buf *out, const struct tend_queue *queue)
     bool limited = queue->rate_count != TEND_UNSET;
     json_text(out, "rate",
               limited ? rate_text(queue->rate_count, queue->rate_period_ms, rate) : NULL);
+    json_bool(out, "rate_strict", queue->rate_strict);
     json_int_or_null(out, "lease_ms", queue->lease_ms);
     json_int_or_null(out, "max_attempts", queue->max_attempts);
     json_int_or_null(out, "max_crashes", queue->max_crashes);

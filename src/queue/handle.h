@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/err_table.h"
 #include "base/rng.h"
+#include "core/limit.h"
 #include "store/db.h"
 
 #include <pthread.h>
@@ -35,7 +36,8 @@ struct passed {
 /* Settings of a queue as a claim needs them. */
 struct queue_settings {
     struct tend_queue queue;
-    int64_t rate_level, rate_at; /* the bucket of core/limit.h; TEND_UNSET: full */
+    int64_t rate_level, rate_at;       /* the bucket of core/limit.h; TEND_UNSET: full */
+    char rate_slots[LIMIT_TEXT_BYTES]; /* ... of a strict rate; "": nothing was taken */
 };
 
 struct tend {

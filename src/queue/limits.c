@@ -1,7 +1,7 @@
 #include "queue/limits.h"
 
-#include "core/limit.h"
 #include "queue/choice.h"
+#include "queue/settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,17 +47,6 @@ static bool any_pending(struct db_tx *tx, const char *queue, int *rc)
 
 /* --- limits on number and rate --- */
 
-static struct limit bucket_of(const struct queue_settings *settings, int64_t now_ms)
-{
-    struct limit limit;
-    limit_init(&limit, settings->queue.rate_count, settings->queue.rate_period_ms, now_ms);
-    if (settings->rate_level != TEND_UNSET) {
-        limit.level_micro = settings->rate_level;
-        limit.at_ms = settings->rate_at;
-    }
-    return limit;
-}
-
 /* How many more may run; lowers *allowed, says why when that is none. */
 static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_t now_ms,
                  int64_t *allowed, struct tend_none *none)
@@ -77,7 +66,7 @@ static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_
         }
     }
     if (queue->rate_count != TEND_UNSET) {
-        struct limit limit = bucket_of(settings, now_ms);
+        struct limit limit = settings_limit(settings, now_ms);
         int64_t available = limit_available(&limit, now_ms);
         if (available < *allowed)
             *allowed = available;
@@ -92,10 +81,13 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
 {
     if (settings->queue.rate_count == TEND_UNSET)
         return 0;
-    struct limit limit = bucket_of(settings, now_ms);
+    struct limit limit = settings_limit(settings, now_ms);
+    struct queue_settings after = *settings;
     limit_take(&limit, now_ms, count);
-    const struct db_value params[] = {db_text(settings->queue.name), db_int(limit.level_micro),
-                                      db_int(limit.at_ms)};
+    settings_set_limit(&after, &limit);
+    const struct db_value params[] = {
+        db_text(settings->queue.name), db_int_or_null(after.rate_level),
+        db_int_or_null(after.rate_at), db_text(limit.strict ? after.rate_slots : NULL)};
     return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
 }
 
