@@ -14,4 +14,7 @@ int64_t clock_wall_ms(void);
 int64_t clock_mono_ms(void);
 int64_t clock_mono_ns(void);
 
+/* Time since the machine was booted, the same for all its processes; goes on while it sleeps. */
+int64_t clock_boot_ms(void);
+
 #endif
