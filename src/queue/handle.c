@@ -208,6 +208,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
+        .uptime_ms = options->uptime_ms,
     };
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }

@@ -30,6 +30,7 @@ struct db_engine {
     int (*schema_version)(struct db *db, int *ret_store, struct err *err);
     int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
                   struct err *err);
+    bool (*clock_is_uneven)(const struct db *db); /* NULL: it is even */
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;

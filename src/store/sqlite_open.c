@@ -175,6 +175,7 @@ static void sqlite_db_close(struct db *base)
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
+    sqlite_clock_done(&db->clock);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
@@ -339,6 +340,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
     pthread_mutex_init(&db->mutex, NULL);
     turnstile_init(&db->turnstile, -1);
+    sqlite_clock_init(&db->clock, &db->options);
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     bool current = false;
@@ -347,6 +349,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         (rc = is_current(db, &current, err)) == 0 &&
         (rc = sqlite_files_open(&db->files, path, err)) == 0) {
         db->turnstile.fd = db->files.lock_fd;
+        sqlite_clock_open(&db->clock, db->files.lock_fd);
         rc = current ? 0 : make_current(db, err);
     }
     if (rc < 0) {
