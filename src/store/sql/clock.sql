@@ -21,7 +21,7 @@ UPDATE lock SET expires_at = expires_at + $1 WHERE expires_at IS NOT NULL;
 
 -- name: clock_move_newcomers
 -- Workers that had only just registered still have: they may not have taken their liveness lock (queue/registry.c).
-UPDATE worker SET since = since + $1 WHERE since > $2 - $1 - 2000 AND since + $1 <= $2;
+UPDATE worker SET since = since + $1 WHERE since + $1 + 2000 > $2 AND since + $1 <= $2;
 
 -- name: job_warn
 -- An expired lease is spared for $3 ms more; for db_each. Any sign of life clears the mark. Primary key. Called by
