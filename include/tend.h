@@ -604,7 +604,7 @@ struct tend_explanation {
     int waiting;      /* 1: not running and not finished */
     char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
                          "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
-                         "behind", "worker_dead", "worker_silent" */
+                         "behind", "worker_dead", "worker_silent", "warned" */
     char text[512];   /* why it is not running, or what it is doing, in a sentence */
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */

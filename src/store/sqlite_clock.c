@@ -182,7 +182,10 @@ static void take_up(struct sqlite_clock *clock, struct turnstile *turnstile)
     clock->begun = true;
 }
 
-/* In which nobody could write, since the last commit. Who could not save did not wait in vain. */
+/*
+ * In which nobody could write, since the last commit. While nothing could be saved, whatever the
+ * turnstile tells of falls into the same time.
+ */
 static int64_t blocked_us(const struct sqlite_clock *clock)
 {
     int64_t since_us = clock->page.failing_since_us;
@@ -219,11 +222,11 @@ int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms
 void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)
 {
     struct clock_page *page = &clock->page;
+    if (!clock->has_page)
+        return;
     if (!clock->begun)
         take_up(clock, NULL);
     clock->begun = false;
-    if (!clock->has_page)
-        return;
     if (outcome == CLOCK_WRITTEN) {
         write_page(clock, &clock->next);
     } else if (clock->known && page->failing_since_us == 0) {
