@@ -23,8 +23,8 @@
  * A lease does not end by a clock that jumps. On SQLite all running leases and held locks are moved
  * by the time for which the machine slept, by which its clock was set forward, or in which nobody
  * could write; due times and schedules are not. On PostgreSQL an expired lease of a registered
- * worker that is not known to be dead is extended once, for half its length (1 s to 10 s), before it
- * is taken: the worker can still heartbeat. A crash is charged when the worker is gone or has
+ * worker that is not known to be dead is extended once, for half its length (1 s to 10 s), before
+ * it is taken: the worker can still heartbeat. A crash is charged when the worker is gone or has
  * stayed silent, never because of the clock.
  */
 #ifndef TEND_H

@@ -1,4 +1,4 @@
-/* core/pace: store time beside clocks that are set, and machines that sleep. */
+/* BY-9, core/pace: store time beside clocks that are set, and machines that sleep. */
 #include "core/pace.h"
 #include "unit/case.h"
 
