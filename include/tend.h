@@ -16,8 +16,16 @@
  * installs signal handlers or keeps globals.
  *
  * Times are milliseconds since 1970 in store time: the clock of the PostgreSQL server, or this
- * machine's clock on SQLite, which is never allowed to run backwards. A lease or lock has expired
- * when now >= until.
+ * machine's clock on SQLite, where store time never runs backwards and never stands still: ahead of
+ * a clock that was set back, it goes on a sixteenth slower until they meet. A lease or lock has
+ * expired when now >= until.
+ *
+ * A lease does not end by a clock that jumps. On SQLite all running leases and held locks are moved
+ * by the time for which the machine slept, by which its clock was set forward, or in which nobody
+ * could write; due times and schedules are not. On PostgreSQL an expired lease of a registered
+ * worker that is not known to be dead is extended once, for half its length (1 s to 10 s), before
+ * it is taken: the worker can still heartbeat. A crash is charged when the worker is gone or has
+ * stayed silent, never because of the clock.
  */
 #ifndef TEND_H
 #define TEND_H
@@ -89,6 +97,9 @@ struct tend_options {
     void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
     void *clock_arg;
+    /* For tests too: the time since boot that goes with clock_ms, with or without the time the
+     * machine slept. clock_ms is then the wall clock, which may jump; NULL: it runs evenly. */
+    int64_t (*uptime_ms)(void *arg, int with_sleep);
 };
 
 TEND_API void tend_options_init(struct tend_options *options);
@@ -609,7 +620,7 @@ struct tend_explanation {
     int waiting;      /* 1: not running and not finished */
     char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
                          "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
-                         "behind", "worker_dead", "worker_silent" */
+                         "behind", "worker_dead", "worker_silent", "warned" */
     char text[512];   /* why it is not running, or what it is doing, in a sentence */
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */

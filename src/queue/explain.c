@@ -64,6 +64,25 @@ static void explain_running(struct explain_call *call)
         explain_add(call, " Nothing was heard of it for %s.", duration_text(silent_ms, left));
 }
 
+/* Its lease has ended once already, and was extended so that its worker can renew it (recover.c).
+ */
+static int explain_warning(struct db_tx *tx, struct explain_call *call)
+{
+    struct db_result found;
+    char left[DURATION_TEXT_BYTES];
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_WARNED, 0, params, &found);
+    if (rc < 0 || found.rows == 0 || db_number(&found, 0, 0) != 1 ||
+        call->job->until_ms <= call->now_ms)
+        return rc;
+    explain_because(call, "warned", call->job->owner, call->job->until_ms);
+    SAY(call,
+        "It is held by %s, whose lease has ended without a sign of death: it has been warned and "
+        "has %s to renew the lease.",
+        call->job->owner, explain_left(call, call->job->until_ms, left));
+    return 0;
+}
+
 static void explain_finished(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
@@ -119,7 +138,7 @@ static int explain_state(struct db_tx *tx, struct explain_call *call)
         return explain_pending(tx, call);
     case TEND_RUNNING:
         explain_running(call);
-        return 0;
+        return explain_warning(tx, call);
     case TEND_HELD:
         explain_because(call, "held", job->changed_by, TEND_UNSET);
         SAY(call, "It is held by %s%s%s.", job->changed_by, job->changed_why != NULL ? ": " : "",

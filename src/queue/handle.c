@@ -216,6 +216,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .clock_arg = options->clock_arg,
         .notice = log_notice,
         .notice_arg = t,
+        .uptime_ms = options->uptime_ms,
     };
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }

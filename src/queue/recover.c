@@ -1,5 +1,6 @@
 #include "queue/recover.h"
 
+#include "base/timetext.h"
 #include "queue/event.h"
 #include "queue/holder.h"
 #include "queue/move.h"
@@ -8,7 +9,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 1000 };
+enum { CHUNK = 1000, SPARED_COLUMN = 12 }; /* of job_alarms, behind those of policy_row.h */
 
 struct recovery_note {
     const char *text;
@@ -63,7 +64,7 @@ static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struc
     for (size_t i = 0; i < rows->rows; i++) {
         struct policy_row row;
         policy_row_read(&row, rows, i);
-        if (row.state == JOB_RUNNING)
+        if (row.state == JOB_RUNNING && row.spared_ms == TEND_UNSET)
             moves[count++] = crash_move(tx, &row, recovery->by, why);
     }
     int rc = move_jobs(tx, moves, count, 0, moved);
@@ -100,6 +101,51 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
 }
 
 /*
+ * Where the clock may have jumped, or the store been out of reach for all, an expired lease is no
+ * evidence against a worker that lives: it is extended once, in which time a healthy worker
+ * heartbeats. Whoever is still silent then has been silent while it could write.
+ */
+static bool is_spared(const struct db_result *jobs, size_t row)
+{
+    return db_number(jobs, row, SPARED_COLUMN) != TEND_UNSET;
+}
+
+static int warn_one(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs,
+                    size_t row)
+{
+    int64_t warned = 0;
+    const struct db_value *id = db_at(jobs, row, 0);
+    char spared[DURATION_TEXT_BYTES];
+    const struct db_value params[] = {*id, *db_at(jobs, row, 2), *db_at(jobs, row, SPARED_COLUMN),
+                                      db_now(tx)};
+    int rc = db_each(tx, Q_JOB_WARN, 0, params, 1, &warned);
+    if (rc < 0 || warned == 0)
+        return rc;
+    const char *why = arena_printf(
+        db_arena(tx),
+        "its lease has ended, but %s may have been unable to renew it and has %s more",
+        db_string(jobs, row, 6), duration_text(db_number(jobs, row, SPARED_COLUMN), spared));
+    const struct db_value event[] = {*id, db_now(tx), db_text(recovery->by), db_text(why)};
+    if ((rc = db_each(tx, Q_EVENT_OF_WARNING, DB_LATER, event, 1, NULL)) < 0 ||
+        (rc = db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, id, 1, NULL)) < 0 ||
+        (rc = db_each(tx, Q_LOCK_FOLLOW, DB_LATER, id, 1, NULL)) < 0)
+        return rc;
+    recovery->jobs_warned++;
+    note(tx, recovery,
+         arena_printf(db_arena(tx), "job %lld warned: %s", (long long)id->number, why));
+    return 0;
+}
+
+static int warn_spared(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs)
+{
+    int rc = 0;
+    for (size_t i = 0; rc >= 0 && i < jobs->rows; i++)
+        if (is_spared(jobs, i))
+            rc = warn_one(tx, recovery, jobs, i);
+    return rc;
+}
+
+/*
  * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then
  * the owner may heartbeat, and would go on without its lock. Column 3 is the job that still runs
  * under it.
@@ -109,7 +155,7 @@ static bool is_still_needed(const struct db_result *locks, size_t row, const str
     int64_t job_id = db_number(locks, row, 3);
     for (size_t i = 0; i < jobs->rows; i++)
         if (db_number(jobs, i, 0) == job_id)
-            return false;
+            return is_spared(jobs, i);
     return job_id != TEND_UNSET;
 }
 
@@ -151,7 +197,8 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
 {
     struct db_result jobs;
     struct db_result locks;
-    const struct db_value params[] = {db_now(tx), db_int(limit)};
+    const struct db_value params[] = {db_now(tx), db_int(limit),
+                                      db_int(!db_clock_is_even(db_store(tx)))};
     int rc;
     if ((rc = db_run(tx, Q_LOCK_EXPIRED, DB_LATER, params, &locks)) < 0 ||
         (rc = db_run(tx, Q_JOB_ALARMS, 0, params, &jobs)) < 0)
@@ -161,6 +208,7 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
+        (rc = warn_spared(tx, recovery, &jobs)) < 0 ||
         (rc = clean_locks(tx, recovery, &locks, &jobs, TEND_UNSET, "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
@@ -249,7 +297,7 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
         if (rc < 0)
             return rc;
         before = call->recovery.entries_reclaimed + call->recovery.locks_cleaned +
-                 call->recovery.jobs_due;
+                 call->recovery.jobs_due + call->recovery.jobs_warned;
         ret->locks_cleaned += call->recovery.locks_cleaned;
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
         ret->recovery_timestamp_ms = call->now_ms;
@@ -299,6 +347,6 @@ static int count_body(struct db_tx *tx, void *arg)
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)
 {
     *ret = (struct tend_recovery){0};
-    int rc = worker_count_held_by_dead(t, &ret->entries_reclaimed, &ret->locks_cleaned);
+    int rc = worker_count_stale(t, &ret->entries_reclaimed, &ret->locks_cleaned);
     return rc < 0 ? rc : handle_read(t, count_body, ret);
 }

@@ -11,11 +11,13 @@
 /* What a recovery did; kept until the commit, then logged. */
 struct recovery {
     const char *by;
-    int64_t locks_cleaned, entries_reclaimed, jobs_due;
+    int64_t locks_cleaned, entries_reclaimed, jobs_due, jobs_warned;
     struct recovery_note *notes; /* in the arena of the call */
 };
 
-/* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. */
+/* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. An
+ * expired lease whose owner may not have been able to renew it is extended once instead of taken.
+ */
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit);
 
 /* Everything worker_id held, and its entry. Does nothing when somebody else has done so before. */

@@ -197,6 +197,23 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
     return at_ms;
 }
 
+/*
+ * db_wait that ends by time not before store time is at_ms, which need not run at the pace of the
+ * clock that db_wait sleeps by.
+ */
+static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t timeout_ms)
+{
+    for (;;) {
+        int64_t now_ms;
+        int rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+        if (rc != DB_TIMEOUT || (rc = tend_now(t, &now_ms)) < 0)
+            return rc;
+        if (now_ms >= at_ms)
+            return DB_TIMEOUT;
+        timeout_ms = at_ms - now_ms;
+    }
+}
+
 /* Sleeps once. 1: news, 0: the time is over. */
 static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
 {
@@ -206,12 +223,14 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
         return rc;
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
-    rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+    bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
+    rc = by_clock ? wait_until_store_time(t, seen, at_ms, timeout_ms)
+                  : db_wait(t->db, seen, timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
         recover_the_dead(t);
-    if (rc == DB_TIMEOUT && at_ms != TEND_UNSET && timeout_ms != asked_ms) {
+    if (rc == DB_TIMEOUT && by_clock) {
         pthread_mutex_lock(&t->mutex);
         t->alarm_told_ms = at_ms;
         pthread_mutex_unlock(&t->mutex);

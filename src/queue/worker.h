@@ -29,7 +29,10 @@ void worker_leave(tend *t);
 /* The processes of this machine behind registered workers become the ones db_wait watches. */
 int worker_watch_all(tend *t);
 
-/* What recover_dead_workers would find, counted; without what has expired anyway. */
-int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks);
+/*
+ * What recovery would find beyond what has expired: held by dead workers, and less what living ones
+ * would be given more time for.
+ */
+int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks);
 
 #endif

@@ -97,6 +97,11 @@ struct err *db_err(struct db_tx *tx)
     return tx->err;
 }
 
+struct db *db_store(struct db_tx *tx)
+{
+    return tx->db;
+}
+
 int db_run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
            struct db_result *result)
 {
@@ -205,6 +210,11 @@ int64_t db_alive_grace_ms(const struct db *db)
 bool db_one_machine(const struct db *db)
 {
     return db->engine->one_machine;
+}
+
+bool db_clock_is_even(const struct db *db)
+{
+    return db->engine->clock_is_uneven == NULL || !db->engine->clock_is_uneven(db);
 }
 
 int64_t db_alarm_interval_ms(const struct db *db)

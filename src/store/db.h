@@ -73,6 +73,7 @@ struct db_options {
     /* What somebody should know although nothing failed; any thread, outside of transactions. */
     void (*notice)(void *arg, const char *text); /* or NULL */
     void *notice_arg;
+    int64_t (*uptime_ms)(void *arg, int with_sleep); /* for tests: see tend.h */
 };
 
 /* Opens by URL and brings the schema up to date. On failure *ret stays NULL and err has the
@@ -88,6 +89,7 @@ int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct
 
 struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
+struct db *db_store(struct db_tx *tx);
 
 /*
  * For a program's main, before anything else: SQLite stops counting its allocations, each of which
@@ -188,6 +190,12 @@ int64_t db_alive_grace_ms(const struct db *db);
 
 /* Whether all workers run on one machine, so that another boot id means an earlier boot. */
 bool db_one_machine(const struct db *db);
+
+/*
+ * Whether store time tells by itself that an owner was silent: it moves leases along with time that
+ * nobody has lived through. False where the clock is the server's, which may jump or be away.
+ */
+bool db_clock_is_even(const struct db *db);
 
 /* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many
  * ms. */

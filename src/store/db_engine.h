@@ -33,6 +33,7 @@ struct db_engine {
                   struct err *err);
     const struct db_migration *migrations;
     bool (*gone)(struct db *db); /* NULL: never */
+    bool (*clock_is_uneven)(const struct db *db); /* NULL: it is even */
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;

@@ -199,6 +199,13 @@ static void close_db(struct db *base)
     free(db);
 }
 
+/* The server's clock may be set, and while the server was away nobody could renew a lease. */
+static bool clock_is_uneven(const struct db *base)
+{
+    const struct db_options *options = &((const struct pg_db *)base)->options;
+    return options->clock_ms == NULL || options->uptime_ms != NULL;
+}
+
 static const struct db_engine engine = {
     .close = close_db,
     .write = pg_tx_write,
@@ -218,6 +225,7 @@ static const struct db_engine engine = {
     .schema_version = schema_version,
     .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
+    .clock_is_uneven = clock_is_uneven,
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,
     .one_machine = false,

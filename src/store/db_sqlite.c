@@ -19,7 +19,6 @@
  */
 #include "store/sqlite_db.h"
 
-#include "base/clock.h"
 #include "core/policy.h"
 
 #include <stdlib.h>
@@ -40,12 +39,6 @@ struct sqlite_write {
     pthread_cond_t answered;
     struct sqlite_write *next;
 };
-
-int64_t sqlite_db_clock(const struct sqlite_db *db)
-{
-    return db->options.clock_ms != NULL ? db->options.clock_ms(db->options.clock_arg)
-                                        : clock_wall_ms();
-}
 
 static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
 {
@@ -70,18 +63,6 @@ static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *
                             err);
 }
 
-/* Time as this handle has given it out before, to writers and readers, is not undercut when the
- * clock is set back. */
-static int64_t not_backwards(struct sqlite_db *db, int64_t now_ms)
-{
-    int64_t last_ms = __atomic_load_n(&db->last_now_ms, __ATOMIC_RELAXED);
-    while (now_ms > last_ms)
-        if (__atomic_compare_exchange_n(&db->last_now_ms, &last_ms, now_ms, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return now_ms;
-    return last_ms;
-}
-
 /* Ids and time go on from the newest event, whoever wrote it. */
 static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
@@ -89,15 +70,8 @@ static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_
     int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_LAST_EVENT, NULL, &last);
     if (rc < 0)
         return rc;
-    int64_t now_ms = sqlite_db_clock(db);
-    db->writer.next_event = 1;
-    if (last.rows > 0) {
-        db->writer.next_event = db_number(&last, 0, 0) + 1;
-        if (db_number(&last, 0, 1) > now_ms)
-            now_ms = db_number(&last, 0, 1);
-    }
-    *ret_now_ms = not_backwards(db, now_ms);
-    return 0;
+    db->writer.next_event = last.rows > 0 ? db_number(&last, 0, 0) + 1 : 1;
+    return sqlite_clock_begin(db, tx, last.rows > 0 ? db_number(&last, 0, 1) : 0, ret_now_ms);
 }
 
 /* CL-5: what is in the way is not tend, so it may go away by itself. */
@@ -166,7 +140,8 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
  * at it still get in: the threads answered last are back by then, and would otherwise wait for a
  * commit more.
  */
-static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct err *err)
+static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret_committed,
+                     struct err *err)
 {
     int64_t now_ms = 0;
     struct err ignored;
@@ -194,8 +169,10 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct er
         if (write->next == NULL && count < GROUP_MAX)
             write->next = take_waiting(db, GROUP_MAX - count);
     }
-    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0)
+    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0) {
+        *ret_committed = true;
         return sqlite_files_check_store(&db->files, err);
+    }
 undo:
     if (!sqlite3_get_autocommit(db->writer.sqlite))
         run_fixed(db, FIXED_ROLLBACK, &ignored);
@@ -212,6 +189,21 @@ int sqlite_db_enter(struct sqlite_db *db, struct err *err)
     return rc;
 }
 
+/*
+ * What the clock is to know of a group: a commit that has changed nothing does not show that the
+ * store can be written.
+ */
+static enum clock_outcome outcome_of(const struct sqlite_db *db, const struct sqlite_write *group,
+                                     bool committed, int changes_before, int rc)
+{
+    int code = rc < 0 ? rc : group->rc; /* one that ran alone has its own */
+    if (committed)
+        return sqlite3_total_changes(db->writer.sqlite) != changes_before ? CLOCK_WRITTEN
+                                                                          : CLOCK_UNCHANGED;
+    return code == TEND_EFULL || code == TEND_EIO || code == TEND_EREADONLY ? CLOCK_UNWRITABLE
+                                                                            : CLOCK_UNDONE;
+}
+
 /* The bodies that wait by the time it is this process's turn, all run; they are to be answered. */
 static struct sqlite_write *lead(struct sqlite_db *db)
 {
@@ -219,7 +211,11 @@ static struct sqlite_write *lead(struct sqlite_db *db)
     int rc = sqlite_db_enter(db, &err);
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     if (rc == 0) {
-        if ((rc = run_group(db, group, &err)) == 0)
+        bool committed = false;
+        int changes = sqlite3_total_changes(db->writer.sqlite);
+        rc = run_group(db, group, &committed, &err);
+        sqlite_clock_end(&db->clock, outcome_of(db, group, committed, changes, rc));
+        if (rc == 0)
             sqlite_wal_tend(db);
         turnstile_leave(&db->turnstile);
     }
@@ -312,13 +308,11 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
 static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
 {
     struct db_result last;
-    int64_t now_ms = sqlite_db_clock(db);
     int rc = sqlite_conn_run(tx->conn, &tx->base, Q_STORE_LAST_EVENT, NULL, &last);
     if (rc < 0)
         return rc;
-    if (last.rows > 0 && db_number(&last, 0, 1) > now_ms)
-        now_ms = db_number(&last, 0, 1);
-    tx->base.now = db_int(not_backwards(db, now_ms));
+    int64_t newest_ms = last.rows > 0 ? db_number(&last, 0, 1) : 0;
+    tx->base.now = db_int(sqlite_clock_read(&db->clock, newest_ms));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #define STORE_SQLITE_DB_H
 
 #include "base/rng.h"
+#include "store/sqlite_clock.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_files.h"
 #include "store/turnstile.h"
@@ -47,7 +48,7 @@ struct sqlite_db {
 
     bool deaf_told; /* atomic: it was said that inotify cannot be had */
     struct rng rng;
-    int64_t last_now_ms; /* atomic: store time never runs backwards */
+    struct sqlite_clock clock;
 
     /* Only the leading thread touches what follows. */
     struct sqlite_conn writer;
@@ -60,7 +61,6 @@ struct sqlite_tx {
     struct sqlite_conn *conn;
 };
 
-int64_t sqlite_db_clock(const struct sqlite_db *db);
 int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg,
                     struct err *err);
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);

@@ -1,4 +1,5 @@
 /* What tend doctor says about an SQLite store. Reads only. */
+#include "base/timetext.h"
 #include "store/sqlite_db.h"
 
 #include <stdio.h>
@@ -7,6 +8,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <tend.h>
+
+/* A difference between store time and the wall clock that is worth a note. */
+enum { AHEAD_MS = 1000 };
 
 struct examination {
     struct sqlite_db *db;
@@ -54,6 +58,32 @@ static int look_at_settings(const struct examination *exam, struct sqlite_conn *
     char text[64];
     snprintf(text, sizeof text, "version %lld, as this tend makes it", (long long)version);
     exam->report(exam->arg, TEND_FINE, "schema", text);
+    return 0;
+}
+
+static int look_at_clock(const struct examination *exam, struct db_tx *tx, struct sqlite_conn *conn)
+{
+    char text[256];
+    char by[DURATION_TEXT_BYTES];
+    struct db_result steps;
+    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps);
+    if (rc < 0)
+        return rc;
+    int64_t count = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
+    int64_t ahead_ms = sqlite_clock_ahead_ms(&exam->db->clock, tx->now.number);
+    size_t used = (size_t)(ahead_ms > AHEAD_MS
+                               ? snprintf(text, sizeof text,
+                                          "store time is %s ahead of this machine's clock; it runs "
+                                          "a sixteenth slower until they meet",
+                                          duration_text(ahead_ms, by))
+                               : snprintf(text, sizeof text, "store time is this machine's"));
+    if (count > 0)
+        snprintf(
+            text + used, sizeof text - used,
+            "; leases were moved %lld time%s: the clock was set forward, the machine slept, or "
+            "nobody could write (events clock.stepped)",
+            (long long)count, count == 1 ? "" : "s");
+    exam->report(exam->arg, ahead_ms > AHEAD_MS ? TEND_NOTE : TEND_FINE, "clock", text);
     return 0;
 }
 
@@ -168,6 +198,8 @@ static int examine(struct db_tx *tx, void *arg)
     look_at_folder(exam);
     look_at_log(exam);
     look_at_bell(exam);
+    if ((rc = look_at_clock(exam, tx, conn)) < 0)
+        return rc;
     int wrong = look_at_content(exam, conn, tx->err);
     return wrong < 0 ? wrong : wrong + look_at_space(exam);
 }

@@ -169,6 +169,7 @@ static void sqlite_db_close(struct db *base)
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
+    sqlite_clock_done(&db->clock);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
@@ -368,6 +369,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     sqlite_files_init(&db->files, db->path);
     pthread_mutex_init(&db->mutex, NULL);
     turnstile_init(&db->turnstile, -1);
+    sqlite_clock_init(&db->clock, &db->options);
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     bool current = false;
@@ -376,6 +378,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         (rc = is_current(db, &current, err)) == 0 &&
         (rc = sqlite_files_open(&db->files, err)) == 0) {
         db->turnstile.fd = db->files.lock_fd;
+        sqlite_clock_open(&db->clock, db->files.lock_fd);
         rc = current ? 0 : make_current(db, err);
     }
     if (rc < 0) {

@@ -1,6 +1,7 @@
 #include "store/turnstile.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -9,12 +10,58 @@
 #include <tend.h>
 #include <unistd.h>
 
-enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 8, LONGEST_MS = 86400000 };
+enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 64, LONGEST_MS = 86400000 };
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     return fcntl(fd, command, &lock);
+}
+
+/* --- time in which nobody could write --- */
+
+enum { BLOCKED_AT = 128, BOOT_BITS = 16 };
+
+/* A time of this boot: what was noted before the machine went down says nothing now. */
+static int64_t stamp(int64_t boot_ms)
+{
+    struct proc_id self;
+    uint64_t hash = 0;
+    if (proc_self(&self) == 0)
+        for (const char *at = self.boot_id; *at != '\0'; at++)
+            hash = hash * 31 + (unsigned char)*at;
+    hash &= (1u << BOOT_BITS) - 1;
+    return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | hash) & INT64_MAX);
+}
+
+static int64_t read_number(const struct turnstile *turnstile, int64_t at)
+{
+    int64_t number = 0;
+    return pread(turnstile->fd, &number, sizeof number, at) == (ssize_t)sizeof number ? number : 0;
+}
+
+static void write_number(const struct turnstile *turnstile, int64_t at, int64_t number)
+{
+    ssize_t ignored = pwrite(turnstile->fd, &number, sizeof number, at);
+    (void)ignored;
+}
+
+/* since_ms: clock_boot_ms when this process began to wait. The first note counts. */
+static void note_blocked(const struct turnstile *turnstile, int64_t since_ms)
+{
+    if (read_number(turnstile, BLOCKED_AT) == 0)
+        write_number(turnstile, BLOCKED_AT, stamp(since_ms));
+}
+
+int64_t turnstile_take_blocked(struct turnstile *turnstile)
+{
+    int64_t noted = read_number(turnstile, BLOCKED_AT);
+    if (noted == 0)
+        return 0;
+    write_number(turnstile, BLOCKED_AT, 0);
+    int64_t since_ms = noted >> BOOT_BITS;
+    int64_t now_ms = clock_boot_ms();
+    return noted == stamp(since_ms) && since_ms < now_ms ? now_ms - since_ms : 0;
 }
 
 void turnstile_init(struct turnstile *turnstile, int fd)
@@ -150,6 +197,13 @@ static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct er
     if (turnstile->turn == TURN_IDLE)
         turnstile->turn = TURN_WANTED;
     pthread_cond_broadcast(&turnstile->changed);
+    int64_t since_ms = clock_boot_ms();
+    struct timespec told = {.tv_sec = clock_mono_ns() / 1000000000 + 1, .tv_nsec = 0};
+    while (turnstile->turn == TURN_WANTED &&
+           pthread_cond_timedwait(&turnstile->changed, &turnstile->mutex, &told) != ETIMEDOUT)
+        ;
+    if (turnstile->turn == TURN_WANTED)
+        note_blocked(turnstile, since_ms);
     while (turnstile->turn == TURN_WANTED)
         if (pthread_cond_timedwait(&turnstile->changed, &turnstile->mutex, &until) == ETIMEDOUT)
             break;

@@ -10,6 +10,16 @@
  * The kernel's wait has no time limit, and a stopped process may hold the turn. So whoever does not
  * get it at once has a thread of the turnstile's wait for it, and waits for that thread only as
  * long as it wants to.
+ *
+ * The lock file, in bytes of this machine's order. The notes are for sentences alone: they may be
+ * wrong, and nothing that must be right depends on them.
+ *
+ *     0         locked: the turn
+ *     1         locked: the door
+ *     64..95    who has the turn, as noted by itself
+ *     96..127   who has the door
+ *     128..135  since when nobody could write (turnstile_take_blocked); 0: nothing noted
+ *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
 #define STORE_TURNSTILE_H
@@ -46,5 +56,12 @@ void turnstile_done(struct turnstile *turnstile);
 int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err);
 bool turnstile_try_enter(struct turnstile *turnstile);
 void turnstile_leave(struct turnstile *turnstile);
+
+/*
+ * While nobody got the turn for more than a second, those who wait for it note since when. The next
+ * one that has the turn asks here: for how many ms nobody could write, 0: there was no such time.
+ * The note is gone then.
+ */
+int64_t turnstile_take_blocked(struct turnstile *turnstile);
 
 #endif

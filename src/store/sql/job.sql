@@ -64,7 +64,7 @@ WHERE j.id = $1;
 UPDATE OR FAIL job
 SET state = $4, token = token + $5,
     stopped_token = CASE WHEN $4 IN (3, 6) THEN CASE WHEN $2 = 2 THEN token ELSE stopped_token END END,
-    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(now($13) + $6, due_at),
     alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
     attempts = coalesce(attempts + $7, 0),
@@ -80,7 +80,7 @@ UPDATE job
 SET state = u.new_state, token = job.token + u.bump,
     stopped_token = CASE WHEN u.new_state IN (3, 6)
                          THEN CASE WHEN u.old_state = 2 THEN job.token ELSE job.stopped_token END END,
-    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(c.t + u.delay, job.due_at),
     alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
     attempts = coalesce(job.attempts + u.attempts, 0),
@@ -187,11 +187,11 @@ WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
 -- name: job_start
 -- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.
 UPDATE job
-SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
+SET started_at = coalesce(started_at, now($3)), seen_at = now($3), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
-SET started_at = coalesce(started_at, c.t), seen_at = c.t
+SET started_at = coalesce(started_at, c.t), seen_at = c.t, warned = NULL
 FROM (SELECT now_each($3) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, token, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
@@ -203,13 +203,13 @@ RETURNING u.ordinal, 1;
 UPDATE job
 SET alarm_at = now($4) + coalesce($3, lease_for_ms, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4)
+    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
 SET alarm_at = c.t + coalesce(u.ttl, lease_for_ms, lease_ms,
                               (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t
+    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t, warned = NULL
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
@@ -273,11 +273,17 @@ WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
 -- name: job_alarms
 -- What the clock acts on now: scheduled jobs that are due and leases that have expired ($2 of each at most), with
 -- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
+-- The last column: for how many ms more a lease is spared (job_warn), NULL: it is over. $3 = 1: the clock may have
+-- jumped or the server been away, so that nobody could renew in time. A registered worker that is not known to be
+-- dead is given half its lease, from 1 s to 10 s, once. Whoever was last heard of before the server was started has
+-- 10 s from its start, or the length of its lease.
 -- On PostgreSQL what somebody is working on is left alone: its owner gives a sign of life, or another recovers it.
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
            coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
-           coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+           coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms),
+           CASE WHEN $3 = 1 AND j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+                THEN min(max(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -285,7 +291,7 @@ SELECT * FROM (
 UNION ALL
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-           NULL, NULL, NULL, NULL
+           NULL, NULL, NULL, NULL, NULL
     FROM job j
     WHERE j.state = 0 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -296,7 +302,15 @@ SELECT * FROM (
            coalesce(j.max_attempts, q.max_attempts) AS max_attempts,
            coalesce(j.max_crashes, q.max_crashes) AS max_crashes,
            coalesce(j.backoff_ms, q.backoff_ms) AS backoff_ms,
-           coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms
+           coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms,
+           CASE WHEN $3 = 1
+                THEN greatest(
+                    CASE WHEN j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+                         THEN least(greatest(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END,
+                    (SELECT s.at + least(coalesce(j.lease_for_ms, 60000), 10000) - store_clock()
+                     FROM (SELECT floor(date_part('epoch', pg_postmaster_start_time()) * 1000)::bigint) AS s (at)
+                     WHERE $1::bigint IS NULL AND j.seen_at < s.at
+                       AND s.at + least(coalesce(j.lease_for_ms, 60000), 10000) > store_clock())) END AS spared
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -305,7 +319,7 @@ SELECT * FROM (
 UNION ALL
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-           NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+           NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
     FROM job j
     WHERE j.state = 0 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at

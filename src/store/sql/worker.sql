@@ -33,10 +33,12 @@ UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
 -- name: worker_expired
--- Those of them whose time is over. Index job_alarm, lock_expiry. Called by queue/worker.c.
-SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
+-- Those of them whose time is over, and how many of the leases were not yet spared (job_warn). Index job_alarm,
+-- lock_expiry. Called by queue/worker_list.c.
+SELECT worker_id, count(*), 0, count(*) - count(warned)
+FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
 UNION ALL
-SELECT worker_id, 0, count(*) FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
+SELECT worker_id, 0, count(*), 0 FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
 
 -- name: worker_lost
 -- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
