@@ -1,6 +1,7 @@
 /* Picks the engine by the URL and passes calls on to it; values and results, which are the same for
  * all. */
 #include "store/db_engine.h"
+#include "store/gate.h"
 
 #include <string.h>
 #include <tend.h>
@@ -80,6 +81,19 @@ void db_close(struct db *db)
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
     return db->engine->write(db, arena, body, arg, err);
+}
+
+int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                    struct err *err)
+{
+    if (wait_ms < 0 || db->engine->write_within == NULL)
+        return db_write(db, arena, body, arg, err);
+    return db->engine->write_within(db, wait_ms, arena, body, arg, err);
+}
+
+bool db_is_blocked(struct db *db)
+{
+    return db->engine->is_blocked != NULL && db->engine->is_blocked(db);
 }
 
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
@@ -187,6 +201,19 @@ bool db_one_machine(const struct db *db)
 int64_t db_alarm_interval_ms(const struct db *db)
 {
     return db->engine->alarm_interval_ms;
+}
+
+/* Who waits in line for longer than this is stopped there, and gives the turn back if it gets it. */
+enum { PAUSE_MS = 500 };
+
+void db_pause_process(void)
+{
+    gate_close(PAUSE_MS);
+}
+
+void db_resume_process(void)
+{
+    gate_open();
 }
 
 int db_library_schema(void)

@@ -65,6 +65,8 @@ struct db_options {
     bool durability_normal;
     int connections;
     int64_t busy_ms;
+    void (*log)(void *arg, const char *line); /* what goes on while a call waits, or NULL */
+    void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */
     void *clock_arg;
 };
@@ -80,6 +82,15 @@ typedef int db_body(struct db_tx *tx, void *arg);
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 
+/*
+ * db_write for a caller that cannot wait for the store's write lock as long as the options allow:
+ * TEND_EBUSY after wait_ms (-1: as the options say).
+ */
+int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                    struct err *err);
+/* The last write could not be made because another process keeps the store's write lock. */
+bool db_is_blocked(struct db *db);
+
 struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
 
@@ -88,6 +99,14 @@ struct err *db_err(struct db_tx *tx);
  * takes a process-wide mutex. Changes the process, so the library never does it by itself.
  */
 void db_tune_process(void);
+
+/*
+ * For a program that is about to be stopped, by Ctrl-Z: no thread of the process keeps the writers
+ * of others waiting from the return of db_pause_process to db_resume_process; those that want to
+ * write wait.
+ */
+void db_pause_process(void);
+void db_resume_process(void);
 
 /* --- inside a body --- */
 

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "core/policy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <tend.h>
 #include <time.h>
@@ -29,12 +30,16 @@
 /* More would keep other processes waiting too long. */
 enum { GROUP_MAX = 256 };
 
+enum { LONGEST_MS = 86400000 };
+
 /* A body waiting to be run. Lives on the stack of the thread that waits for it. */
 struct sqlite_write {
     struct sqlite_tx tx;
     db_body *body;
     void *arg;
     int rc;
+    int64_t until_ns; /* monotonic: how long it may wait for its turn */
+    bool taken;       /* it is in a group */
     bool done;
     bool lead; /* its thread is to lead the next group */
     pthread_cond_t answered;
@@ -155,9 +160,11 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
             db->last = NULL;
         last->next = NULL;
     }
-    pthread_mutex_unlock(&db->mutex);
-    for (struct sqlite_write *write = taken; write != NULL; write = write->next)
+    for (struct sqlite_write *write = taken; write != NULL; write = write->next) {
         write->rc = 0;
+        write->taken = true;
+    }
+    pthread_mutex_unlock(&db->mutex);
     return taken;
 }
 
@@ -202,16 +209,47 @@ undo:
     return rc;
 }
 
-/* The bodies that wait by the time it is this process's turn, all run; they are to be answered. */
-static struct sqlite_write *lead(struct sqlite_db *db)
+static struct timespec to_timespec(int64_t ns)
+{
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* Takes a body off the list of those waiting. */
+static void drop(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct sqlite_write **at = &db->first;
+    struct sqlite_write *before = NULL;
+    while (*at != mine) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = mine->next;
+    if (db->last == mine)
+        db->last = before;
+    mine->next = NULL;
+    mine->taken = true;
+}
+
+/*
+ * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
+ * When it is not in time for the one that leads, that one fails alone: others may wait longer.
+ */
+static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, &err);
-    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
-    if (rc == 0) {
-        rc = run_group(db, group, &err);
-        turnstile_leave(&db->turnstile);
+    int64_t left_ns = mine->until_ns - clock_mono_ns();
+    int rc = turnstile_enter(&db->turnstile, left_ns > 0 ? left_ns / 1000000 : 0, &err);
+    if (rc < 0) {
+        pthread_mutex_lock(&db->mutex);
+        drop(db, mine);
+        pthread_mutex_unlock(&db->mutex);
+        mine->rc = 0;
+        fail_group(mine, &err);
+        return mine;
     }
+    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
+    rc = run_group(db, group, &err);
+    turnstile_leave(&db->turnstile);
     if (rc < 0)
         fail_group(group, &err);
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
@@ -223,13 +261,34 @@ static struct sqlite_write *lead(struct sqlite_db *db)
     return group;
 }
 
-int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+/* Until its body is answered, it is to lead, or its time is over. Under the mutex. */
+static void wait_for_leader(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct timespec until = to_timespec(mine->until_ns);
+    while (db->leading && !mine->lead && !mine->done) {
+        if (mine->taken)
+            pthread_cond_wait(&mine->answered, &db->mutex);
+        else if (pthread_cond_clockwait(&mine->answered, &db->mutex, CLOCK_MONOTONIC, &until) ==
+                     ETIMEDOUT &&
+                 !mine->taken && !mine->lead && db->leading) {
+            drop(db, mine);
+            mine->done = true;
+            mine->rc = turnstile_say_busy(&db->turnstile, mine->tx.base.err);
+        }
+    }
+}
+
+int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                           void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
+    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
     struct sqlite_write mine = {
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
-        .arg = arg};
+        .arg = arg,
+        .until_ns =
+            clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000};
     pthread_cond_init(&mine.answered, NULL);
 
     pthread_mutex_lock(&db->mutex);
@@ -238,12 +297,11 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     else
         db->first = &mine;
     db->last = &mine;
-    while (db->leading && !mine.lead && !mine.done)
-        pthread_cond_wait(&mine.answered, &db->mutex);
+    wait_for_leader(db, &mine);
     if (!mine.done) {
         db->leading = true;
         pthread_mutex_unlock(&db->mutex);
-        struct sqlite_write *group = lead(db);
+        struct sqlite_write *group = lead(db, &mine);
         pthread_mutex_lock(&db->mutex);
         /* An answered body's thread may return at once, so its link is read first. */
         for (struct sqlite_write *write = group, *next; write != NULL; write = next) {
@@ -260,6 +318,12 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     pthread_mutex_unlock(&db->mutex);
     pthread_cond_destroy(&mine.answered);
     return mine.rc;
+}
+
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    return sqlite_db_write_within(base, db->options.busy_ms, arena, body, arg, err);
 }
 
 /* --- reading --- */

@@ -52,6 +52,8 @@ struct sqlite_tx {
 int64_t sqlite_db_clock(const struct sqlite_db *db);
 int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg,
                     struct err *err);
+int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                           void *arg, struct err *err);
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
 
 /* sqlite_doctor.c */

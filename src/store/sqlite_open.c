@@ -304,9 +304,16 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
     return rc;
 }
 
+static bool is_blocked(struct db *base)
+{
+    return turnstile_gave_up(&((struct sqlite_db *)base)->turnstile);
+}
+
 static const struct db_engine engine = {
     .close = sqlite_db_close,
     .write = sqlite_db_write,
+    .write_within = sqlite_db_write_within,
+    .is_blocked = is_blocked,
     .read = sqlite_db_read,
     .run = run,
     .each = each,
@@ -339,6 +346,8 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
     pthread_mutex_init(&db->mutex, NULL);
     turnstile_init(&db->turnstile, -1);
+    db->turnstile.log = options->log;
+    db->turnstile.log_arg = options->log_arg;
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     bool current = false;
