@@ -221,7 +221,7 @@ struct tend_claim {
     size_t count;      /* how many at most; 0: 1 */
     int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says, default 60 s */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
-    int64_t while_pid; /* > 0: the lease ends with that process */
+    int64_t while_pid; /* > 0: the lease, and the wait for it, end with that process */
     unsigned flags;
     const char *const *not_kinds; /* jobs of these kinds are passed over; at most 1000 */
     size_t not_kind_count;
@@ -240,7 +240,8 @@ struct tend_none {
 /*
  * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
  * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
- * filled; TEND_EINTERRUPTED after tend_interrupt().
+ * filled; TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process of while_pid has
+ * ended, and nothing is leased.
  */
 TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
                              struct tend_none *ret_none);
@@ -620,13 +621,14 @@ struct tend_lock_request {
     const char *name;
     const char *owner; /* NULL: the handle's name */
     int64_t ttl_ms;    /* default TEND_LOCK_TTL_MS */
-    int64_t while_pid; /* > 0: ends with that process */
+    int64_t while_pid; /* > 0: the lock, and the wait for it, end with that process */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     unsigned flags;    /* TEND_CLAIM_BY_TIME */
 };
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
-/* 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when. */
+/* 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when;
+ * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. */
 TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
                                struct tend_lock *ret);
 /* 1: released; 0: not held by owner, nothing changed. */

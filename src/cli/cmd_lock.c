@@ -26,8 +26,9 @@ static const struct option acquire_options[] = {
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
            "wait while somebody else holds it; without a duration for ever", &args.wait_ms),
-    OPTION("while-pid", 0, "PID", OPTION_INT, "the lock ends with this process", &args.while_pid,
-           .min = 1, .max = INT32_MAX),
+    OPTION("while-pid", 0, "PID", OPTION_INT,
+           "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
+           .max = INT32_MAX),
     OPTION_END,
 };
 

@@ -28,6 +28,7 @@ struct claim_call {
     tend *t;
     struct claim_want want;
     struct claim_look look;
+    struct proc_id process; /* which the leases end with; pid 0: none */
     struct queue_settings settings;
     struct completion *completion; /* done in the same transaction; NULL once it has been */
     bool look_for_alarms;
@@ -236,7 +237,7 @@ static int check_claim(tend *t, const struct tend_claim *claim)
 }
 
 static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
-                     struct claim_want *want)
+                     struct claim_want *want, struct proc_id *ret_process)
 {
     *want = (struct claim_want){
         .queue = claim->queue != NULL ? claim->queue : "default",
@@ -251,7 +252,7 @@ static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
         .job_id = claim->job_id,
     };
     if (claim->while_pid > 0)
-        return worker_of_pid(t, claim->while_pid, want->owner, &want->worker_id);
+        return worker_of_pid(t, claim->while_pid, want->owner, ret_process, &want->worker_id);
     if ((claim->flags & TEND_CLAIM_BY_TIME) != 0)
         return 0;
     return worker_self(t, &want->worker_id);
@@ -276,16 +277,40 @@ static int none_sentence(tend *t, const struct claim_call *call)
     }
 }
 
+/* What was claimed for a process that has ended meanwhile is given back, free of charge. */
+static int keep_for_process(struct claim_call *call, int claimed)
+{
+    tend *t = call->t;
+    const struct tend_jobs *jobs = &call->box->jobs;
+    int rc = worker_check_process(t, &call->process, "claimed");
+    if (rc == 0)
+        return claimed;
+    struct err kept = *handle_err(t);
+    struct tend_lease *leases = arena_alloc(&call->box->arena, (jobs->count + 1) * sizeof *leases);
+    if (leases == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while giving back %zu jobs", jobs->count);
+    for (size_t i = 0; i < jobs->count; i++)
+        leases[i] = (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
+    int released = tend_release(t, leases, jobs->count, 0, "its process has ended", NULL);
+    if (released < 0 && released != TEND_ELEASELOST)
+        return released;
+    *handle_err(t) = kept;
+    return rc;
+}
+
 /* Tries, and waits as long as wait_ms allows for something to try again for. */
 static int claim_loop(struct claim_call *call, int64_t wait_ms)
 {
     tend *t = call->t;
     struct wait_clock clock = wait_clock_start(wait_ms);
+    clock.process = call->process;
     for (;;) {
-        uint64_t seen = wait_ms == 0 ? 0 : db_bell(t->db);
-        int rc = claim_once(call);
-        if (rc != 0)
+        int rc = worker_check_process(t, &call->process, "claimed");
+        if (rc < 0)
             return rc;
+        uint64_t seen = wait_ms == 0 ? 0 : db_bell(t->db);
+        if ((rc = claim_once(call)) != 0)
+            return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(&clock))
             return none_sentence(t, call);
         call->hint.recovery_failed = call->skip_recovery;
@@ -299,7 +324,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
 {
     struct claim_call call = {.t = t, .completion = completion};
     int rc = check_claim(t, claim);
-    if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want)) < 0)
+    if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want, &call.process)) < 0)
         return rc;
     call.want.look = &call.look;
     call.box = jobs_box_new();

@@ -85,9 +85,7 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
     if (timeout_ms < 1)
         timeout_ms = 1;
-    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - clock_mono_ms() < timeout_ms)
-        timeout_ms = clock->deadline_ms - clock_mono_ms();
-    rc = db_wait(t->db, seen, timeout_ms < 0 ? 0 : timeout_ms, handle_err(t));
+    rc = db_wait(t->db, seen, wait_clock_limit(clock, timeout_ms), handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
                            call->name);
@@ -118,6 +116,20 @@ static int check_request(tend *t, const struct tend_lock_request *request)
     return rc;
 }
 
+/* What was acquired for a process that has ended meanwhile is released again. */
+static int keep_for_process(tend *t, const struct lock_call *call, const struct proc_id *process)
+{
+    int rc = worker_check_process(t, process, "locked");
+    if (rc == 0)
+        return 0;
+    struct err kept = *handle_err(t);
+    int released = tend_lock_release(t, call->name, call->owner);
+    if (released < 0)
+        return released;
+    *handle_err(t) = kept;
+    return rc;
+}
+
 int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret)
 {
     struct lock_call call = {.name = request->name,
@@ -127,20 +139,22 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     int rc = check_request(t, request);
     if (rc < 0)
         return rc;
+    struct wait_clock clock = wait_clock_start(request->wait_ms);
     if (request->while_pid > 0)
-        rc = worker_of_pid(t, request->while_pid, call.owner, &call.worker_id);
+        rc = worker_of_pid(t, request->while_pid, call.owner, &clock.process, &call.worker_id);
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, &call.worker_id);
-    struct wait_clock clock = wait_clock_start(request->wait_ms);
     bool recovered = false;
     while (rc >= 0) {
+        if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
+            return rc;
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
         if ((rc = handle_write(t, acquire_body, &call)) < 0)
             return rc;
         if (ret != NULL)
             *ret = call.lock;
         if (call.done)
-            return 0;
+            return keep_for_process(t, &call, &clock.process);
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         if (!recovered && (call.lock.worker_id != TEND_UNSET || call.lock.expired)) {
             struct tend_recovery ignored;

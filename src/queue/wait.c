@@ -9,6 +9,10 @@
 /* The slow tick behind the bell: nothing should depend on it. */
 enum { TICK_MS = 5000, PURGE_MS = 600000 };
 
+/* How often a thread that waits for a process looks at it; its end may be told to another thread.
+ */
+enum { PROCESS_LOOK_MS = 1000 };
+
 /* How long a recovery that has failed is left alone by a thread that waits. */
 enum { RECOVERY_RETRY_MS = 1000 };
 
@@ -47,6 +51,17 @@ static int64_t earlier(int64_t timeout_ms, int64_t at_ms, int64_t now_ms)
     return at_ms <= now_ms ? 1 : at_ms - now_ms;
 }
 
+int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
+{
+    int64_t left_ms =
+        clock->deadline_ms == INT64_MAX ? timeout_ms : clock->deadline_ms - clock_mono_ms();
+    if (clock->process.pid != 0 && timeout_ms > PROCESS_LOOK_MS)
+        timeout_ms = PROCESS_LOOK_MS;
+    if (left_ms < timeout_ms)
+        timeout_ms = left_ms;
+    return timeout_ms < 0 ? 0 : timeout_ms;
+}
+
 /* retry_ms: what the clock asks for is not looked at before then (monotonic). */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
                         const struct tend_none *none, int64_t retry_ms)
@@ -58,9 +73,7 @@ static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *
     if (timeout_ms < retry_ms - now_ms)
         timeout_ms = retry_ms - now_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
-    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - now_ms < timeout_ms)
-        timeout_ms = clock->deadline_ms - now_ms;
-    return timeout_ms < 0 ? 0 : timeout_ms;
+    return wait_clock_limit(clock, timeout_ms);
 }
 
 struct peek {
@@ -157,6 +170,8 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
                                queue);
         if (news == DB_DEATH)
             recover_the_dead(t);
+        if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
+            return rc;
         if (wait_clock_over(clock))
             return 0;
         seen = db_bell(t->db);

@@ -7,10 +7,14 @@
 
 /* How long the caller is willing to wait, on the monotonic clock. */
 struct wait_clock {
-    int64_t deadline_ms; /* INT64_MAX: for ever */
+    int64_t deadline_ms;    /* INT64_MAX: for ever */
+    struct proc_id process; /* ... and only while it lives; pid 0: none */
 };
 struct wait_clock wait_clock_start(int64_t wait_ms);
 bool wait_clock_over(const struct wait_clock *clock);
+/* How long to sleep of timeout_ms: not beyond the deadline, nor long without a look at the process.
+ */
+int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms);
 
 /* When the clock will act next in this store. */
 struct wait_hint {
@@ -22,7 +26,7 @@ int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 /*
  * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a
  * worker died, none->until_ms has come, or the clock is over. 0 or a negative code
- * (TEND_EINTERRUPTED).
+ * (TEND_EINTERRUPTED, TEND_ESTATE: the clock's process has ended).
  */
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
                    const struct wait_hint *hint, const struct tend_none *none);

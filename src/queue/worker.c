@@ -114,7 +114,8 @@ static bool same_process(const struct proc_id *a, const struct proc_id *b)
            strcmp(a->boot_id, b->boot_id) == 0;
 }
 
-int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id)
+int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_process,
+                  int64_t *ret_id)
 {
     struct register_call call = {.name = name};
     if (proc_of(pid, &call.process) < 0)
@@ -134,8 +135,17 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id)
         pthread_mutex_unlock(&t->mutex);
         rc = handle_write(t, register_body, &call);
     }
+    *ret_process = call.process;
     *ret_id = call.id;
     return rc < 0 ? rc : 0;
+}
+
+int worker_check_process(tend *t, const struct proc_id *process, const char *what)
+{
+    if (process->pid == 0 || proc_fate(process) != PROC_DEAD)
+        return 0;
+    return handle_fail(t, TEND_ESTATE, "process %lld has ended; nothing was %s for it",
+                       (long long)process->pid, what);
 }
 
 int worker_watch_all(tend *t)

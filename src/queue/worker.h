@@ -12,7 +12,15 @@
 int worker_self(tend *t, int64_t *ret_id);
 
 /* The id of a worker that lives as long as process pid. TEND_EINVAL when there is none. */
-int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id);
+int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_process,
+                  int64_t *ret_id);
+
+/*
+ * 0, or TEND_ESTATE when the process that a call is made for has ended; pid 0: there is none, 0.
+ * what is for the sentence: "claimed". Asked before and after something is taken for it: whoever
+ * buries its worker in between does so after its end, so that one of the two sees it.
+ */
+int worker_check_process(tend *t, const struct proc_id *process, const char *what);
 
 /* On closing: what this handle's worker still holds is released free of charge, and its entry
  * removed. */

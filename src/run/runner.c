@@ -23,7 +23,7 @@ enum {
     CLAIM_MOST = 100,
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
-    LOOK_AGAIN_MS = 100, /* where so much is passed over that a claim does not see all of it */
+    WAIT_LEAST_MS = 5, /* however soon a claim says that it may be asked again */
 };
 
 void tend_runner_options_init(struct tend_runner_options *options)
@@ -118,11 +118,11 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
     }
 }
 
-/* One look at one queue. Returns as tend_claim_jobs. *ret_unseen: what a claim passed over is more
- * than it looks at each time. */
-static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
+/* One look at one queue. Returns as tend_claim_jobs. *ret_until_ms: when to ask again, in store
+ * time. */
+static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until_ms)
 {
-    struct tend_none none;
+    struct tend_none none = {.until_ms = TEND_UNSET};
     struct wish wish;
     struct tend_claim claim;
     struct tend_jobs *jobs;
@@ -137,8 +137,7 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
-    *ret_unseen =
-        rc == TEND_ELIMITED && strcmp(none.what, "kind") == 0 && none.until_ms != TEND_UNSET;
+    *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
     return rc;
@@ -146,20 +145,21 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
 
 /* A round over all queues, each first in its turn. */
 struct round {
-    int claimed; /* how many jobs in all */
-    bool left;   /* something is there, but cannot be had now */
-    bool unseen; /* ... and more may be */
-    int failed;  /* the last code that is no answer, or 0 */
+    int claimed;      /* how many jobs in all */
+    bool left;        /* something is there, but cannot be had now */
+    int64_t until_ms; /* store time: the first at which a claim said to ask again; TEND_UNSET */
+    int failed;       /* the last code that is no answer, or 0 */
 };
 
 static struct round go_round(tend_runner *runner, size_t first)
 {
-    struct round round = {0};
+    struct round round = {.until_ms = TEND_UNSET};
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
-        bool unseen;
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &unseen);
-        round.unseen |= unseen;
+        int64_t until_ms;
+        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &until_ms);
+        if (until_ms != TEND_UNSET && (round.until_ms == TEND_UNSET || until_ms < round.until_ms))
+            round.until_ms = until_ms;
         if (rc > 0)
             round.claimed += rc;
         else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
@@ -185,6 +185,20 @@ static bool is_drained(tend_runner *runner, const struct round *round)
            !round->left;
 }
 
+/*
+ * Sleeps until there may be something to claim: the bell rings, a task ends or changes its kind
+ * (which interrupts the sleep), or the time has come that a claim named.
+ */
+static void wait_for_work(tend_runner *runner, const struct round *round)
+{
+    int64_t wait_ms = WAIT_MS;
+    int64_t now_ms;
+    if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
+        round->until_ms - now_ms < wait_ms)
+        wait_ms = round->until_ms - now_ms;
+    tend_wait(runner->t, wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
+}
+
 static int claim_until_stopped(tend_runner *runner)
 {
     int told = 0;
@@ -204,10 +218,7 @@ static int claim_until_stopped(tend_runner *runner)
         if (round.failed < 0)
             poll(&stop, 1, STORE_AGAIN_MS);
         else
-            tend_wait(runner->t,
-                      round.unseen
-                          ? LOOK_AGAIN_MS
-                          : WAIT_MS); /* a task that ends or changes its kind interrupts it */
+            wait_for_work(runner, &round);
     }
     return 0;
 }

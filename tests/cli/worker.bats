@@ -111,6 +111,27 @@ load helper
     fails 4 tend complete "$lease"
 }
 
+has_worker() {
+    "$TEND" workers --json | jq -e '.name == "bob"' >/dev/null
+}
+
+@test "a claim that waits for a process ends with it, and takes nothing for the dead" {
+    tend migrate >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    "$TEND" claim -w bob --while-pid $holder --wait 2>said 3>&- &
+    waiter=$!
+    until_true has_worker
+    kill -KILL $holder
+    wait $holder || true
+    status=0
+    wait $waiter || status=$?
+    [ "$status" = 4 ]
+    grep -q "process $holder has ended; nothing was claimed for it" said
+    tend add >/dev/null
+    claim
+}
+
 @test "heartbeat keeps leases and names those that are lost" {
     tend add >/dev/null
     tend add >/dev/null
