@@ -113,6 +113,8 @@ static int run(struct cli *cli, int argc, char **argv)
     if (args.wait_ms != 0)
         signals_interrupt(cli->store);
     int code = tend_claim_jobs(cli->store, &claim, &jobs, &none);
+    if (code == TEND_EBUSY && none.code != TEND_EBUSY) /* not the queue: the store itself */
+        return cli_fail_store(cli, code);
     if (code == TEND_EEMPTY || code == TEND_EBUSY || code == TEND_EPAUSED ||
         code == TEND_ELIMITED) {
         none.code = code;

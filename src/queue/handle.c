@@ -124,13 +124,18 @@ const char *handle_clean_text(struct arena *arena, const char *text)
     return clean;
 }
 
-int handle_write(tend *t, db_body *body, void *arg)
+int handle_write_within(tend *t, int64_t wait_ms, db_body *body, void *arg)
 {
     struct arena arena;
     arena_init(&arena);
-    int rc = db_write(t->db, &arena, body, arg, handle_err(t));
+    int rc = db_write_within(t->db, wait_ms, &arena, body, arg, handle_err(t));
     arena_done(&arena);
     return rc;
+}
+
+int handle_write(tend *t, db_body *body, void *arg)
+{
+    return handle_write_within(t, -1, body, arg);
 }
 
 int handle_read(tend *t, db_body *body, void *arg)
@@ -206,6 +211,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .durability_normal = options->durability_normal != 0,
         .connections = options->connections > 0 ? options->connections : 8,
         .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
+        .log = options->log,
+        .log_arg = options->log_arg,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
     };

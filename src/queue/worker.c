@@ -11,6 +11,9 @@
 
 enum { HELD_CHUNK = 1000, LEAVE_TRIES = 3, LEAVE_AGAIN_MS = 1000 };
 
+/* How long closing waits for a store that could not be written just before. */
+enum { LEAVE_BLOCKED_MS = 200 };
+
 /* --- registering --- */
 
 struct register_call {
@@ -78,7 +81,7 @@ static void note_buried(tend *t)
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
  * fails, nobody knows whether its entry was made, and the next call takes that one.
  */
-int worker_self(tend *t, int64_t *ret_id)
+int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 {
     int rc = 0;
     pthread_mutex_lock(&t->mutex);
@@ -93,9 +96,9 @@ int worker_self(tend *t, int64_t *ret_id)
         if (proc_self(&call.process) < 0)
             rc = handle_fail(t, TEND_EIO, "this process cannot be identified; is /proc mounted?");
         if (rc == 0)
-            rc = handle_write(t, register_body, &call);
+            rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
-            rc = handle_write(t, register_body, &call);
+            rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc >= 0)
             rc = db_alive_begin(t->db, call.id, handle_err(t));
         if (rc >= 0)
@@ -114,8 +117,8 @@ static bool same_process(const struct proc_id *a, const struct proc_id *b)
            strcmp(a->boot_id, b->boot_id) == 0;
 }
 
-int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_process,
-                  int64_t *ret_id)
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
+                  struct proc_id *ret_process, int64_t *ret_id)
 {
     struct register_call call = {.name = name};
     if (proc_of(pid, &call.process) < 0)
@@ -133,7 +136,7 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_pr
         pthread_mutex_lock(&t->mutex);
         call.registration = new_registration(t);
         pthread_mutex_unlock(&t->mutex);
-        rc = handle_write(t, register_body, &call);
+        rc = handle_write_within(t, wait_ms, register_body, &call);
     }
     *ret_process = call.process;
     *ret_id = call.id;
@@ -248,11 +251,12 @@ void worker_leave(tend *t)
     if (t->registration == 0)
         return;
     int64_t begun_ms = clock_mono_ms();
+    int64_t wait_ms = db_is_blocked(t->db) ? LEAVE_BLOCKED_MS : -1;
     int rc = TEND_EUNREACHABLE;
     /* Done twice it does no harm; but a server that is gone is not waited for again and again. */
     for (int i = 0; rc == TEND_EUNREACHABLE && i < LEAVE_TRIES; i++)
         if (i == 0 || clock_mono_ms() - begun_ms < LEAVE_AGAIN_MS)
-            rc = handle_write(t, leave_body, t);
+            rc = handle_write_within(t, wait_ms, leave_body, t);
     if (rc < 0)
         handle_log(t, "worker %s could not sign off: %s", t->name, handle_err(t)->text);
     if (t->worker_id != 0)

@@ -119,8 +119,9 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
 }
 
 /* One look at one queue. Returns as tend_claim_jobs. *ret_until_ms: when to ask again, in store
- * time. */
-static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until_ms)
+ * time. *ret_blocked: it is not the queue that is busy, but the store. */
+static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until_ms,
+                      bool *ret_blocked)
 {
     struct tend_none none = {.until_ms = TEND_UNSET};
     struct wish wish;
@@ -137,6 +138,7 @@ static int claim_from(tend_runner *runner, const char *queue, int64_t *ret_until
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
+    *ret_blocked = rc == TEND_EBUSY && none.code != TEND_EBUSY;
     *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
@@ -157,12 +159,14 @@ static struct round go_round(tend_runner *runner, size_t first)
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
         int64_t until_ms;
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &until_ms);
+        bool blocked = false;
+        int rc =
+            claim_from(runner, runner->options.queues[(first + i) % count], &until_ms, &blocked);
         if (until_ms != TEND_UNSET && (round.until_ms == TEND_UNSET || until_ms < round.until_ms))
             round.until_ms = until_ms;
         if (rc > 0)
             round.claimed += rc;
-        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
+        else if (rc == TEND_ELIMITED || (rc == TEND_EBUSY && !blocked))
             round.left = true;
         else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
             round.failed = rc;

@@ -82,7 +82,7 @@ TEST(idle, waiting_while_recovery_keeps_failing_does_not_spin)
     claim_with(t, &claim);
     sql_forbid_move(TEND_RUNNING, TEND_PENDING);
     check_a_second_of_waiting_is_cheap(t, TEND_EEMPTY);
-    check_contains(store_log(), "recovery inside a claim failed");
+    check_contains(store_log(), "recovery failed");
 }
 
 /* --- locks --- */
