@@ -203,6 +203,11 @@ int64_t recover_pause_ms(const tend *t)
     return left_ms > 0 ? left_ms : 0;
 }
 
+bool recover_is_failing(const tend *t, enum recovery_kind kind)
+{
+    return (__atomic_load_n(&t->recovery_failing, __ATOMIC_RELAXED) & (unsigned)kind) != 0;
+}
+
 void recover_told(tend *t, enum recovery_kind kind, int rc)
 {
     const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
@@ -213,7 +218,7 @@ void recover_told(tend *t, enum recovery_kind kind, int rc)
         if ((__atomic_fetch_or(&t->recovery_failing, bit, __ATOMIC_RELAXED) & bit) == 0)
             handle_log(t, "%s failed and is tried again every second: %s", what,
                        handle_err(t)->text);
-    } else if ((__atomic_load_n(&t->recovery_failing, __ATOMIC_RELAXED) & bit) != 0 &&
+    } else if (recover_is_failing(t, kind) &&
                (__atomic_fetch_and(&t->recovery_failing, ~bit, __ATOMIC_RELAXED) & bit) != 0) {
         handle_log(t, "%s works again", what);
     }

@@ -28,6 +28,8 @@ enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2 };
 
 /* How long until recovery may be tried; 0: now. */
 int64_t recover_pause_ms(const tend *t);
+/* The last try of this kind has failed. */
+bool recover_is_failing(const tend *t, enum recovery_kind kind);
 /* What became of a try: rc, with the sentence in handle_err when it is negative. */
 void recover_told(tend *t, enum recovery_kind kind, int rc);
 /* Both kinds, unless there is a pause. True: recovery went well or was not needed. */

@@ -155,7 +155,11 @@ void recover_on_timer(tend *t)
 /* Whoever is dead and could not be buried is told of anew when the pause is over, not before. */
 int wait_watch(tend *t)
 {
-    return recover_pause_ms(t) > 0 ? 0 : worker_watch_all(t);
+    if (recover_pause_ms(t) > 0)
+        return 0;
+    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t))
+        return 0;
+    return worker_watch_all(t);
 }
 
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,

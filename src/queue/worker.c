@@ -157,17 +157,22 @@ int worker_watch_all(tend *t)
     struct proc_id self = {0};
     size_t count = 0;
     int rc = registry_load(t, &registry);
-    struct proc_id *processes =
-        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *processes);
+    struct db_watched *workers =
+        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *workers);
     proc_self(&self);
-    if (processes != NULL) {
+    if (workers != NULL) {
         for (size_t i = 0; i < registry.count; i++) {
             const struct registry_entry *entry = &registry.entries[i];
-            if (entry->here && entry->process.pid_ns == self.pid_ns &&
-                entry->process.pid != self.pid)
-                processes[count++] = entry->process;
+            bool same_ns = entry->process.pid_ns == self.pid_ns;
+            if (!entry->here || (same_ns && entry->process.pid == self.pid))
+                continue;
+            struct db_watched worker = {.id = entry->session && entry->lock_held ? entry->id : 0};
+            if (same_ns)
+                worker.process = entry->process;
+            if (worker.id != 0 || same_ns)
+                workers[count++] = worker;
         }
-        rc = db_watch(t->db, processes, count, handle_err(t));
+        rc = db_watch(t->db, workers, count, handle_err(t));
     }
     registry_done(&registry);
     return rc;

@@ -157,9 +157,9 @@ void db_interrupt(struct db *db)
     db->engine->interrupt(db);
 }
 
-int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err)
+int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err)
 {
-    return db->engine->watch(db, processes, count, err);
+    return db->engine->watch(db, workers, count, err);
 }
 
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err)
@@ -203,7 +203,8 @@ int64_t db_alarm_interval_ms(const struct db *db)
     return db->engine->alarm_interval_ms;
 }
 
-/* Who waits in line for longer than this is stopped there, and gives the turn back if it gets it. */
+/* Who waits in line for longer than this is stopped there, and gives the turn back if it gets it.
+ */
 enum { PAUSE_MS = 500 };
 
 void db_pause_process(void)

@@ -162,8 +162,15 @@ enum db_news {
  * code. */
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
-/* Processes of this machine whose end db_wait reports; replaces those given before. */
-int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+
+/* A worker of this machine, other than this process. */
+struct db_watched {
+    int64_t id;             /* 0: it holds no liveness lock */
+    struct proc_id process; /* pid 0: of another pid namespace */
+};
+
+/* Whose end db_wait reports; replaces those given before. */
+int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
 
 /* --- liveness --- */
 

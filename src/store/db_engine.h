@@ -23,7 +23,7 @@ struct db_engine {
     uint64_t (*bell)(struct db *db);
     int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
     void (*interrupt)(struct db *db);
-    int (*watch)(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+    int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
     int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);
     void (*alive_end)(struct db *db, int64_t worker_id);
     bool (*alive_buried)(struct db *db, int64_t worker_id); /* NULL: never */

@@ -74,9 +74,9 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct pg_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
 {
-    return waiter_watch(&((struct pg_db *)base)->waiter, processes, count, err);
+    return waiter_watch(&((struct pg_db *)base)->waiter, workers, count, NULL, err);
 }
 
 /* The engine has no descriptors of its own in the waiter: the keeper tells it what it hears. */

@@ -3,6 +3,7 @@
 #define STORE_SQLITE_DB_H
 
 #include "base/rng.h"
+#include "store/neighbour.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_files.h"
 #include "store/turnstile.h"
@@ -28,6 +29,8 @@ struct sqlite_db {
     struct sqlite_files files;
     struct turnstile turnstile;
     struct waiter waiter;
+    struct neighbour neighbour; /* under watch_mutex */
+    pthread_mutex_t watch_mutex;
 
     pthread_mutex_t mutex;             /* guards the next five */
     struct sqlite_write *first, *last; /* bodies waiting to be run */

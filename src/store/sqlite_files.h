@@ -3,7 +3,8 @@
  *
  *     PATH-lock     the turnstile at which writers of all processes stand in line (turnstile.c)
  *     PATH-bell     written after a commit that others should look at; waiters watch it by inotify
- *     PATH-workers  byte n is locked for as long as worker n lives
+ *     PATH-workers  byte n is locked for as long as worker n lives; a read lock on it is waited for
+ *                   by who watches that worker (neighbour.c)
  *
  * All locks are open-file-description locks, which the kernel drops when the last copy of the
  * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no

@@ -175,9 +175,11 @@ static void sqlite_db_close(struct db *base)
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
+    neighbour_done(&db->neighbour);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
+    pthread_mutex_destroy(&db->watch_mutex);
     free(db->own_workers);
     free(db->path);
     free(db);
@@ -237,9 +239,29 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct sqlite_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static void on_neighbour_end(void *arg)
 {
-    return waiter_watch(&((struct sqlite_db *)base)->waiter, processes, count, err);
+    waiter_death(&((struct sqlite_db *)arg)->waiter);
+}
+
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    bool *seen = calloc(count + 1, sizeof *seen);
+    if (seen == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu workers", count);
+    int rc = waiter_watch(&db->waiter, workers, count, seen, err);
+    pthread_mutex_lock(&db->mutex);
+    int64_t own_id = db->own_worker_count > 0 ? db->own_workers[0] : 0;
+    pthread_mutex_unlock(&db->mutex);
+    if (rc == 0) {
+        pthread_mutex_lock(&db->watch_mutex);
+        neighbour_watch(&db->neighbour, db->files.workers_fd,
+                        neighbour_choose(workers, seen, count, own_id));
+        pthread_mutex_unlock(&db->watch_mutex);
+    }
+    free(seen);
+    return rc;
 }
 
 static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
@@ -254,6 +276,8 @@ static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
     if (rc == 0)
         ids[db->own_worker_count++] = worker_id;
     pthread_mutex_unlock(&db->mutex);
+    if (rc == 0)
+        sqlite_files_ring(&db->files); /* those who wait can watch its lock from now on */
     return rc;
 }
 
@@ -345,6 +369,8 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     db->files =
         (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
     pthread_mutex_init(&db->mutex, NULL);
+    pthread_mutex_init(&db->watch_mutex, NULL);
+    neighbour_init(&db->neighbour, on_neighbour_end, db);
     turnstile_init(&db->turnstile, -1);
     db->turnstile.log = options->log;
     db->turnstile.log_arg = options->log_arg;
