@@ -178,6 +178,13 @@ static int recovery_interval(int64_t asked_ms, int64_t *ret_ms, struct err *err)
     return 0;
 }
 
+/* In the child of a fork. Another thread may have held it, and is not there to unlock it. */
+static void renew_mutex(void *arg)
+{
+    tend *t = arg;
+    pthread_mutex_init(&t->mutex, NULL);
+}
+
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
 {
     struct tend_options defaults;
@@ -216,6 +223,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
     };
+    t->link = (struct fork_link){.child = renew_mutex, .arg = t};
+    forks_add(&t->link);
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }
 
@@ -223,9 +232,10 @@ void tend_close(tend *t)
 {
     if (t == NULL)
         return;
-    if (t->db != NULL)
+    if (t->db != NULL && !db_is_forked(t->db))
         worker_leave(t);
     db_close(t->db);
+    forks_remove(&t->link);
     free(t->buried);
     free(pthread_getspecific(t->error_key));
     pthread_key_delete(t->error_key);

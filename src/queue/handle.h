@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "store/db.h"
+#include "store/forks.h"
 
 #include <pthread.h>
 #include <tend.h>
@@ -37,6 +38,7 @@ struct queue_settings {
 
 struct tend {
     struct db *db; /* NULL when opening failed */
+    struct fork_link link;
     struct tend_options options;
     char name[NAME_BYTES];   /* owner where a call gives none */
     pthread_key_t error_key; /* struct err per thread */

@@ -76,6 +76,12 @@ struct db_options {
 int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err);
 void db_close(struct db *db);
 
+/*
+ * After fork(), in the child: every call fails with TEND_ESTATE, and db_close frees memory and does
+ * nothing to the store. The child has no copy of any lock or session of its parent.
+ */
+bool db_is_forked(const struct db *db);
+
 typedef int db_body(struct db_tx *tx, void *arg);
 
 /* Both return what body returned, or a negative code with the sentence in err. */

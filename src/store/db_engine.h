@@ -7,9 +7,16 @@
 #define STORE_DB_ENGINE_H
 
 #include "store/db.h"
+#include "store/forks.h"
 
 struct db_engine {
     void (*close)(struct db *db);
+    /* Around fork(), see forks.h; each but close_forked may be NULL. The child closes descriptors;
+     * close_forked, in the child, frees memory and tells nobody. */
+    void (*before_fork)(struct db *db);
+    void (*fork_parent)(struct db *db);
+    void (*fork_child)(struct db *db);
+    void (*close_forked)(struct db *db);
     int (*write)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
     int (*write_within)(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body,
                         void *arg, struct err *err); /* NULL: as write */
@@ -41,6 +48,9 @@ struct db_engine {
 /* The part of a store every engine starts its own struct with. */
 struct db {
     const struct db_engine *engine;
+    struct fork_link link;
+    int64_t pid; /* of the process that opened it */
+    bool forked; /* this is another one, a child of it */
 };
 
 /* The part of a transaction every engine starts its own struct with. */

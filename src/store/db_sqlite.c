@@ -328,20 +328,35 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
 
 /* --- reading --- */
 
+/* NULL: there is none to give back. */
+static void give_reader(struct sqlite_db *db, struct sqlite_conn *conn)
+{
+    pthread_mutex_lock(&db->mutex);
+    if (conn != NULL) {
+        conn->next = db->readers;
+        db->readers = conn;
+    }
+    db->reading--;
+    pthread_mutex_unlock(&db->mutex);
+}
+
 static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct err *err)
 {
     pthread_mutex_lock(&db->mutex);
     struct sqlite_conn *conn = db->readers;
     if (conn != NULL)
         db->readers = conn->next;
+    db->reading++;
     pthread_mutex_unlock(&db->mutex);
     if (conn != NULL) {
         *ret = conn;
         return 0;
     }
     conn = malloc(sizeof *conn);
-    if (conn == NULL)
+    if (conn == NULL) {
+        give_reader(db, NULL);
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
+    }
     int rc = sqlite_conn_open(conn, db->path, 0, err);
     if (rc == 0) {
         sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -351,6 +366,7 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     if (rc < 0) {
         sqlite_conn_close(conn);
         free(conn);
+        give_reader(db, NULL);
         return rc;
     }
     *ret = conn;
@@ -384,9 +400,6 @@ int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *ar
             rc = body(&tx.base, arg);
         sqlite_conn_exec(tx.conn, "ROLLBACK", "reading the store", &ignored);
     }
-    pthread_mutex_lock(&db->mutex);
-    tx.conn->next = db->readers;
-    db->readers = tx.conn;
-    pthread_mutex_unlock(&db->mutex);
+    give_reader(db, tx.conn);
     return rc;
 }

@@ -55,6 +55,12 @@ void neighbour_done(struct neighbour *neighbour)
     neighbour->fd = -1;
 }
 
+void neighbour_after_fork(struct neighbour *neighbour)
+{
+    neighbour->id = 0;
+    neighbour_done(neighbour);
+}
+
 int64_t neighbour_choose(const struct db_watched *workers, const bool *seen, size_t count,
                          int64_t own_id)
 {

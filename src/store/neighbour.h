@@ -28,6 +28,7 @@ struct neighbour {
 
 void neighbour_init(struct neighbour *neighbour, void (*on_end)(void *arg), void *arg);
 void neighbour_done(struct neighbour *neighbour);
+void neighbour_after_fork(struct neighbour *neighbour); /* in the child: the thread is not there */
 
 /*
  * Whom to watch among the workers: those with an id (who hold a liveness lock) that no pidfd tells

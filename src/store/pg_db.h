@@ -72,6 +72,8 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 
 /* As PQconnectdbParams, and silent. TEND_EUNREACHABLE. */
 int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err);
+/* As PQfinish. A child of a fork keeps no copy of the sockets in between. */
+void pg_disconnect(PGconn *pg);
 
 /* --- pg_conn.c --- */
 

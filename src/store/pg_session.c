@@ -49,7 +49,7 @@ void pg_session_init(struct pg_session *session, struct pg_db *db)
 
 void pg_session_done(struct pg_session *session)
 {
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     free(session->held);
 }
 
@@ -72,7 +72,7 @@ static void tell(struct pg_db *db, unsigned rings, unsigned deaths)
 static void drop(struct pg_session *session)
 {
     pg_error_lost(session->pg, session->db->url.where, &session->err);
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     session->pg = NULL;
     session->held_count = 0;
     session->registered = false;

@@ -87,12 +87,17 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void sqlite_files_close(struct sqlite_files *files)
+void sqlite_files_close_fds(struct sqlite_files *files)
 {
     close_fd(&files->lock_fd);
     close_fd(&files->bell_fd);
     close_fd(&files->workers_fd);
     close_fd(&files->bell_watch_fd);
+}
+
+void sqlite_files_close(struct sqlite_files *files)
+{
+    sqlite_files_close_fds(files);
     free(files->bell_path);
     files->bell_path = NULL;
 }

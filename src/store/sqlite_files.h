@@ -7,8 +7,8 @@
  *                   by who watches that worker (neighbour.c)
  *
  * All locks are open-file-description locks, which the kernel drops when the last copy of the
- * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no
- * child inherits one.
+ * descriptor goes: with the process, however it ends. Descriptors are close-on-exec and closed in
+ * the child of a fork, so that no child keeps a copy.
  */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
@@ -30,6 +30,7 @@ int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *
 /* The sentence for a file of a store that cannot be made or opened; its code. did: "opened". */
 int sqlite_files_fail(const char *name, const char *did, int failed, struct err *err);
 void sqlite_files_close(struct sqlite_files *files);
+void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fork */
 
 void sqlite_files_ring(struct sqlite_files *files);
 int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err);

@@ -157,9 +157,8 @@ static int look_at_file(const struct sqlite_db *db, struct err *err)
     return 0;
 }
 
-static void sqlite_db_close(struct db *base)
+void sqlite_db_close_connections(struct sqlite_db *db)
 {
-    struct sqlite_db *db = (struct sqlite_db *)base;
     for (struct sqlite_conn *conn = db->readers, *next; conn != NULL; conn = next) {
         next = conn->next;
         sqlite_conn_close(conn);
@@ -167,11 +166,17 @@ static void sqlite_db_close(struct db *base)
     }
     for (size_t i = 0; i < FIXED_COUNT; i++)
         sqlite3_finalize(db->fixed[i]);
+    sqlite_conn_close(&db->writer);
+}
+
+static void sqlite_db_close(struct db *base)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
     /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
     bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
     if (db->writer.sqlite != NULL && locked)
         sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    sqlite_conn_close(&db->writer);
+    sqlite_db_close_connections(db);
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
@@ -335,6 +340,10 @@ static bool is_blocked(struct db *base)
 
 static const struct db_engine engine = {
     .close = sqlite_db_close,
+    .close_forked = sqlite_fork_close,
+    .before_fork = sqlite_fork_before,
+    .fork_parent = sqlite_fork_parent,
+    .fork_child = sqlite_fork_child,
     .write = sqlite_db_write,
     .write_within = sqlite_db_write_within,
     .is_blocked = is_blocked,
@@ -359,6 +368,10 @@ static const struct db_engine engine = {
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err)
 {
+    struct stat status;
+    int settled = sqlite_fork_settle(path, err);
+    if (settled < 0)
+        return settled;
     struct sqlite_db *db = calloc(1, sizeof *db);
     if (db == NULL || (db->path = strdup(path)) == NULL) {
         free(db);
@@ -387,6 +400,10 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     if (rc < 0) {
         sqlite_db_close(&db->base);
         return rc;
+    }
+    if (stat(db->path, &status) == 0) {
+        db->device = status.st_dev;
+        db->inode = status.st_ino;
     }
     *ret = &db->base;
     return 0;

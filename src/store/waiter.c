@@ -57,6 +57,20 @@ void waiter_done(struct waiter *waiter)
     pthread_mutex_destroy(&waiter->mutex);
 }
 
+void waiter_after_fork(struct waiter *waiter)
+{
+    for (size_t i = 0; i < waiter->process_count; i++) {
+        if (waiter->processes[i].pidfd >= 0)
+            close(waiter->processes[i].pidfd);
+        waiter->processes[i].pidfd = -1;
+    }
+    if (waiter->interrupt_fd >= 0)
+        close(waiter->interrupt_fd);
+    if (waiter->nudge_fd >= 0)
+        close(waiter->nudge_fd);
+    waiter->interrupt_fd = waiter->nudge_fd = -1;
+}
+
 static void signal_fd(int fd)
 {
     uint64_t one = 1;

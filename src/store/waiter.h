@@ -47,6 +47,7 @@ struct waiter {
 int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size_t, void *),
                 void *arg, struct err *err);
 void waiter_done(struct waiter *waiter);
+void waiter_after_fork(struct waiter *waiter); /* in the child: closes descriptors, no more */
 
 /* Sets the engine's descriptor number `index`; -1: none. */
 void waiter_set_fd(struct waiter *waiter, size_t index, int fd);
