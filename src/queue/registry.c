@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A worker that has only just registered may not have taken its liveness lock yet. */
+/* A worker that has only just registered may not have taken its liveness lock yet, where that is
+ * not done in one. */
 enum { NEWCOMER_MS = 2000 };
 
 static int load_body(struct db_tx *tx, void *arg)
@@ -93,8 +94,8 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
     if (ret_by_lock != NULL)
         *ret_by_lock = true;
     if (entry->lost_at_ms == TEND_UNSET)
-        return now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
-               : db_alive_grace_ms(t->db) == 0        ? FATE_DEAD
-                                                      : FATE_LOST;
+        return !db_alive_in_body(t->db) && now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
+               : db_alive_grace_ms(t->db) == 0                                    ? FATE_DEAD
+                                                                                  : FATE_LOST;
     return now_ms - entry->lost_at_ms >= db_alive_grace_ms(t->db) ? FATE_DEAD : FATE_ALIVE;
 }

@@ -21,9 +21,16 @@ struct register_call {
     char host[128];
     struct proc_id process;
     bool session;
+    struct db *alive;     /* where its liveness lock is taken along with the entry; NULL: later */
     int64_t registration; /* random; under it a repeated call finds what the first has made */
     int64_t id;
 };
+
+/* The liveness lock is there before anybody can see the entry. */
+static int begin_alive(struct db_tx *tx, const struct register_call *call)
+{
+    return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, db_err(tx));
+}
 
 static int register_body(struct db_tx *tx, void *arg)
 {
@@ -35,7 +42,7 @@ static int register_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows > 0) {
         call->id = db_number(&found, 0, 0);
-        return 0;
+        return begin_alive(tx, call);
     }
     const struct db_value params[] = {
         db_text(call->name),
@@ -48,7 +55,8 @@ static int register_body(struct db_tx *tx, void *arg)
         db_now(tx),
         registration[0],
     };
-    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0)
+    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0 ||
+        (rc = begin_alive(tx, call)) < 0)
         return rc;
     db_ring(tx); /* those who wait watch it from now on */
     struct event_note event = {.who = call->name,
@@ -90,8 +98,11 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
     if (t->worker_id == 0) {
         if (t->registration == 0)
             t->registration = new_registration(t);
-        struct register_call call = {
-            .name = t->name, .session = true, .registration = t->registration};
+        bool in_body = db_alive_in_body(t->db);
+        struct register_call call = {.name = t->name,
+                                     .session = true,
+                                     .alive = in_body ? t->db : NULL,
+                                     .registration = t->registration};
         proc_host(call.host, sizeof call.host);
         if (proc_self(&call.process) < 0)
             rc = handle_fail(t, TEND_EIO, "this process cannot be identified; is /proc mounted?");
@@ -99,10 +110,12 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
             rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
             rc = handle_write_within(t, wait_ms, register_body, &call);
-        if (rc >= 0)
+        if (rc >= 0 && !in_body)
             rc = db_alive_begin(t->db, call.id, handle_err(t));
         if (rc >= 0)
             t->worker_id = call.id;
+        else if (in_body && call.id != 0) /* the entry is not there, or not known to be */
+            db_alive_end(t->db, call.id);
     }
     *ret_id = t->worker_id;
     pthread_mutex_unlock(&t->mutex);

@@ -266,6 +266,11 @@ int64_t db_alive_grace_ms(const struct db *db)
     return db->engine->alive_grace_ms;
 }
 
+bool db_alive_in_body(const struct db *db)
+{
+    return db->engine->alive_in_body;
+}
+
 bool db_one_machine(const struct db *db)
 {
     return db->engine->one_machine;

@@ -185,6 +185,12 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 
+/*
+ * Whether db_alive_begin may be called inside the body that makes worker_id known, so that nobody
+ * ever sees the one without the other. On PostgreSQL it cannot: another session holds the lock.
+ */
+bool db_alive_in_body(const struct db *db);
+
 /* Whether worker_id, of this handle, was taken for dead while its session was lost. Cheap. */
 bool db_alive_buried(struct db *db, int64_t worker_id);
 

@@ -43,6 +43,7 @@ struct db_engine {
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;
+    bool alive_in_body;
 };
 
 /* The part of a store every engine starts its own struct with. */

@@ -281,8 +281,6 @@ static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
     if (rc == 0)
         ids[db->own_worker_count++] = worker_id;
     pthread_mutex_unlock(&db->mutex);
-    if (rc == 0)
-        sqlite_files_ring(&db->files); /* those who wait can watch its lock from now on */
     return rc;
 }
 
@@ -363,6 +361,7 @@ static const struct db_engine engine = {
     .alive_grace_ms = 0,
     .alarm_interval_ms = 0,
     .one_machine = true,
+    .alive_in_body = true,
 };
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
