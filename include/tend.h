@@ -261,7 +261,8 @@ struct tend_none {
 /*
  * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
  * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
- * filled; TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process of while_pid has
+ * filled (EBUSY with code 0 in it: another process keeps the store from being written, and
+ * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process of while_pid has
  * ended, and nothing is leased.
  */
 TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
@@ -656,7 +657,8 @@ struct tend_lock_request {
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
 /*
- * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when;
+ * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when, or has
+ * token 0: another process keeps the store from being written, and tend_errmsg says which;
  * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. The holder is known by
  * its name and its worker: two processes that call themselves the same do not share a lock, unless
  * both hold it by time alone.

@@ -98,6 +98,8 @@ int64_t cli_now_ms(struct cli *cli);
 
 /* Ticks every second, so that a blocking call inside the library gets to look at its deadline. */
 void signals_start(void);
+/* From now on SIGTSTP (Ctrl-Z) stops the program only while it does not write to the store. */
+void signals_suspend_safely(void);
 /* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
 void signals_interrupt(tend *store);
 /*

@@ -89,7 +89,7 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
         signals_interrupt(cli->store);
     struct tend_lock lock = {.token = 0};
     int code = tend_lock_acquire(cli->store, &request, &lock);
-    if (code == TEND_EBUSY && lock.owner[0] != '\0') /* else it is the store that is busy */
+    if (code == TEND_EBUSY && lock.token != 0) /* else it is the store that cannot be written */
         return held_by_other(cli, &lock);
     if (code < 0)
         return cli_fail_store(cli, code);

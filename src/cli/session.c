@@ -92,6 +92,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
     if (status != EXIT_DONE)
         return status;
+    signals_suspend_safely();
     int code = tend_open(&cli->store, url, &options);
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }

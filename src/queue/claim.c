@@ -28,12 +28,14 @@ struct claim_call {
     tend *t;
     struct claim_want want;
     struct claim_look look;
-    struct proc_id process; /* which the leases end with; pid 0: none */
     struct queue_settings settings;
     struct completion *completion; /* done in the same transaction; NULL once it has been */
     bool look_for_alarms;
     bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
+    bool again;     /* after a wait: a recovery that has just failed is left alone */
+    bool recovered; /* alarms were there, and are seen to */
+    struct wait_clock clock;
     struct recovery recovery;
     struct jobs_box *box;
     struct tend_none none;
@@ -50,6 +52,7 @@ static int take_rows(struct claim_call *call, const struct db_result *rows)
 static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
 {
     call->recovery = (struct recovery){.by = call->t->name};
+    call->recovered = false;
     if (call->skip_recovery)
         return 0;
     call->recovering = true;
@@ -61,6 +64,7 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
     if (rc >= 0 && acts.rows > 0)
         rc = schedule_fire_due(tx);
     call->recovering = rc < 0;
+    call->recovered = rc >= 0 && acts.rows > 0;
     return rc;
 }
 
@@ -118,14 +122,18 @@ static int run_body(struct claim_call *call, db_body *body)
 {
     tend *t = call->t;
     call->recovery = (struct recovery){0};
-    int rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+    int rc = db_write_within(t->db, wait_clock_patience(&call->clock), &call->box->arena, body,
+                             call, handle_err(t));
     if (rc < 0 && call->recovering && rc != TEND_EUNREACHABLE) {
-        handle_log(t, "recovery inside a claim failed: %s", handle_err(t)->text);
+        recover_told(t, RECOVER_ALARMS, rc);
         call->skip_recovery = true;
         call->recovering = false;
-        rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+        rc = db_write_within(t->db, wait_clock_patience(&call->clock), &call->box->arena, body,
+                             call, handle_err(t));
     }
     if (rc >= 0) {
+        if (call->recovered && !call->skip_recovery)
+            recover_told(t, RECOVER_ALARMS, 0);
         recover_log(t, &call->recovery);
         if (call->completion != NULL)
             call->completion->committed = true;
@@ -144,13 +152,6 @@ static bool is_time(tend *t, int64_t *next_ms, int64_t interval_ms)
         *next_ms = now_ms + interval_ms;
     pthread_mutex_unlock(&t->mutex);
     return due;
-}
-
-static void look_for_dead(tend *t)
-{
-    struct recovery ignored = {.by = t->name};
-    if (recover_dead_workers(t, &ignored) < 0)
-        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
 }
 
 static bool is_none(int rc)
@@ -189,10 +190,11 @@ static int claim_once(struct claim_call *call)
 {
     tend *t = call->t;
     int rc;
-    call->skip_recovery = false;
-    call->none = (struct tend_none){.until_ms = TEND_UNSET}; /* of the try before */
+    call->skip_recovery = call->again && recover_pause_ms(t) > 0;
+    call->again = true;
+    call->none = (struct tend_none){.until_ms = TEND_UNSET};
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
-        look_for_dead(t);
+        recover_dead_quietly(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
     if (!call->want.with_lock && call->want.not_kind_count == 0 && call->want.job_id == 0 &&
         settings_cached(t, call->want.queue, &call->settings) &&
@@ -243,7 +245,7 @@ static int check_claim(tend *t, const struct tend_claim *claim)
 }
 
 static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
-                     struct claim_want *want, struct proc_id *ret_process)
+                     struct claim_want *want, struct wait_clock *clock)
 {
     *want = (struct claim_want){
         .queue = claim->queue != NULL ? claim->queue : "default",
@@ -258,10 +260,11 @@ static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
         .job_id = claim->job_id,
     };
     if (claim->while_pid > 0)
-        return worker_of_pid(t, claim->while_pid, want->owner, ret_process, &want->worker_id);
+        return worker_of_pid(t, claim->while_pid, want->owner, wait_clock_patience(clock),
+                             &clock->process, &want->worker_id);
     if ((claim->flags & TEND_CLAIM_BY_TIME) != 0)
         return 0;
-    return worker_self(t, &want->worker_id);
+    return worker_self(t, wait_clock_patience(clock), &want->worker_id);
 }
 
 static int none_sentence(tend *t, const struct claim_call *call)
@@ -288,7 +291,7 @@ static int keep_for_process(struct claim_call *call, int claimed)
 {
     tend *t = call->t;
     const struct tend_jobs *jobs = &call->box->jobs;
-    int rc = worker_check_process(t, &call->process, "claimed");
+    int rc = worker_check_process(t, &call->clock.process, "claimed");
     if (rc == 0)
         return claimed;
     struct err kept = *handle_err(t);
@@ -305,22 +308,20 @@ static int keep_for_process(struct claim_call *call, int claimed)
 }
 
 /* Tries, and waits as long as wait_ms allows for something to try again for. */
-static int claim_loop(struct claim_call *call, int64_t wait_ms)
+static int claim_loop(struct claim_call *call)
 {
     tend *t = call->t;
-    struct wait_clock clock = wait_clock_start(wait_ms);
-    clock.process = call->process;
+    const struct wait_clock *clock = &call->clock;
     for (;;) {
-        int rc = worker_check_process(t, &call->process, "claimed");
+        int rc = worker_check_process(t, &clock->process, "claimed");
         if (rc < 0)
             return rc;
-        uint64_t seen = wait_ms == 0 ? 0 : db_bell(t->db);
+        uint64_t seen = clock->waits ? db_bell(t->db) : 0;
         if ((rc = claim_once(call)) != 0)
             return rc < 0 ? rc : keep_for_process(call, rc);
-        if (wait_clock_over(&clock))
+        if (wait_clock_over(clock))
             return none_sentence(t, call);
-        call->hint.recovery_failed = call->skip_recovery;
-        if ((rc = wait_for_queue(t, call->want.queue, seen, &clock, &call->hint, &call->none)) < 0)
+        if ((rc = wait_for_queue(t, call->want.queue, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }
 }
@@ -330,13 +331,20 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
 {
     struct claim_call call = {.t = t, .completion = completion};
     int rc = check_claim(t, claim);
-    if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want, &call.process)) < 0)
+    if (rc < 0)
         return rc;
+    call.clock = wait_clock_start(claim->wait_ms);
+    call.none.until_ms = TEND_UNSET;
+    if ((rc = fill_want(t, claim, with_lock, &call.want, &call.clock)) < 0) {
+        if (ret_none != NULL)
+            *ret_none = call.none;
+        return rc;
+    }
     call.want.look = &call.look;
     call.box = jobs_box_new();
     if (call.box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while claiming");
-    rc = claim_loop(&call, claim->wait_ms);
+    rc = claim_loop(&call);
     if (rc > 0) {
         *ret = &call.box->jobs;
         pthread_mutex_lock(&t->mutex);

@@ -117,13 +117,18 @@ const char *handle_clean_text(struct arena *arena, const char *text)
     return clean;
 }
 
-int handle_write(tend *t, db_body *body, void *arg)
+int handle_write_within(tend *t, int64_t wait_ms, db_body *body, void *arg)
 {
     struct arena arena;
     arena_init(&arena);
-    int rc = db_write(t->db, &arena, body, arg, handle_err(t));
+    int rc = db_write_within(t->db, wait_ms, &arena, body, arg, handle_err(t));
     arena_done(&arena);
     return rc;
+}
+
+int handle_write(tend *t, db_body *body, void *arg)
+{
+    return handle_write_within(t, -1, body, arg);
 }
 
 int handle_read(tend *t, db_body *body, void *arg)
@@ -179,6 +184,13 @@ static void log_notice(void *arg, const char *text)
     handle_log(arg, "%s", text);
 }
 
+/* In the child of a fork. Another thread may have held it, and is not there to unlock it. */
+static void renew_mutex(void *arg)
+{
+    tend *t = arg;
+    pthread_mutex_init(&t->mutex, NULL);
+}
+
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
 {
     struct tend_options defaults;
@@ -218,6 +230,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .notice_arg = t,
         .uptime_ms = options->uptime_ms,
     };
+    t->link = (struct fork_link){.child = renew_mutex, .arg = t};
+    forks_add(&t->link);
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }
 
@@ -225,9 +239,10 @@ void tend_close(tend *t)
 {
     if (t == NULL)
         return;
-    if (t->db != NULL)
+    if (t->db != NULL && !db_is_forked(t->db))
         worker_leave(t);
     db_close(t->db);
+    forks_remove(&t->link);
     free(t->buried);
     err_table_done(&t->errors);
     pthread_mutex_destroy(&t->mutex);

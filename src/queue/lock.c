@@ -1,12 +1,16 @@
 /* Named locks: a lease without a job. */
 #include "base/clock.h"
 #include "queue/event.h"
+#include "queue/recover.h"
 #include "queue/wait.h"
 #include "queue/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How often a lock that has expired, but under which a job still runs, is looked at. */
+enum { EXPIRED_LOOK_MS = 100 };
 
 void tend_lock_request_init(struct tend_lock_request *request)
 {
@@ -82,17 +86,21 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
 {
     int64_t now_ms;
     int rc;
-    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = worker_watch_all(t)) < 0)
+    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = wait_watch(t)) < 0)
         return rc;
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
+    int64_t pause_ms = recover_pause_ms(t);
     if (timeout_ms < 1)
-        timeout_ms = 1;
+        timeout_ms = EXPIRED_LOOK_MS;
+    if (pause_ms > 0 && pause_ms < timeout_ms)
+        timeout_ms = pause_ms;
     rc = db_wait(t->db, seen, wait_clock_limit(clock, timeout_ms), handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
                            call->name);
-    struct tend_recovery ignored;
-    return rc == DB_DEATH ? tend_detect_and_recover_stale(t, &ignored) : rc;
+    if (rc == DB_DEATH)
+        recover_dead_quietly(t);
+    return rc < 0 ? rc : 0;
 }
 
 static int check_names(tend *t, const char *name, const char *owner)
@@ -144,15 +152,18 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         return rc;
     struct wait_clock clock = wait_clock_start(request->wait_ms);
     if (request->while_pid > 0)
-        rc = worker_of_pid(t, request->while_pid, call.owner, &clock.process, &call.worker_id);
+        rc = worker_of_pid(t, request->while_pid, call.owner, wait_clock_patience(&clock),
+                           &clock.process, &call.worker_id);
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
-        rc = worker_self(t, &call.worker_id);
+        rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
     bool recovered = false;
     while (rc >= 0) {
         if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
             return rc;
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
-        if ((rc = handle_write(t, acquire_body, &call)) < 0)
+        if (ret != NULL)
+            *ret = (struct tend_lock){0};
+        if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0)
             return rc;
         if (ret != NULL)
             *ret = call.lock;
@@ -160,9 +171,9 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             return keep_for_process(t, &call, &clock.process);
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         if (!recovered && (call.lock.worker_id != TEND_UNSET || call.lock.expired)) {
-            struct tend_recovery ignored;
-            recovered = true;
-            if (tend_detect_and_recover_stale(t, &ignored) == 0 && ignored.locks_cleaned > 0)
+            struct tend_recovery done;
+            recovered = !call.lock.expired;
+            if (recover_stale_quietly(t, &done) && done.locks_cleaned > 0)
                 continue;
         }
         if (wait_clock_over(&clock))

@@ -1,5 +1,6 @@
 #include "queue/recover.h"
 
+#include "base/clock.h"
 #include "base/timetext.h"
 #include "queue/event.h"
 #include "queue/holder.h"
@@ -242,12 +243,55 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
     return event_add(tx, &event, 0);
 }
 
+/* --- along with something else --- */
+
+int64_t recover_pause_ms(const tend *t)
+{
+    int64_t until_ms = __atomic_load_n(&t->recovery_pause_ms, __ATOMIC_RELAXED);
+    if (until_ms == 0)
+        return 0;
+    int64_t left_ms = until_ms - clock_mono_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
+bool recover_is_failing(const tend *t, enum recovery_kind kind)
+{
+    return (__atomic_load_n(&t->recovery_failing, __ATOMIC_RELAXED) & (unsigned)kind) != 0;
+}
+
+void recover_told(tend *t, enum recovery_kind kind, int rc)
+{
+    const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
+    unsigned bit = (unsigned)kind;
+    if (rc < 0) {
+        __atomic_store_n(&t->recovery_pause_ms, clock_mono_ms() + RECOVERY_RETRY_MS,
+                         __ATOMIC_RELAXED);
+        if ((__atomic_fetch_or(&t->recovery_failing, bit, __ATOMIC_RELAXED) & bit) == 0)
+            handle_log(t, "%s failed and is tried again every second: %s", what,
+                       handle_err(t)->text);
+    } else if (recover_is_failing(t, kind) &&
+               (__atomic_fetch_and(&t->recovery_failing, ~bit, __ATOMIC_RELAXED) & bit) != 0) {
+        handle_log(t, "%s works again", what);
+    }
+}
+
+bool recover_dead_quietly(tend *t)
+{
+    struct recovery recovery = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    if (recover_pause_ms(t) > 0)
+        return false;
+    int rc = recover_dead_workers(t, &recovery);
+    recover_told(t, RECOVER_DEAD, rc);
+    return rc >= 0;
+}
+
 /* --- on demand --- */
 
 struct recover_call {
     tend *t;
     struct recovery recovery;
     int64_t threshold_ms;
+    int64_t wait_ms; /* as in db_write_within */
     int found;
     int64_t now_ms;
     struct tend_recovery left; /* what it had to leave alone, once it is through */
@@ -290,7 +334,7 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
     do {
         struct arena arena;
         arena_init(&arena);
-        int rc = db_write(t->db, &arena, body, call, handle_err(t));
+        int rc = db_write_within(t->db, call->wait_ms, &arena, body, call, handle_err(t));
         if (rc >= 0)
             recover_log(t, &call->recovery);
         arena_done(&arena);
@@ -310,8 +354,8 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
 
 int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t};
-    struct recovery dead = {.by = t->name};
+    struct recover_call call = {.t = t, .wait_ms = -1};
+    struct recovery dead = {.by = t->name, .wait_ms = -1};
     int rc = recover_dead_workers(t, &dead);
     if (rc < 0)
         return rc;
@@ -320,9 +364,27 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     return recover_in_chunks(t, alarms_body, &call, ret);
 }
 
+bool recover_stale_quietly(tend *t, struct tend_recovery *ret)
+{
+    struct recover_call call = {.t = t, .wait_ms = RECOVERY_WAIT_MS};
+    struct recovery dead = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    *ret = (struct tend_recovery){0};
+    if (recover_pause_ms(t) > 0)
+        return false;
+    int rc = recover_dead_workers(t, &dead);
+    recover_told(t, RECOVER_DEAD, rc);
+    if (rc < 0)
+        return false;
+    ret->locks_cleaned = dead.locks_cleaned;
+    ret->entries_reclaimed = dead.entries_reclaimed;
+    rc = recover_in_chunks(t, alarms_body, &call, ret);
+    recover_told(t, RECOVER_ALARMS, rc);
+    return rc >= 0;
+}
+
 int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t, .threshold_ms = threshold_ms};
+    struct recover_call call = {.t = t, .threshold_ms = threshold_ms, .wait_ms = -1};
     int rc = handle_check_time(t, "a threshold of", threshold_ms, 0);
     if (rc == 0)
         rc = tend_detect_and_recover_stale(t, ret);

@@ -13,8 +13,8 @@ enum { TICK_MS = 5000 };
  */
 enum { PROCESS_LOOK_MS = 1000 };
 
-/* How long a recovery that has failed is left alone by a thread that waits. */
-enum { RECOVERY_RETRY_MS = 1000 };
+/* The store is given this long however short a caller waits. */
+enum { PATIENCE_LEAST_MS = 1000 };
 
 /* Longer than this is for ever; sums with it stay in range. */
 static const int64_t ever_ms = INT64_MAX / 4;
@@ -22,7 +22,16 @@ static const int64_t ever_ms = INT64_MAX / 4;
 struct wait_clock wait_clock_start(int64_t wait_ms)
 {
     bool ever = wait_ms < 0 || wait_ms > ever_ms;
-    return (struct wait_clock){.deadline_ms = ever ? INT64_MAX : clock_mono_ms() + wait_ms};
+    return (struct wait_clock){.deadline_ms = ever ? INT64_MAX : clock_mono_ms() + wait_ms,
+                               .waits = wait_ms != 0};
+}
+
+int64_t wait_clock_patience(const struct wait_clock *clock)
+{
+    if (!clock->waits || clock->deadline_ms == INT64_MAX)
+        return -1;
+    int64_t left_ms = clock->deadline_ms - clock_mono_ms();
+    return left_ms > PATIENCE_LEAST_MS ? left_ms : PATIENCE_LEAST_MS;
 }
 
 bool wait_clock_over(const struct wait_clock *clock)
@@ -62,16 +71,15 @@ int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
     return timeout_ms < 0 ? 0 : timeout_ms;
 }
 
-/* retry_ms: what the clock asks for is not looked at before then (monotonic). */
+/* pause_ms: for how long what the clock asks for is left alone, and looked at then. */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
-                        const struct tend_none *none, int64_t retry_ms)
+                        const struct tend_none *none, int64_t pause_ms)
 {
-    int64_t now_ms = clock_mono_ms();
     int64_t timeout_ms = TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
-    if (timeout_ms < retry_ms - now_ms)
-        timeout_ms = retry_ms - now_ms;
+    if (pause_ms > 0)
+        timeout_ms = pause_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
     return wait_clock_limit(clock, timeout_ms);
 }
@@ -126,29 +134,31 @@ static bool recovery_is_due(tend *t)
 void recover_on_timer(tend *t)
 {
     struct tend_recovery done;
-    if (recovery_is_due(t) && tend_detect_and_recover_stale(t, &done) < 0)
-        handle_log(t, "recovery failed: %s", handle_err(t)->text);
+    if (recovery_is_due(t))
+        recover_stale_quietly(t, &done);
     retain_on_timer(t);
 }
 
-static void recover_the_dead(tend *t)
+/* Whoever is dead and could not be buried is told of anew when the pause is over, not before. */
+int wait_watch(tend *t)
 {
-    struct recovery recovery = {.by = t->name};
-    if (recover_dead_workers(t, &recovery) < 0)
-        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
+    if (recover_pause_ms(t) > 0)
+        return 0;
+    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t))
+        return 0;
+    return worker_watch_all(t);
 }
 
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
                    const struct wait_hint *hint, const struct tend_none *none)
 {
     struct peek peek = {.queue = queue, .hint = *hint};
-    int64_t retry_ms = hint->recovery_failed ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
-        int rc = worker_watch_all(t);
+        int rc = wait_watch(t);
         if (rc < 0)
             return rc;
         recover_on_timer(t);
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, retry_ms);
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, recover_pause_ms(t));
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -156,7 +166,7 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
                                queue);
         if (news == DB_DEATH)
-            recover_the_dead(t);
+            recover_dead_quietly(t);
         if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
             return rc;
         if (wait_clock_over(clock))
@@ -164,7 +174,7 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
         seen = db_bell(t->db);
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
             return rc;
-        if (peek.pending || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
+        if (peek.pending || (recover_pause_ms(t) == 0 && clock_asks(&peek.hint)))
             return 0;
     }
 }
@@ -214,13 +224,16 @@ static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t 
     }
 }
 
-/* Sleeps once. 1: news, 0: the time is over. */
+/* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
 static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
 {
     struct wait_hint hint;
     int rc;
-    if ((rc = worker_watch_all(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
+    if ((rc = wait_watch(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
         return rc;
+    int64_t pause_ms = recover_pause_ms(t);
+    if (pause_ms > 0 && (timeout_ms < 0 || pause_ms < timeout_ms))
+        timeout_ms = pause_ms;
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
@@ -229,7 +242,7 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
-        recover_the_dead(t);
+        return recover_dead_quietly(t); /* what could not be recovered is no news */
     if (rc == DB_TIMEOUT && by_clock) {
         pthread_mutex_lock(&t->mutex);
         t->alarm_told_ms = at_ms;
@@ -250,7 +263,13 @@ int tend_wait(tend *t, int64_t timeout_ms)
     recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
     if (news)
         return 1;
-    int rc = wait_once(t, seen, timeout_ms > ever_ms ? -1 : timeout_ms);
+    struct wait_clock clock = wait_clock_start(timeout_ms);
+    int rc;
+    do {
+        int64_t left_ms =
+            clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
+        rc = wait_once(t, seen, left_ms);
+    } while (rc == 0 && !wait_clock_over(&clock));
     bell = db_bell(t->db);
     pthread_mutex_lock(&t->mutex);
     t->bell_seen = bell;

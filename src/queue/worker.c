@@ -11,6 +11,9 @@
 
 enum { HELD_CHUNK = 1000, LEAVE_TRIES = 3, LEAVE_AGAIN_MS = 1000 };
 
+/* How long closing waits for a store that could not be written just before. */
+enum { LEAVE_BLOCKED_MS = 200 };
+
 /* --- registering --- */
 
 struct register_call {
@@ -18,9 +21,16 @@ struct register_call {
     char host[128];
     struct proc_id process;
     bool session;
+    struct db *alive;     /* where its liveness lock is taken along with the entry; NULL: later */
     int64_t registration; /* random; under it a repeated call finds what the first has made */
     int64_t id;
 };
+
+/* The liveness lock is there before anybody can see the entry. */
+static int begin_alive(struct db_tx *tx, const struct register_call *call)
+{
+    return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, db_err(tx));
+}
 
 static int register_body(struct db_tx *tx, void *arg)
 {
@@ -32,7 +42,7 @@ static int register_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows > 0) {
         call->id = db_number(&found, 0, 0);
-        return 0;
+        return begin_alive(tx, call);
     }
     const struct db_value params[] = {
         db_text(call->name),
@@ -45,7 +55,8 @@ static int register_body(struct db_tx *tx, void *arg)
         db_now(tx),
         registration[0],
     };
-    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0)
+    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0 ||
+        (rc = begin_alive(tx, call)) < 0)
         return rc;
     db_ring(tx); /* those who wait watch it from now on */
     struct event_note event = {.who = call->name,
@@ -78,7 +89,7 @@ static void note_buried(tend *t)
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
  * fails, nobody knows whether its entry was made, and the next call takes that one.
  */
-int worker_self(tend *t, int64_t *ret_id)
+int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 {
     int rc = 0;
     pthread_mutex_lock(&t->mutex);
@@ -87,19 +98,24 @@ int worker_self(tend *t, int64_t *ret_id)
     if (t->worker_id == 0) {
         if (t->registration == 0)
             t->registration = new_registration(t);
-        struct register_call call = {
-            .name = t->name, .session = true, .registration = t->registration};
+        bool in_body = db_alive_in_body(t->db);
+        struct register_call call = {.name = t->name,
+                                     .session = true,
+                                     .alive = in_body ? t->db : NULL,
+                                     .registration = t->registration};
         proc_host(call.host, sizeof call.host);
         if (proc_self(&call.process) < 0)
             rc = handle_fail(t, TEND_EIO, "this process cannot be identified; is /proc mounted?");
         if (rc == 0)
-            rc = handle_write(t, register_body, &call);
+            rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
-            rc = handle_write(t, register_body, &call);
-        if (rc >= 0)
+            rc = handle_write_within(t, wait_ms, register_body, &call);
+        if (rc >= 0 && !in_body)
             rc = db_alive_begin(t->db, call.id, handle_err(t));
         if (rc >= 0)
             t->worker_id = call.id;
+        else if (in_body && call.id != 0) /* the entry is not there, or not known to be */
+            db_alive_end(t->db, call.id);
     }
     *ret_id = t->worker_id;
     pthread_mutex_unlock(&t->mutex);
@@ -114,8 +130,8 @@ static bool same_process(const struct proc_id *a, const struct proc_id *b)
            strcmp(a->boot_id, b->boot_id) == 0;
 }
 
-int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_process,
-                  int64_t *ret_id)
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
+                  struct proc_id *ret_process, int64_t *ret_id)
 {
     struct register_call call = {.name = name};
     if (proc_of(pid, &call.process) < 0)
@@ -133,7 +149,7 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_pr
         pthread_mutex_lock(&t->mutex);
         call.registration = new_registration(t);
         pthread_mutex_unlock(&t->mutex);
-        rc = handle_write(t, register_body, &call);
+        rc = handle_write_within(t, wait_ms, register_body, &call);
     }
     *ret_process = call.process;
     *ret_id = call.id;
@@ -154,17 +170,22 @@ int worker_watch_all(tend *t)
     struct proc_id self = {0};
     size_t count = 0;
     int rc = registry_load(t, &registry);
-    struct proc_id *processes =
-        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *processes);
+    struct db_watched *workers =
+        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *workers);
     proc_self(&self);
-    if (processes != NULL) {
+    if (workers != NULL) {
         for (size_t i = 0; i < registry.count; i++) {
             const struct registry_entry *entry = &registry.entries[i];
-            if (entry->here && entry->process.pid_ns == self.pid_ns &&
-                entry->process.pid != self.pid)
-                processes[count++] = entry->process;
+            bool same_ns = entry->process.pid_ns == self.pid_ns;
+            if (!entry->here || (same_ns && entry->process.pid == self.pid))
+                continue;
+            struct db_watched worker = {.id = entry->session && entry->lock_held ? entry->id : 0};
+            if (same_ns)
+                worker.process = entry->process;
+            if (worker.id != 0 || same_ns)
+                workers[count++] = worker;
         }
-        rc = db_watch(t->db, processes, count, handle_err(t));
+        rc = db_watch(t->db, workers, count, handle_err(t));
     }
     registry_done(&registry);
     return rc;
@@ -263,11 +284,12 @@ void worker_leave(tend *t)
     if (t->registration == 0)
         return;
     int64_t begun_ms = clock_mono_ms();
+    int64_t wait_ms = db_is_blocked(t->db) ? LEAVE_BLOCKED_MS : -1;
     int rc = TEND_EUNREACHABLE;
     /* Done twice it does no harm; but a server that is gone is not waited for again and again. */
     for (int i = 0; rc == TEND_EUNREACHABLE && i < LEAVE_TRIES; i++)
         if (i == 0 || clock_mono_ms() - begun_ms < LEAVE_AGAIN_MS)
-            rc = handle_write(t, leave_body, t);
+            rc = handle_write_within(t, wait_ms, leave_body, t);
     if (rc < 0)
         handle_log(t, "worker %s could not sign off: %s", t->name, handle_err(t)->text);
     if (t->worker_id != 0)

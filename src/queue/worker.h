@@ -8,12 +8,12 @@
 
 #include "queue/handle.h"
 
-/* The id of this handle's worker, registered at the first call. */
-int worker_self(tend *t, int64_t *ret_id);
+/* The id of this handle's worker, registered at the first call. wait_ms as in db_write_within. */
+int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id);
 
 /* The id of a worker that lives as long as process pid. TEND_EINVAL when there is none. */
-int worker_of_pid(tend *t, int64_t pid, const char *name, struct proc_id *ret_process,
-                  int64_t *ret_id);
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
+                  struct proc_id *ret_process, int64_t *ret_id);
 
 /*
  * 0, or TEND_ESTATE when the process that a call is made for has ended; pid 0: there is none, 0.

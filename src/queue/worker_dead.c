@@ -76,7 +76,7 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
     struct arena arena;
     struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
     arena_init(&arena);
-    int rc = db_write(t->db, &arena, bury_body, &call, handle_err(t));
+    int rc = db_write_within(t->db, total->wait_ms, &arena, bury_body, &call, handle_err(t));
     if (rc >= 0)
         recover_log(t, &call.recovery);
     arena_done(&arena);
@@ -100,11 +100,11 @@ int recover_dead_workers(tend *t, struct recovery *total)
             dead++;
             break;
         case FATE_LOST:
-            rc = handle_write(t, mark_body, &mark);
+            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
             break;
         case FATE_BACK:
             mark.back = true;
-            rc = handle_write(t, mark_body, &mark);
+            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
             break;
         case FATE_ALIVE:
             break;

@@ -81,11 +81,26 @@ struct db_options {
 int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err);
 void db_close(struct db *db);
 
+/*
+ * After fork(), in the child: every call fails with TEND_ESTATE, and db_close frees memory and does
+ * nothing to the store. The child has no copy of any lock or session of its parent.
+ */
+bool db_is_forked(const struct db *db);
+
 typedef int db_body(struct db_tx *tx, void *arg);
 
 /* Both return what body returned, or a negative code with the sentence in err. */
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
+
+/*
+ * db_write for a caller that cannot wait for the store's write lock as long as the options allow:
+ * TEND_EBUSY after wait_ms (-1: as the options say).
+ */
+int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                    struct err *err);
+/* The last write could not be made because another process keeps the store's write lock. */
+bool db_is_blocked(struct db *db);
 
 struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
@@ -96,6 +111,14 @@ struct db *db_store(struct db_tx *tx);
  * takes a process-wide mutex. Changes the process, so the library never does it by itself.
  */
 void db_tune_process(void);
+
+/*
+ * For a program that is about to be stopped, by Ctrl-Z: no thread of the process keeps the writers
+ * of others waiting from the return of db_pause_process to db_resume_process; those that want to
+ * write wait.
+ */
+void db_pause_process(void);
+void db_resume_process(void);
 
 /* --- inside a body --- */
 
@@ -161,8 +184,15 @@ enum db_news {
  * code. */
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
-/* Processes of this machine whose end db_wait reports; replaces those given before. */
-int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+
+/* A worker of this machine, other than this process. */
+struct db_watched {
+    int64_t id;             /* 0: it holds no liveness lock */
+    struct proc_id process; /* pid 0: of another pid namespace */
+};
+
+/* Whose end db_wait reports; replaces those given before. */
+int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
 
 /* --- liveness --- */
 
@@ -170,6 +200,12 @@ int db_watch(struct db *db, const struct proc_id *processes, size_t count, struc
  */
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
+
+/*
+ * Whether db_alive_begin may be called inside the body that makes worker_id known, so that nobody
+ * ever sees the one without the other. On PostgreSQL it cannot: another session holds the lock.
+ */
+bool db_alive_in_body(const struct db *db);
 
 /* Whether worker_id, of this handle, was taken for dead while its session was lost. Cheap. */
 bool db_alive_buried(struct db *db, int64_t worker_id);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <tend.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     GRACE_MS = 2000, /* a lost session may come back */
@@ -82,9 +83,9 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct pg_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
 {
-    return waiter_watch(&((struct pg_db *)base)->waiter, processes, count, err);
+    return waiter_watch(&((struct pg_db *)base)->waiter, workers, count, NULL, err);
 }
 
 /* The engine has no descriptors of its own in the waiter: the keeper tells it what it hears. */
@@ -206,8 +207,44 @@ static bool clock_is_uneven(const struct db *base)
     return options->clock_ms == NULL || options->uptime_ms != NULL;
 }
 
+/* In the child of a fork the sockets are blind already (pg_connect.c). */
+static void before_fork(struct db *base)
+{
+    pthread_mutex_lock(&((struct pg_db *)base)->waiter.mutex);
+}
+
+static void fork_parent(struct db *base)
+{
+    pthread_mutex_unlock(&((struct pg_db *)base)->waiter.mutex);
+}
+
+static void fork_child(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    fork_parent(base);
+    waiter_after_fork(&db->waiter);
+    if (db->keeper.wake_fd >= 0)
+        close(db->keeper.wake_fd);
+    db->keeper.wake_fd = -1;
+}
+
+/* libpq's connections stay where they are: a thread that is not there may have been inside of one.
+ * Mutexes and threads go with the memory. */
+static void close_forked(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    free(db->keeper.workers);
+    free(db->waiter.processes);
+    pg_url_done(&db->url);
+    free(db);
+}
+
 static const struct db_engine engine = {
     .close = close_db,
+    .before_fork = before_fork,
+    .fork_parent = fork_parent,
+    .fork_child = fork_child,
+    .close_forked = close_forked,
     .write = pg_tx_write,
     .read = pg_tx_read,
     .run = pg_tx_run,

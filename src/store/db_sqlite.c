@@ -21,6 +21,7 @@
 
 #include "core/policy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <tend.h>
 #include <time.h>
@@ -28,12 +29,16 @@
 /* More would keep other processes waiting too long. */
 enum { GROUP_MAX = 256 };
 
+enum { LONGEST_MS = 86400000 };
+
 /* A body waiting to be run. Lives on the stack of the thread that waits for it. */
 struct sqlite_write {
     struct sqlite_tx tx;
     db_body *body;
     void *arg;
     int rc;
+    int64_t until_ns; /* monotonic: how long it may wait for its turn */
+    bool taken;       /* it is in a group */
     bool done;
     bool lead; /* its thread is to lead the next group */
     pthread_cond_t answered;
@@ -129,9 +134,11 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
             db->last = NULL;
         last->next = NULL;
     }
-    pthread_mutex_unlock(&db->mutex);
-    for (struct sqlite_write *write = taken; write != NULL; write = write->next)
+    for (struct sqlite_write *write = taken; write != NULL; write = write->next) {
         write->rc = 0;
+        write->taken = true;
+    }
+    pthread_mutex_unlock(&db->mutex);
     return taken;
 }
 
@@ -179,11 +186,11 @@ undo:
     return rc;
 }
 
-int sqlite_db_enter(struct sqlite_db *db, struct err *err)
+int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
 {
     if (sqlite_files_gone(&db->files))
         return sqlite_files_check_store(&db->files, err);
-    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err);
+    int rc = turnstile_enter(&db->turnstile, wait_ms, err);
     if (rc == 0 && (rc = sqlite_files_check_beside(&db->files, err)) < 0)
         turnstile_leave(&db->turnstile);
     return rc;
@@ -204,21 +211,52 @@ static enum clock_outcome outcome_of(const struct sqlite_db *db, const struct sq
                                                                             : CLOCK_UNDONE;
 }
 
-/* The bodies that wait by the time it is this process's turn, all run; they are to be answered. */
-static struct sqlite_write *lead(struct sqlite_db *db)
+static struct timespec to_timespec(int64_t ns)
+{
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* Takes a body off the list of those waiting. */
+static void drop(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct sqlite_write **at = &db->first;
+    struct sqlite_write *before = NULL;
+    while (*at != mine) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = mine->next;
+    if (db->last == mine)
+        db->last = before;
+    mine->next = NULL;
+    mine->taken = true;
+}
+
+/*
+ * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
+ * When it is not in time for the one that leads, that one fails alone: others may wait longer.
+ */
+static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int rc = sqlite_db_enter(db, &err);
-    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
-    if (rc == 0) {
-        bool committed = false;
-        int changes = sqlite3_total_changes(db->writer.sqlite);
-        rc = run_group(db, group, &committed, &err);
-        sqlite_clock_end(&db->clock, outcome_of(db, group, committed, changes, rc));
-        if (rc == 0)
-            sqlite_wal_tend(db);
-        turnstile_leave(&db->turnstile);
+    int64_t left_ns = mine->until_ns - clock_mono_ns();
+    int rc = sqlite_db_enter(db, left_ns > 0 ? left_ns / 1000000 : 0, &err);
+    if (rc < 0) {
+        pthread_mutex_lock(&db->mutex);
+        drop(db, mine);
+        pthread_mutex_unlock(&db->mutex);
+        mine->rc = 0;
+        fail_group(mine, &err);
+        return mine;
     }
+    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
+    bool committed = false;
+    int changes = sqlite3_total_changes(db->writer.sqlite);
+    rc = run_group(db, group, &committed, &err);
+    sqlite_clock_end(&db->clock, outcome_of(db, group, committed, changes, rc));
+    if (rc == 0)
+        sqlite_wal_tend(db);
+    turnstile_leave(&db->turnstile);
     if (rc < 0)
         fail_group(group, &err);
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
@@ -230,13 +268,34 @@ static struct sqlite_write *lead(struct sqlite_db *db)
     return group;
 }
 
-int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+/* Until its body is answered, it is to lead, or its time is over. Under the mutex. */
+static void wait_for_leader(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct timespec until = to_timespec(mine->until_ns);
+    while (db->leading && !mine->lead && !mine->done) {
+        if (mine->taken)
+            pthread_cond_wait(&mine->answered, &db->mutex);
+        else if (pthread_cond_clockwait(&mine->answered, &db->mutex, CLOCK_MONOTONIC, &until) ==
+                     ETIMEDOUT &&
+                 !mine->taken && !mine->lead && db->leading) {
+            drop(db, mine);
+            mine->done = true;
+            mine->rc = turnstile_say_busy(&db->turnstile, mine->tx.base.err);
+        }
+    }
+}
+
+int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                           void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
+    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
     struct sqlite_write mine = {
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
-        .arg = arg};
+        .arg = arg,
+        .until_ns =
+            clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000};
     bool tell = false;
     pthread_cond_init(&mine.answered, NULL);
 
@@ -246,12 +305,11 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     else
         db->first = &mine;
     db->last = &mine;
-    while (db->leading && !mine.lead && !mine.done)
-        pthread_cond_wait(&mine.answered, &db->mutex);
+    wait_for_leader(db, &mine);
     if (!mine.done) {
         db->leading = true;
         pthread_mutex_unlock(&db->mutex);
-        struct sqlite_write *group = lead(db);
+        struct sqlite_write *group = lead(db, &mine);
         pthread_mutex_lock(&db->mutex);
         /* An answered body's thread may return at once, so its link is read first. */
         for (struct sqlite_write *write = group, *next; write != NULL; write = next) {
@@ -273,7 +331,25 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     return mine.rc;
 }
 
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    return sqlite_db_write_within(base, db->options.busy_ms, arena, body, arg, err);
+}
+
 /* --- reading --- */
+
+/* NULL: there is none to give back. */
+static void give_reader(struct sqlite_db *db, struct sqlite_conn *conn)
+{
+    pthread_mutex_lock(&db->mutex);
+    if (conn != NULL) {
+        conn->next = db->readers;
+        db->readers = conn;
+    }
+    db->reading--;
+    pthread_mutex_unlock(&db->mutex);
+}
 
 static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct err *err)
 {
@@ -281,14 +357,17 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     struct sqlite_conn *conn = db->readers;
     if (conn != NULL)
         db->readers = conn->next;
+    db->reading++;
     pthread_mutex_unlock(&db->mutex);
     if (conn != NULL) {
         *ret = conn;
         return 0;
     }
     conn = malloc(sizeof *conn);
-    if (conn == NULL)
+    if (conn == NULL) {
+        give_reader(db, NULL);
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
+    }
     int rc = sqlite_conn_open(conn, db->path, SQLITE_OPEN_NOFOLLOW, err);
     if (rc == 0) {
         sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -298,6 +377,7 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     if (rc < 0) {
         sqlite_conn_close(conn);
         free(conn);
+        give_reader(db, NULL);
         return rc;
     }
     *ret = conn;

@@ -82,7 +82,7 @@ void pg_conn_close(struct pg_conn *conn)
 {
     if (conn == NULL)
         return;
-    PQfinish(conn->pg);
+    pg_disconnect(conn->pg);
     free(conn);
 }
 

@@ -191,10 +191,18 @@ int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, bool *re
     free(keywords);
     free(values);
     if (PQstatus(pg) == CONNECTION_OK) {
+        forks_add_socket(PQsocket(pg));
         *ret = pg;
         return 0;
     }
     int rc = fail(pg, url, silent, err);
     PQfinish(pg);
     return rc;
+}
+
+void pg_disconnect(PGconn *pg)
+{
+    if (pg != NULL)
+        forks_remove_socket(PQsocket(pg));
+    PQfinish(pg);
 }

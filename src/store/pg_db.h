@@ -96,6 +96,9 @@ int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, bool *ret_refused,
                struct err *err);
 
+/* As PQfinish. A child of a fork keeps no copy of the sockets in between. */
+void pg_disconnect(PGconn *pg);
+
 /* --- pg_exec.c --- */
 
 /*

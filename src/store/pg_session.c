@@ -58,7 +58,7 @@ void pg_session_init(struct pg_session *session, struct pg_db *db)
 
 void pg_session_done(struct pg_session *session)
 {
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     free(session->held);
 }
 
@@ -81,7 +81,7 @@ static void tell(struct pg_db *db, unsigned rings, unsigned deaths)
 /* err says why. */
 static void drop(struct pg_session *session)
 {
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     session->pg = NULL;
     session->held_count = 0;
     session->registered = false;
@@ -165,7 +165,7 @@ static PGconn *connect_own(struct pg_session *session)
         watch_line(pg);
         return pg;
     }
-    PQfinish(pg);
+    pg_disconnect(pg);
     return NULL;
 }
 

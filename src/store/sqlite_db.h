@@ -3,6 +3,7 @@
 #define STORE_SQLITE_DB_H
 
 #include "base/rng.h"
+#include "store/neighbour.h"
 #include "store/sqlite_clock.h"
 #include "store/sqlite_conn.h"
 #include "store/sqlite_files.h"
@@ -10,6 +11,7 @@
 #include "store/waiter.h"
 
 #include <pthread.h>
+#include <sys/types.h>
 
 /* Statements that are not named queries. */
 enum sqlite_fixed {
@@ -38,17 +40,24 @@ struct sqlite_db {
     struct sqlite_files files;
     struct turnstile turnstile;
     struct waiter waiter;
+    struct neighbour neighbour; /* under watch_mutex */
+    pthread_mutex_t watch_mutex;
 
-    pthread_mutex_t mutex;             /* guards the next five */
+    pthread_mutex_t mutex;             /* guards the next seven */
     struct sqlite_write *first, *last; /* bodies waiting to be run */
     bool leading;                      /* a thread is running a group */
     struct sqlite_conn *readers;       /* idle */
+    int reading;                       /* how many are in use */
     int64_t *own_workers;              /* whose liveness locks this handle holds */
     size_t own_worker_count;
 
     bool deaf_told; /* atomic: it was said that inotify cannot be had */
     struct rng rng;
     struct sqlite_clock clock;
+
+    /* sqlite_fork.c */
+    bool is_inherited;
+    struct sqlite_db *inherited; /* the next in the list of those */
 
     /* Only the leading thread touches what follows. */
     struct sqlite_conn writer;
@@ -63,15 +72,28 @@ struct sqlite_tx {
 
 int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg,
                     struct err *err);
+int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                           void *arg, struct err *err);
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
+
+/* sqlite_open.c */
+void sqlite_db_close_connections(struct sqlite_db *db);
+
+/* sqlite_fork.c */
+void sqlite_fork_before(struct db *base);
+void sqlite_fork_parent(struct db *base);
+void sqlite_fork_child(struct db *base);
+void sqlite_fork_close(struct db *base);
+/* To be called before a store is opened. TEND_ESTATE: not possible in this process. */
+int sqlite_fork_settle(const char *path, struct err *err);
 
 /* Watches the bell from now on. TEND_EIO: by a timer, as inotify cannot be had; tried anew each
  * time. */
 int sqlite_db_listen(struct sqlite_db *db, struct err *err);
 
-/* The writers' turn; ended by turnstile_leave. Fails when a file of the
- * store is known to be gone (sqlite_files.h). */
-int sqlite_db_enter(struct sqlite_db *db, struct err *err);
+/* The writers' turn, within wait_ms; ended by turnstile_leave. Fails also when a file of the store
+ * is known to be gone (sqlite_files.h). */
+int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err);
 
 /* sqlite_wal.c */
 

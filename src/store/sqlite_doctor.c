@@ -12,6 +12,9 @@
 /* A difference between store time and the wall clock that is worth a note. */
 enum { AHEAD_MS = 1000 };
 
+/* How long a write of others may take before the doctor speaks of it. */
+enum { TURN_LOOK_MS = 1000 };
+
 struct examination {
     struct sqlite_db *db;
     void (*report)(void *arg, int verdict, const char *what, const char *text);
@@ -28,8 +31,19 @@ static void look_at_version(const struct examination *exam)
             ? ""
             : "; can lose a commit when a checkpoint races it, which tend's write lock rules out");
     exam->report(exam->arg, version >= 3040000 ? TEND_FINE : TEND_WRONG, "library", text);
-    exam->report(exam->arg, TEND_FINE, "write lock",
-                 "in force: writers and checkpoints of all tend processes stand in line");
+}
+
+/* Whether somebody keeps the writers waiting: a process that is stopped, or hangs. */
+static int look_at_turn(const struct examination *exam)
+{
+    struct holder holder;
+    bool held = turnstile_look(&exam->db->turnstile, TURN_LOOK_MS, &holder);
+    if (!held)
+        exam->report(exam->arg, TEND_FINE, "write lock",
+                     "in force: writers and checkpoints of all tend processes stand in line");
+    else
+        exam->report(exam->arg, holder.stopped ? TEND_WRONG : TEND_NOTE, "write lock", holder.text);
+    return held && holder.stopped;
 }
 
 static int look_at_settings(const struct examination *exam, struct sqlite_conn *conn,
@@ -191,6 +205,7 @@ static int examine(struct db_tx *tx, void *arg)
     const struct examination *exam = arg;
     struct sqlite_conn *conn = ((struct sqlite_tx *)tx)->conn;
     look_at_version(exam);
+    int stopped = look_at_turn(exam);
     int rc = look_at_settings(exam, conn, tx->err);
     if (rc < 0)
         return rc;
@@ -201,7 +216,7 @@ static int examine(struct db_tx *tx, void *arg)
     if ((rc = look_at_clock(exam, tx, conn)) < 0)
         return rc;
     int wrong = look_at_content(exam, conn, tx->err);
-    return wrong < 0 ? wrong : wrong + look_at_space(exam);
+    return wrong < 0 ? wrong : wrong + stopped + look_at_space(exam);
 }
 
 int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),

@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <tend.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { BEGIN_TRIES = 1000 };
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
@@ -150,13 +153,18 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void sqlite_files_close(struct sqlite_files *files)
+void sqlite_files_close_fds(struct sqlite_files *files)
 {
     close_fd(&files->lock_fd);
     close_fd(&files->bell_fd);
     close_fd(&files->workers_fd);
     close_fd(&files->bell_watch_fd);
     close_fd(&files->bell_timer_fd);
+}
+
+void sqlite_files_close(struct sqlite_files *files)
+{
+    sqlite_files_close_fds(files);
     free(files->bell_path);
     files->bell_path = NULL;
 }
@@ -289,8 +297,14 @@ bool sqlite_files_looked_at_bell(struct sqlite_files *files)
 
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err)
 {
-    if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
-        return 0;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int tries = 0; tries < BEGIN_TRIES; tries++) {
+        if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES)
+            break;
+        nanosleep(&pause, NULL); /* one who watched the byte gives it back at once */
+    }
     return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
                    (long long)worker_id,
                    errno == EAGAIN || errno == EACCES
@@ -306,7 +320,8 @@ void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
 
 bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    /* Not as a writer: the read locks of those who watch it are no sign of life. */
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
     /* When the kernel cannot tell, the lease's time must. */
     return fcntl(files->workers_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }

@@ -2,15 +2,16 @@
  * The files beside an SQLite store, and the kernel locks on them:
  *
  *     PATH-lock     the turnstile at which writers of all processes stand in line (turnstile.c),
- * and when the log is to be looked after next (sqlite_wal.c) PATH-bell     written after a commit
- * that others should look at; waiters watch it by inotify PATH-workers  byte n is locked for as
- * long as worker n lives
+ *                   the clock page (sqlite_clock.c), and when the log is looked after
+ * (sqlite_wal.c) PATH-bell     written after a commit that others should look at; waiters watch it
+ * by inotify PATH-workers  byte n is locked for as long as worker n lives; a read lock on it is
+ * waited for by who watches that worker (neighbour.c)
  *
  * PATH is resolved (sqlite_path.h), so that all processes that have a store open share one set.
  *
  * All locks are open-file-description locks, which the kernel drops when the last copy of the
- * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no
- * child inherits one.
+ * descriptor goes: with the process, however it ends. Descriptors are close-on-exec and closed in
+ * the child of a fork, so that no child keeps a copy.
  *
  * Whose files they are: the folder may be writable for others than the one who opens the store, and
  * root may open the store of a user. So no symlink is followed, and what is there already must be a
@@ -66,6 +67,7 @@ int sqlite_files_know_store(struct sqlite_files *files, struct err *err);
 /* They have the mode of the store's file, which is there already; made by root, its owner too. */
 int sqlite_files_open(struct sqlite_files *files, struct err *err);
 void sqlite_files_close(struct sqlite_files *files);
+void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fork */
 
 /* 0, or TEND_EUNREACHABLE: the store is no longer the file that was opened. One stat. */
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err);

@@ -107,7 +107,7 @@ static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
 
 static int make_current(struct sqlite_db *db, struct err *err)
 {
-    int rc = sqlite_db_enter(db, err);
+    int rc = sqlite_db_enter(db, db->options.busy_ms, err);
     if (rc < 0)
         return rc;
     rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
@@ -149,9 +149,8 @@ static int know_store(struct sqlite_db *db, struct err *err)
     return rc;
 }
 
-static void sqlite_db_close(struct db *base)
+void sqlite_db_close_connections(struct sqlite_db *db)
 {
-    struct sqlite_db *db = (struct sqlite_db *)base;
     for (struct sqlite_conn *conn = db->readers, *next; conn != NULL; conn = next) {
         next = conn->next;
         sqlite_conn_close(conn);
@@ -159,20 +158,28 @@ static void sqlite_db_close(struct db *base)
     }
     for (size_t i = 0; i < FIXED_COUNT; i++)
         sqlite3_finalize(db->fixed[i]);
+    sqlite_conn_close(&db->writer);
+}
+
+static void sqlite_db_close(struct db *base)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
     /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
     struct err ignored;
     bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
     db->files.beside_next_ms = 0;
     if (db->writer.sqlite != NULL && locked && sqlite_files_check_beside(&db->files, &ignored) == 0)
         sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    sqlite_conn_close(&db->writer);
+    sqlite_db_close_connections(db);
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
+    neighbour_done(&db->neighbour);
     sqlite_clock_done(&db->clock);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
+    pthread_mutex_destroy(&db->watch_mutex);
     free(db->own_workers);
     free(db->path);
     free(db);
@@ -257,9 +264,29 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct sqlite_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static void on_neighbour_end(void *arg)
 {
-    return waiter_watch(&((struct sqlite_db *)base)->waiter, processes, count, err);
+    waiter_death(&((struct sqlite_db *)arg)->waiter);
+}
+
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    bool *seen = calloc(count + 1, sizeof *seen);
+    if (seen == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu workers", count);
+    int rc = waiter_watch(&db->waiter, workers, count, seen, err);
+    pthread_mutex_lock(&db->mutex);
+    int64_t own_id = db->own_worker_count > 0 ? db->own_workers[0] : 0;
+    pthread_mutex_unlock(&db->mutex);
+    if (rc == 0) {
+        pthread_mutex_lock(&db->watch_mutex);
+        neighbour_watch(&db->neighbour, db->files.workers_fd,
+                        neighbour_choose(workers, seen, count, own_id));
+        pthread_mutex_unlock(&db->watch_mutex);
+    }
+    free(seen);
+    return rc;
 }
 
 static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
@@ -329,9 +356,20 @@ static bool is_gone(struct db *base)
     return sqlite_files_gone(&((struct sqlite_db *)base)->files);
 }
 
+static bool is_blocked(struct db *base)
+{
+    return turnstile_gave_up(&((struct sqlite_db *)base)->turnstile);
+}
+
 static const struct db_engine engine = {
     .close = sqlite_db_close,
+    .close_forked = sqlite_fork_close,
+    .before_fork = sqlite_fork_before,
+    .fork_parent = sqlite_fork_parent,
+    .fork_child = sqlite_fork_child,
     .write = sqlite_db_write,
+    .write_within = sqlite_db_write_within,
+    .is_blocked = is_blocked,
     .read = sqlite_db_read,
     .run = run,
     .each = each,
@@ -351,11 +389,15 @@ static const struct db_engine engine = {
     .alive_grace_ms = 0,
     .alarm_interval_ms = 0,
     .one_machine = true,
+    .alive_in_body = true,
 };
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err)
 {
+    int settled = sqlite_fork_settle(path, err);
+    if (settled < 0)
+        return settled;
     struct sqlite_db *db = calloc(1, sizeof *db);
     if (db == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
@@ -368,8 +410,12 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     db->options = *options;
     sqlite_files_init(&db->files, db->path);
     pthread_mutex_init(&db->mutex, NULL);
+    pthread_mutex_init(&db->watch_mutex, NULL);
+    neighbour_init(&db->neighbour, on_neighbour_end, db);
     turnstile_init(&db->turnstile, -1);
     sqlite_clock_init(&db->clock, &db->options);
+    db->turnstile.log = options->notice;
+    db->turnstile.log_arg = options->notice_arg;
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     bool current = false;

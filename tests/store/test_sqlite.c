@@ -389,7 +389,7 @@ static void *add_in_thread(void *t)
     return NULL;
 }
 
-/* A process stopped (SIGSTOP) inside a write keeps the line waiting; busy_ms bounds that. */
+/* In the middle of a write; what happens when it is stopped there is in test_turnstile.c. */
 static void keep_write_lock(struct helper *parent, void *arg)
 {
     (void)arg;
@@ -398,21 +398,6 @@ static void keep_write_lock(struct helper *parent, void *arg)
     check_int(fcntl(fd, F_OFD_SETLKW, &lock), ==, 0);
     helper_say(parent, 0);
     helper_hear(parent);
-}
-
-TEST_WITHIN(sqlite, a_write_behind_a_stopped_process_gives_up_after_its_time, 20)
-{
-    struct tend_options options = store_options("w");
-    struct tend_job_spec spec = spec_for("q");
-    struct tend_added added;
-    options.busy_ms = 300;
-    tend *t = store_open_with(&options);
-    struct helper holder = helper_start(keep_write_lock, NULL);
-    helper_hear(&holder);
-    check_rc(t, tend_add(t, &spec, &added), TEND_EBUSY);
-    check_contains(tend_errmsg(t), "write lock");
-    helper_kill(&holder);
-    add_spec(t, &spec); /* and goes on when it is gone */
 }
 
 /* The kernel drops the lock of a dead writer: nobody waits for it. */
