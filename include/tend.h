@@ -262,8 +262,8 @@ struct tend_none {
  * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
  * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
  * filled (EBUSY with code 0 in it: another process keeps the store from being written, and
- * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process of while_pid has
- * ended, and nothing is leased.
+ * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process
+ * of while_pid has ended, and nothing is leased.
  */
 TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
                              struct tend_none *ret_none);

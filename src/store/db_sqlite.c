@@ -407,10 +407,7 @@ static int read_with(struct sqlite_db *db, struct sqlite_tx *tx, db_body *body, 
             rc = body(&tx->base, arg);
         sqlite_conn_exec(tx->conn, "ROLLBACK", "reading the store", &ignored);
     }
-    pthread_mutex_lock(&db->mutex);
-    tx->conn->next = db->readers;
-    db->readers = tx->conn;
-    pthread_mutex_unlock(&db->mutex);
+    give_reader(db, tx->conn);
     return rc;
 }
 
