@@ -1,6 +1,7 @@
 /* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
 #include "queue/act.h"
 
+#include "queue/add.h"
 #include "queue/control.h"
 #include "queue/holder.h"
 #include "queue/row.h"
@@ -117,6 +118,23 @@ static unsigned states_for(enum tend_action action)
     return states;
 }
 
+/* Jobs that are brought back become live under their keys again, as those of a batch. */
+static int take_keys(struct db_tx *tx, const struct tend_jobs *jobs)
+{
+    struct db_value *keys = arena_alloc(db_arena(tx), (jobs->count + 1) * 2 * sizeof *keys);
+    size_t count = 0;
+    if (keys == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (jobs->items[i].unique_key == NULL)
+            continue;
+        keys[count * 2] = db_text(jobs->items[i].queue);
+        keys[count * 2 + 1] = db_text(jobs->items[i].unique_key);
+        count++;
+    }
+    return add_take_keys(tx, keys, count);
+}
+
 static int act_on_page_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
@@ -137,7 +155,8 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < found.rows; i++)
         moves[i] = act_move(tx, call->action, &jobs.items[i], now_ms, call->by, call->why);
-    if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
+    if ((call->action == TEND_REDRIVE && (rc = take_keys(tx, &jobs)) < 0) ||
+        (rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
         return rc;
     for (size_t i = 0; i < found.rows; i++)
         call->moved += moved[i];

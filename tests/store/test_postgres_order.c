@@ -247,6 +247,43 @@ TEST_WITHIN(postgres_order, CL_5_processes_that_add_the_same_keys_in_opposite_or
     no_deadlock();
 }
 
+/* The even ones add, cancel and add again, the odd ones bring back what was cancelled. */
+static void add_or_bring_back(tend *t, const struct plan *plan)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct tend_job_spec specs[KEYS];
+        struct tend_added added[KEYS];
+        struct tend_filter filter;
+        tend_filter_init(&filter);
+        filter.kind = keep_text("round-%d", round);
+        for (size_t i = 0; i < KEYS; i++) {
+            specs[i] = spec_for("q");
+            specs[i].kind = filter.kind;
+            specs[i].unique_key = keep_text("key-%d-%zu", round, KEYS - 1 - i);
+        }
+        for (int i = 0; i < 2; i++) {
+            if (plan->number % 2 != 0) {
+                check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, "ann", NULL, NULL));
+                continue;
+            }
+            check_ok(t, tend_add_many(t, specs, KEYS, added));
+            if (i == 0)
+                check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, "ann", "enough", NULL));
+        }
+    }
+}
+
+TEST_WITHIN(postgres_order, CL_5_processes_that_add_keys_beside_those_that_bring_jobs_back, 120)
+{
+    struct plan plan = {.work = add_or_bring_back};
+    own_database();
+    tend *t = open_real(2);
+    run_processes(&plan);
+    check_int(sql_int("SELECT count(DISTINCT unique_key) FROM job"), ==, KEYS * ROUNDS);
+    store_close(t);
+    no_deadlock();
+}
+
 /* The even ones work, the odd ones do to all what operators do. */
 static void work_or_operate(tend *t, const struct plan *plan)
 {
