@@ -1,6 +1,7 @@
 /* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
 #include "queue/act.h"
 
+#include "queue/add.h"
 #include "queue/control.h"
 #include "queue/holder.h"
 #include "queue/row.h"
@@ -117,6 +118,23 @@ static unsigned states_for(enum tend_action action)
     return states;
 }
 
+/* Jobs that are brought back become live under their keys again, as those of a batch. */
+static int take_keys(struct db_tx *tx, const struct tend_jobs *jobs)
+{
+    struct db_value *keys = arena_alloc(db_arena(tx), (jobs->count + 1) * 2 * sizeof *keys);
+    size_t count = 0;
+    if (keys == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    for (size_t i = 0; i < jobs->count; i++) {
+        if (jobs->items[i].unique_key == NULL)
+            continue;
+        keys[count * 2] = db_text(jobs->items[i].queue);
+        keys[count * 2 + 1] = db_text(jobs->items[i].unique_key);
+        count++;
+    }
+    return add_take_keys(tx, keys, count);
+}
+
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
                 int64_t now_ms, const char *by, const char *why, int64_t *ret_moved)
 {
@@ -126,8 +144,8 @@ int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_job
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < jobs->count; i++)
         moves[i] = act_move(tx, action, &jobs->items[i], now_ms, by, why);
-    int rc = move_jobs(tx, moves, jobs->count, 0, moved);
-    if (rc < 0)
+    int rc = action == TEND_REDRIVE ? take_keys(tx, jobs) : 0;
+    if (rc < 0 || (rc = move_jobs(tx, moves, jobs->count, 0, moved)) < 0)
         return rc;
     *ret_moved = 0;
     for (size_t i = 0; i < jobs->count; i++)

@@ -252,6 +252,12 @@ static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned h
     return rc;
 }
 
+int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count)
+{
+    return count < 2 || !db_concurrent(tx) ? 0
+                                           : db_each(tx, Q_KEYS_TAKE, DB_LATER, keys, count, NULL);
+}
+
 /* Locks what the keys of a batch stand for, in the order in which all do. */
 static int take_keys(struct db_tx *tx, const struct add_batch *batch)
 {
@@ -270,7 +276,7 @@ static int take_keys(struct db_tx *tx, const struct add_batch *batch)
         params[count * 2 + 1] = db_text(spec->unique_key);
         count++;
     }
-    int rc = count < 2 ? 0 : db_each(tx, Q_KEYS_TAKE, DB_LATER, params, count, NULL);
+    int rc = add_take_keys(tx, params, count);
     return rc < 0 || count < 2 ? rc : db_each(tx, Q_KEYS_LOCK_JOBS, DB_LATER, params, count, NULL);
 }
 

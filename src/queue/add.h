@@ -14,6 +14,12 @@ struct add_batch {
 
 int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how);
 
+/*
+ * Before several jobs become live under unique keys, given as pairs of queue and key: nobody else
+ * who does so with one of them gets in between. DB_LATER. See add.c.
+ */
+int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count);
+
 /* TEND_EINVAL with line, column and reason; what is the word for the text ("payload"). */
 int add_check_json(tend *t, const char *what, const char *text, size_t bytes);
 

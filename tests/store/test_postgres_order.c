@@ -7,9 +7,8 @@
  * that were put together in the order of their coming: 14 deadlocks, each of which holds up to 33
  * callers for a second, where there are none now.
  */
-#include "support/store.h"
+#include "support/session.h"
 
-#include <libpq-fe.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +242,70 @@ TEST_WITHIN(postgres_order, CL_5_processes_that_add_the_same_keys_in_opposite_or
     tend *t = open_real(2);
     run_processes(&plan);
     check_int(sql_int("SELECT count(DISTINCT unique_key) FROM job"), ==, KEYS);
+    store_close(t);
+    no_deadlock();
+}
+
+/* --- a batch beside somebody who brings jobs with the same keys back --- */
+
+static void *add_batch(void *arg)
+{
+    static const char *const keys[] = {"second", "between", "first"};
+    tend *t = arg;
+    struct tend_job_spec specs[3];
+    struct tend_added added[3];
+    for (int i = 0; i < 3; i++) {
+        specs[i] = spec_for("q");
+        specs[i].unique_key = keys[i];
+    }
+    check_ok(t, tend_add_many(t, specs, 3, added));
+    return NULL;
+}
+
+static void *bring_back(void *arg)
+{
+    struct tend_filter filter;
+    tend_filter_init(&filter);
+    check_ok(arg, tend_act_on_all(arg, TEND_REDRIVE, &filter, "ann", NULL, NULL));
+    return NULL;
+}
+
+static int64_t waiting(void)
+{
+    return sql_int("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                   "datname = current_database()");
+}
+
+/* The batch has the second key and is stopped before the first; who brings both back has the first
+ * and waits for the second. */
+TEST(postgres_order, CL_5_a_batch_beside_one_that_brings_jobs_with_its_keys_back)
+{
+    pthread_t threads[2];
+    own_database();
+    tend *t = open_real(2);
+    tend *other = open_real(2);
+    struct tend_job_spec spec = spec_for("q");
+    spec.unique_key = "first";
+    int64_t first = add_spec(t, &spec);
+    spec.unique_key = "second";
+    int64_t second = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_CANCEL, first, "ann", NULL));
+    check_ok(t, tend_act(t, TEND_CANCEL, second, "ann", NULL));
+    PGconn *pg = session_open();
+    session_run(pg, "BEGIN");
+    session_run(pg, "INSERT INTO job (id, event_id, queue, kind, state, priority, due_at, payload, "
+                    "unique_key, created_at, changed_at, changed_by, changed_what) VALUES "
+                    "(1000, 1000, 'q', '', 1, 5, 0, '{}', 'between', 0, 0, 'x', 'job.added')");
+    check_int(pthread_create(&threads[0], NULL, add_batch, other), ==, 0);
+    wait_until(waiting() == 1, PATIENCE_MS);
+    check_int(pthread_create(&threads[1], NULL, bring_back, t), ==, 0);
+    wait_until(waiting() == 2, PATIENCE_MS);
+    PQfinish(pg);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 3);
+    check_int(state_of(t, first), ==, TEND_CANCELLED);
+    store_close(other);
     store_close(t);
     no_deadlock();
 }

@@ -144,7 +144,7 @@ FOR NO KEY UPDATE;
 -- name: keys_take
 -- A batch takes its unique keys before it looks for them, so that two batches with the same keys come one after the
 -- other, in whatever order they have them; for db_each. A key is one of 1024 advisory locks of the schema, taken by
--- number until the end of the transaction. PostgreSQL only. Called by queue/add.c.
+-- number until the end of the transaction. PostgreSQL only. Called by queue/add.c, also for queue/act.c.
 SELECT $1, $2;
 -- dialect: postgres
 SELECT pg_advisory_xact_lock(k.number)
