@@ -195,10 +195,11 @@ static int wait_until_held(struct pg_keeper *keeper, struct err *err)
 {
     int64_t busy_ms = keeper->db->options.busy_ms;
     int64_t until_ms = clock_mono_ms() + busy_ms;
-    bool served;
+    bool served = false;
     for (;;) {
-        served = have_served(keeper, until_ms);
-        if (served && keeper->complete)
+        bool now = have_served(keeper, until_ms);
+        served |= now;
+        if (now && keeper->complete)
             return 0;
         if (clock_mono_ms() >= until_ms)
             break;

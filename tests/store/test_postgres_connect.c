@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { SHORT_MS = 300 };
+
 /* --- servers --- */
 
 static int listen_on(int backlog, int *ret_port)
@@ -60,6 +62,26 @@ static void die_while_connecting(struct helper *parent, void *arg)
         if (read(client, startup, sizeof startup) > 0)
             check_int(write(client, said, bytes), ==, (ssize_t)bytes);
         close(client);
+    }
+}
+
+/* Lets everybody in, and that was it. */
+static void welcome_and_freeze(struct helper *parent, void *arg)
+{
+    char said[256];
+    char heard[4096];
+    int port;
+    int fd = listen_on(5, &port);
+    (void)arg;
+    helper_say(parent, port);
+    size_t bytes = put_message(said, 'R', "\0\0\0\0", 4);
+    bytes += put_message(said + bytes, 'S', "server_version\00015.5", 20);
+    bytes += put_message(said + bytes, 'K', "\0\0\0\1\0\0\0\2", 8);
+    bytes += put_message(said + bytes, 'Z', "I", 1);
+    for (;;) {
+        int client = accept(fd, NULL, NULL);
+        if (read(client, heard, sizeof heard) > 0)
+            check_int(write(client, said, bytes), ==, (ssize_t)bytes);
     }
 }
 
@@ -146,6 +168,44 @@ TEST(postgres_connect, an_address_that_does_not_answer_is_left_after_its_time)
                    "does not answer in time");
     check_int(test_clock_ms() - began_ms, >=, 2000);
     check_int(test_clock_ms() - began_ms, <, 8000);
+}
+
+TEST(postgres_connect, opening_a_store_whose_server_does_not_answer_ends_and_says_so)
+{
+    struct helper server = helper_start(welcome_and_freeze, NULL);
+    struct tend_options options = store_options("w");
+    tend *t;
+    options.busy_ms = SHORT_MS;
+    long long began_ms = test_clock_ms();
+    int rc =
+        tend_open(&t,
+                  keep_text("postgresql://ann@127.0.0.1:%d/x?sslmode=disable&gssencmode=disable",
+                            (int)helper_hear(&server)),
+                  &options);
+    check_rc(t, rc, TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), "has not answered");
+    check_int(test_clock_ms() - began_ms, >=, SHORT_MS);
+    check_int(test_clock_ms() - began_ms, <, 8000);
+    tend_close(t);
+    helper_kill(&server);
+}
+
+/* connect_timeout=0 is for ever in libpq. */
+TEST(postgres_connect, a_connection_without_a_time_limit_has_that_of_the_call)
+{
+    int port;
+    tend *t;
+    struct tend_options options = store_options("w");
+    listen_on(5, &port);
+    options.busy_ms = SHORT_MS;
+    long long began_ms = test_clock_ms();
+    int rc = tend_open(&t, keep_text("postgresql://ann@127.0.0.1:%d/x?connect_timeout=0", port),
+                       &options);
+    check_rc(t, rc, TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), "does not answer in time");
+    check_int(test_clock_ms() - began_ms, >=, SHORT_MS);
+    check_int(test_clock_ms() - began_ms, <, 8000);
+    tend_close(t);
 }
 
 /* The store's URL with another host before its own. */

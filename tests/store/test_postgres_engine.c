@@ -120,6 +120,24 @@ TEST(postgres, parameters_that_mean_nothing_are_refused_by_name)
     check_contains(sentence, "tend_schema");
 }
 
+/* Our own settings travel beside them, and count where both say something. */
+TEST(postgres, startup_options_from_the_url_or_the_environment_are_sent_too)
+{
+    tend *t = store_open("maker");
+    sql_exec("CREATE TABLE seen (mem text, seqscan text);"
+             "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO seen "
+             "VALUES (current_setting(''work_mem''), current_setting(''enable_seqscan'')); "
+             "RETURN NULL; END';"
+             "CREATE TRIGGER see AFTER INSERT ON job FOR EACH ROW EXECUTE FUNCTION see()");
+    store_close(t);
+    setenv("PGOPTIONS", "-c work_mem=7MB -c enable_seqscan=on", 1);
+    add_one(open_named("environment"), "q");
+    check_int(tend_open(&t, url_with("options=-c%20work_mem%3D9MB"), NULL), ==, 0);
+    add_one(t, "q");
+    tend_close(t);
+    check_str(sql_rows("SELECT mem, seqscan FROM seen ORDER BY mem"), "7MB|off\n9MB|off\n");
+}
+
 TEST(postgres, no_sentence_repeats_a_password)
 {
     const char *urls[] = {

@@ -326,7 +326,7 @@ static int deny(struct db *db, int64_t worker_id, struct db *worker)
 TEST(postgres_wait, a_worker_that_is_back_is_not_taken_for_dead_nor_comes_one_back_meanwhile)
 {
     struct err err;
-    struct db *worker = db_with(store_schema(), 300);
+    struct db *worker = db_with(store_schema(), 1000);
     struct db *other = db_named("other");
     enter_worker(41);
     check_int(deny(other, 41, worker), ==, 1);
