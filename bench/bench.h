@@ -53,7 +53,7 @@ struct bench {
 enum operation { OPERATION_ADD, OPERATION_WORK, OPERATION_TURN };
 
 /* What a store is filled with. */
-enum fill { FILL_PENDING, FILL_FINISHED, FILL_SCHEDULED, FILL_EXPIRED };
+enum fill { FILL_PENDING, FILL_FINISHED, FILL_SCHEDULED, FILL_EXPIRED, FILL_KEYED };
 
 struct bench_case {
     const char *name; /* "sqlite/add"; NULL ends the table */

@@ -18,17 +18,24 @@ struct fill_kind {
     size_t
         events; /* of a job: added, claimed, completed, as far as it has come. Also its version */
     const char *what;
+    const char *key;
+    const char *then; /* a statement that follows, or NULL */
 };
 
 static const struct fill_kind kinds[] = {
     [FILL_PENDING] = {SIDE_QUEUE, "1", "t - 10000000 + i", "NULL", "0", "NULL", "NULL", "0", "NULL",
-                      1, "job.added"},
+                      1, "job.added", "NULL", NULL},
     [FILL_FINISHED] = {SIDE_QUEUE, "4", "t - 10000000 + i", "NULL", "1", "NULL", "NULL", "1",
-                       "t - 9000000 + i", 3, "job.completed"},
+                       "t - 9000000 + i", 3, "job.completed", "NULL", NULL},
     [FILL_SCHEDULED] = {SIDE_QUEUE, "0", "t + 90000000 + i", "t + 90000000 + i", "0", "NULL",
-                        "NULL", "0", "NULL", 1, "job.added"},
+                        "NULL", "0", "NULL", 1, "job.added", "NULL", NULL},
     [FILL_EXPIRED] = {"other", "2", "t - 10000000 + i", "t - 1000000 + i", "1", "'gone'",
-                      "t - 2000000 + i", "0", "NULL", 2, "job.claimed"},
+                      "t - 2000000 + i", "0", "NULL", 2, "job.claimed", "NULL", NULL},
+    [FILL_KEYED] = {SIDE_QUEUE, "1", "t - 10000000 + i", "NULL", "0", "NULL", "NULL", "0", "NULL",
+                    1, "job.added", "'full'",
+                    "INSERT INTO queue (name, key_concurrency) VALUES ('" SIDE_QUEUE "', 1);"
+                    "UPDATE job SET state = 2, owner = 'bench', token = 1, started_at = due_at,"
+                    " seen_at = due_at, alarm_at = due_at + 1000000000 WHERE id = 1"},
 };
 
 /* How a statement is run on either engine. 0, or -1 after bench_fail. */
@@ -53,12 +60,12 @@ static int fill_jobs(const struct fill_kind *kind, size_t count, run_sql *run, v
         sql, sizeof sql,
         "%s INSERT INTO job (id, event_id, queue, kind, state, priority, due_at, alarm_at, token,"
         " owner, started_at, seen_at, attempts, finished_at, version, created_at, changed_at,"
-        " changed_by, changed_what, payload)"
+        " changed_by, changed_what, payload, concurrency_key)"
         " SELECT i * %zu + 1, (i + 1) * %zu, '%s', '%s', %s, 5, %s, %s, %s, %s, %s, %s, %s, %s,"
-        " %zu, t - 10000000 + i, t - 10000000 + i, 'bench', '%s', '%s' FROM n, c",
+        " %zu, t - 10000000 + i, t - 10000000 + i, 'bench', '%s', '%s', %s FROM n, c",
         with, kind->events, kind->events, kind->queue, SIDE_KIND, kind->state, kind->due,
         kind->alarm, kind->token, kind->owner, kind->started, kind->started, kind->attempts,
-        kind->finished, kind->events, kind->what, SIDE_PAYLOAD);
+        kind->finished, kind->events, kind->what, SIDE_PAYLOAD, kind->key);
     return run(database, sql);
 }
 
@@ -85,7 +92,9 @@ static int fill_events(const struct fill_kind *kind, size_t count, run_sql *run,
 
 static int fill_both(const struct fill_kind *kind, size_t count, run_sql *run, void *database)
 {
-    return fill_jobs(kind, count, run, database) < 0 ? -1 : fill_events(kind, count, run, database);
+    if (fill_jobs(kind, count, run, database) < 0 || fill_events(kind, count, run, database) < 0)
+        return -1;
+    return kind->then == NULL ? 0 : run(database, kind->then);
 }
 
 /* --- SQLite --- */

@@ -8,7 +8,8 @@
 #include "bench/place.h"
 
 /* Jobs that are pending, finished or scheduled are of the queue all measurements use; those whose
- * lease has expired are of another. Makes the store; it must not be there. */
+ * lease has expired are of another. FILL_KEYED: pending with one key, of which one job is running,
+ * as many as the queue lets run with it. Makes the store; it must not be there. */
 int fill_store(const struct place *place, enum fill fill, size_t count);
 
 #endif

@@ -61,6 +61,8 @@ struct choice {
     size_t taken; /* candidates that went to others */
     struct db_result *claimed;
     size_t wanted;
+    bool peeks; /* nothing is claimed; found: something could be */
+    bool found;
 };
 
 bool choice_needed(const struct claim_want *want, const struct queue_settings *settings)
@@ -76,7 +78,7 @@ static int no_memory(struct db_tx *tx)
 
 static bool is_enough(const struct choice *by)
 {
-    return by->claimed->rows >= by->wanted;
+    return by->found || by->claimed->rows >= by->wanted;
 }
 
 /* --- keys and kinds --- */
@@ -179,6 +181,10 @@ static int consider(struct db_tx *tx, struct choice *by, const struct candidate 
     }
     if (key_is_full(by, candidate->key)) {
         look->passed_key = true;
+        return 0;
+    }
+    if (by->peeks) {
+        by->found = true;
         return 0;
     }
     int rc = claim_it(tx, by, candidate);
@@ -405,29 +411,46 @@ static void say_why(const struct choice *by, struct tend_none *none)
         none->until_ms = by->passed->again_ms;
 }
 
+static int begin(struct db_tx *tx, struct choice *by)
+{
+    struct claim_look *where = by->want->look;
+    *by->claimed = (struct db_result){0};
+    by->has_keys = by->settings->queue.key_concurrency != TEND_UNSET;
+    by->first_end_ms = TEND_UNSET;
+    where->passed_kind = where->passed_kind_before;
+    where->passed_key = where->passed_key_before;
+    int rc = db_time(tx, &by->now_ms);
+    return rc < 0 || !by->has_keys ? rc : load_keys(tx, by);
+}
+
 int choice_claim(struct db_tx *tx, const struct claim_want *want,
                  const struct queue_settings *settings, int64_t count, struct db_result *ret,
                  struct tend_none *none)
 {
-    struct claim_look *where = want->look;
-    struct choice by = {.want = want,
-                        .settings = settings,
-                        .has_keys = settings->queue.key_concurrency != TEND_UNSET,
-                        .first_end_ms = TEND_UNSET,
-                        .claimed = ret,
-                        .wanted = (size_t)count};
-    *ret = (struct db_result){0};
-    where->passed_kind = where->passed_kind_before;
-    where->passed_key = where->passed_key_before;
-    int rc = db_time(tx, &by.now_ms);
-    if (rc < 0 || (by.has_keys && (rc = load_keys(tx, &by)) < 0))
-        return rc;
+    struct choice by = {
+        .want = want, .settings = settings, .claimed = ret, .wanted = (size_t)count};
+    int rc = begin(tx, &by);
     for (int looks = 0; rc >= 0 && ret->rows == 0 && looks < LOOKS_MOST; looks++) {
         rc = want->job_id > 0 ? look_at_one(tx, &by) : look(tx, &by);
         if (by.taken == 0)
             break;
     }
-    if (rc >= 0 && ret->rows == 0 && (where->passed_kind || where->passed_key))
+    if (rc >= 0 && ret->rows == 0 && (want->look->passed_kind || want->look->passed_key))
+        say_why(&by, none);
+    return rc < 0 ? rc : 0;
+}
+
+int choice_peek(struct db_tx *tx, const struct claim_want *want,
+                const struct queue_settings *settings, bool *ret, struct tend_none *none)
+{
+    struct db_result nothing;
+    struct choice by = {
+        .want = want, .settings = settings, .claimed = &nothing, .wanted = 1, .peeks = true};
+    int rc = begin(tx, &by);
+    if (rc >= 0)
+        rc = want->job_id > 0 ? look_at_one(tx, &by) : look(tx, &by);
+    *ret = by.found || by.unseen || (want->job_id == 0 && want->look->more);
+    if (rc >= 0 && !*ret && (want->look->passed_kind || want->look->passed_key))
         say_why(&by, none);
     return rc < 0 ? rc : 0;
 }

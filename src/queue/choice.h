@@ -14,4 +14,8 @@ int choice_claim(struct db_tx *tx, const struct claim_want *want,
                  const struct queue_settings *settings, int64_t count, struct db_result *ret,
                  struct tend_none *none);
 
+/* Whether it would find one, or may when it looks further. Reads only. If not, none says why. */
+int choice_peek(struct db_tx *tx, const struct claim_want *want,
+                const struct queue_settings *settings, bool *ret, struct tend_none *none);
+
 #endif

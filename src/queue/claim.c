@@ -164,11 +164,7 @@ static int run_slow(struct claim_call *call)
 {
     struct claim_look *look = &call->look;
     int rc;
-    *look = (struct claim_look){
-        .before =
-            passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count),
-        .begin = CLAIM_START,
-    };
+    *look = passed_start(call->t, &call->want);
     do {
         look->used = look->more = false;
         rc = run_body(call, slow_body);
@@ -321,7 +317,7 @@ static int claim_loop(struct claim_call *call)
             return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(clock))
             return none_sentence(t, call);
-        if ((rc = wait_for_queue(t, call->want.queue, seen, clock, &call->hint, &call->none)) < 0)
+        if ((rc = wait_for_queue(t, &call->want, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }
 }

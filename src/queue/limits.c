@@ -176,3 +176,38 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
         return rc;
     return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);
 }
+
+/* Whether the processing lock is free, or will be for whoever asks. */
+static int peek_at_lock(struct db_tx *tx, const struct claim_want *want, int64_t now_ms, bool *ret,
+                        struct tend_none *none)
+{
+    struct tend_none held = {.until_ms = TEND_UNSET};
+    int rc = say_held(tx, arena_printf(db_arena(tx), "queue:%s", want->queue), &held);
+    *ret =
+        held.until_ms == TEND_UNSET || held.until_ms <= now_ms || strcmp(held.by, want->owner) == 0;
+    if (rc >= 0 && !*ret)
+        *none = held;
+    return rc;
+}
+
+int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, struct tend_none *none)
+{
+    struct queue_settings settings;
+    int64_t allowed = want->count;
+    int64_t now_ms;
+    int rc;
+    *ret = false;
+    say(none, TEND_EEMPTY, "", "", TEND_UNSET);
+    if (!any_pending(tx, want->queue, &rc) ||
+        (rc = settings_load(tx, want->queue, false, &settings)) < 0 || settings.queue.paused)
+        return rc;
+    if ((rc = db_time(tx, &now_ms)) < 0 ||
+        (rc = allow(tx, &settings, now_ms, &allowed, none)) < 0 || allowed <= 0)
+        return rc;
+    *ret = true;
+    if (settings.queue.serial || want->with_lock)
+        rc = peek_at_lock(tx, want, now_ms, ret, none);
+    if (rc >= 0 && *ret && choice_needed(want, &settings))
+        rc = choice_peek(tx, want, &settings, ret, none);
+    return rc;
+}

@@ -46,6 +46,12 @@ int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
                        const struct queue_settings *settings, int64_t count, unsigned how,
                        struct db_result *ret);
 
+/*
+ * Whether limits_claim would find something, or may, at this moment. Reads only, and needs no more
+ * than a reading transaction. If not, none says until when.
+ */
+int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, struct tend_none *none);
+
 /* As above within the limits. When ret has no rows, none says why. */
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
                  const struct queue_settings *settings, struct db_result *ret,

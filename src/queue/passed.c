@@ -30,16 +30,17 @@ static struct passed *find(tend *t, const char *queue, uint64_t kinds)
     return NULL;
 }
 
-struct passed passed_find(tend *t, const char *queue, const char *const *kinds, size_t kind_count)
+struct claim_look passed_start(tend *t, const struct claim_want *want)
 {
-    struct passed passed = {.kinds = hash_kinds(kinds, kind_count), .again = CLAIM_START};
-    snprintf(passed.queue, sizeof passed.queue, "%s", queue);
+    struct passed passed = {.kinds = hash_kinds(want->not_kinds, want->not_kind_count),
+                            .again = CLAIM_START};
+    snprintf(passed.queue, sizeof passed.queue, "%s", want->queue);
     pthread_mutex_lock(&t->mutex);
-    const struct passed *kept = find(t, queue, passed.kinds);
+    const struct passed *kept = find(t, want->queue, passed.kinds);
     if (kept != NULL)
         passed = *kept;
     pthread_mutex_unlock(&t->mutex);
-    return passed;
+    return (struct claim_look){.before = passed, .begin = CLAIM_START};
 }
 
 void passed_keep(tend *t, const struct passed *passed)

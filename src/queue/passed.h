@@ -15,10 +15,10 @@
 #ifndef QUEUE_PASSED_H
 #define QUEUE_PASSED_H
 
-#include "queue/handle.h"
+#include "queue/limits.h"
 
-/* What is remembered, or an empty one. */
-struct passed passed_find(tend *t, const char *queue, const char *const *kinds, size_t kind_count);
+/* For a claim that begins: with what is remembered, if anything is. */
+struct claim_look passed_start(tend *t, const struct claim_want *want);
 void passed_keep(tend *t, const struct passed *passed);
 
 /* A job of a kind that is passed over, or that was chosen: claims need not look at it again. */

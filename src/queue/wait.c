@@ -1,6 +1,7 @@
 #include "queue/wait.h"
 
 #include "base/clock.h"
+#include "queue/passed.h"
 #include "queue/recover.h"
 #include "queue/retain.h"
 #include "queue/schedule.h"
@@ -84,22 +85,23 @@ static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *
     return wait_clock_limit(clock, timeout_ms);
 }
 
+/*
+ * Whoever is woken looks first without the write lock, so that a bell that rang for others, or for
+ * a queue that is still at its limit, costs them nothing.
+ */
 struct peek {
-    const char *queue;
-    bool pending;
+    struct claim_want want;
+    struct claim_look look;
+    bool worth_it;
+    struct tend_none none; /* ... and why not */
     struct wait_hint hint;
 };
 
 static int peek_body(struct db_tx *tx, void *arg)
 {
     struct peek *peek = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_text(peek->queue)};
-    int rc = db_run(tx, Q_CLAIM_ANY, DB_LATER, params, &rows);
-    if (rc < 0 || (rc = wait_hint_read(tx, &peek->hint)) < 0)
-        return rc;
-    peek->pending = rows.rows > 0;
-    return 0;
+    int rc = limits_peek(tx, &peek->want, &peek->worth_it, &peek->none);
+    return rc < 0 ? rc : wait_hint_read(tx, &peek->hint);
 }
 
 static bool is_past(int64_t at_ms, int64_t now_ms)
@@ -149,22 +151,23 @@ int wait_watch(tend *t)
     return worker_watch_all(t);
 }
 
-int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
-                   const struct wait_hint *hint, const struct tend_none *none)
+int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
+                   const struct wait_clock *clock, const struct wait_hint *hint,
+                   const struct tend_none *none)
 {
-    struct peek peek = {.queue = queue, .hint = *hint};
+    struct peek peek = {.want = *want, .none = *none, .hint = *hint};
     for (;;) {
         int rc = wait_watch(t);
         if (rc < 0)
             return rc;
         recover_on_timer(t);
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, recover_pause_ms(t));
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, recover_pause_ms(t));
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
         if (news == DB_INTERRUPTED)
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
-                               queue);
+                               want->queue);
         if (news == DB_DEATH)
             recover_dead_quietly(t);
         if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
@@ -172,9 +175,11 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
         if (wait_clock_over(clock))
             return 0;
         seen = db_bell(t->db);
+        peek.look = passed_start(t, want);
+        peek.want.look = &peek.look;
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
             return rc;
-        if (peek.pending || (recover_pause_ms(t) == 0 && clock_asks(&peek.hint)))
+        if (peek.worth_it || (recover_pause_ms(t) == 0 && clock_asks(&peek.hint)))
             return 0;
     }
 }

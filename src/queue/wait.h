@@ -3,7 +3,7 @@
 #ifndef QUEUE_WAIT_H
 #define QUEUE_WAIT_H
 
-#include "queue/handle.h"
+#include "queue/limits.h"
 
 /* How long the caller is willing to wait, on the monotonic clock. */
 struct wait_clock {
@@ -30,11 +30,12 @@ int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 int wait_watch(tend *t);
 
 /*
- * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a
- * worker died, none->until_ms has come, or the clock is over. 0 or a negative code
+ * Sleeps until a claim may get something: the bell rang and there is a job that it could have, an
+ * alarm is due, a worker died, none->until_ms has come, or the clock is over. 0 or a negative code
  * (TEND_EINTERRUPTED, TEND_ESTATE: the clock's process has ended).
  */
-int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
-                   const struct wait_hint *hint, const struct tend_none *none);
+int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
+                   const struct wait_clock *clock, const struct wait_hint *hint,
+                   const struct tend_none *none);
 
 #endif

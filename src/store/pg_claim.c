@@ -11,9 +11,10 @@
  * The order is strict all the same (CL-4): such a claim finds nothing, and the next one begins at
  * the beginning, when a job can be had before the position. It is one that came back or was added
  * with a time in the past, which are in an index of their own (job_cut_in), or one added since the
- * last look from the beginning, which its due time says. The one rule that is not kept: a job whose
- * adding took longer than SETTLED_MS to commit, or that was added while the server's clock was set
- * back, may be overtaken, for FROM_START_MS at most.
+ * last look from the beginning, which its due time says. A handle forgets the position when it has
+ * undone a transaction. What is left: a job whose adding took longer than SETTLED_MS to commit, one
+ * added while the server's clock was set back, and one that another handle claimed and undid may be
+ * overtaken, for FROM_START_MS at most.
  *
  * Time and the decision come from the test where it gives them (db_options), so that a simulated
  * history that goes wrong goes wrong again.
@@ -45,6 +46,14 @@ void pg_claims_init(struct pg_claims *claims)
 void pg_claims_done(struct pg_claims *claims)
 {
     pthread_mutex_destroy(&claims->mutex);
+}
+
+void pg_claims_forget(struct pg_claims *claims)
+{
+    pthread_mutex_lock(&claims->mutex);
+    for (size_t i = 0; i < PG_CLAIM_QUEUES; i++)
+        claims->positions[i].used = false;
+    pthread_mutex_unlock(&claims->mutex);
 }
 
 /* Under the mutex. */

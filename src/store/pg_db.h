@@ -308,6 +308,8 @@ struct pg_claims {
 
 void pg_claims_init(struct pg_claims *claims);
 void pg_claims_done(struct pg_claims *claims);
+/* A transaction was undone, and what it claimed can be had again: claims begin at the beginning. */
+void pg_claims_forget(struct pg_claims *claims);
 /* The call for job_claim, from the beginning or behind a position. */
 struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, bool keep,
                               struct db_result *result);

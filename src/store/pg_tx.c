@@ -174,6 +174,8 @@ static int finish(struct pg_tx *tx, int rc)
         rc = tx->base.err->code;
     if (rc < 0 && tx->begun && !tx->over && !pg_fault_ends_it(tx->fault))
         undo(tx);
+    if (rc < 0 && tx->writes)
+        pg_claims_forget(&db_of(tx)->claims);
     if (rc >= 0)
         ring_late(tx);
     return rc;

@@ -5,7 +5,7 @@ load helper
     run -0 tend bench --list
     [[ "$output" == *"sqlite/add "* && "$output" == *"postgresql/held-open "* ]]
     run -0 tend bench --list --only 'sqlite/growth-*' --json
-    [ "${#lines[@]}" = 4 ]
+    [ "${#lines[@]}" = 5 ]
     [ "$(jq -s 'all(.name and .what)' <<<"$output")" = true ]
 }
 

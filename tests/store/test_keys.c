@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,4 +162,59 @@ TEST(keys, a_claim_costs_what_it_finds_however_long_the_line_of_a_full_key_is)
     long long long_us = best_of_claims_us(t);
     printf("# 1,000 pending: %lld us, 61,000 pending: %lld us\n", short_us, long_us);
     check_int(long_us, <, 8 * short_us);
+}
+
+/* --- waiting --- */
+
+struct waiter {
+    tend *t;
+    pthread_t thread;
+    int rc;
+};
+
+static void *wait_for_job(void *arg)
+{
+    struct waiter *waiter = arg;
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.wait_ms = PATIENCE_MS;
+    waiter->rc = tend_claim_jobs(waiter->t, &claim, &jobs, NULL);
+    if (waiter->rc > 0)
+        tend_jobs_free(jobs);
+    return NULL;
+}
+
+/*
+ * Symptom: six who waited for a queue whose key was full made an add to another queue take seconds:
+ * each ring had each of them claim in vain, under the write lock. They look first, without it, and
+ * still miss nothing.
+ */
+TEST(keys, who_waits_for_a_full_key_gets_the_next_job_and_only_that)
+{
+    enum { WAITERS = 3, ADDS = 50 };
+    struct waiter waiters[WAITERS];
+    tend *t = store_open_real("w");
+    set_queue(t, "q", "key-concurrency", "1");
+    add_keyed(t, "full");
+    struct tend_lease lease = claim_one(t, "q");
+    add_many_keyed(t, "full", MANY);
+    for (int i = 0; i < WAITERS; i++) {
+        waiters[i] = (struct waiter){.t = store_open_real(keep_text("waiter-%d", i))};
+        check_int(pthread_create(&waiters[i].thread, NULL, wait_for_job, &waiters[i]), ==, 0);
+    }
+    wait_until(sql_int("SELECT count(*) FROM worker") == WAITERS + 1, PATIENCE_MS);
+    add_number(t, "p", ADDS);
+    check_int(sql_int("SELECT count(*) FROM job WHERE queue = 'q' AND state = 2"), ==, 1);
+    /* One of them gets each job that the key lets go on. */
+    for (int i = 0; i < WAITERS; i++) {
+        check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+        wait_until(sql_int("SELECT count(*) FROM job WHERE queue = 'q' AND state = 2") == 1,
+                   PATIENCE_MS);
+        lease.id = sql_int("SELECT id FROM job WHERE queue = 'q' AND state = 2");
+        lease.token = sql_int("SELECT token FROM job WHERE queue = 'q' AND state = 2");
+    }
+    for (int i = 0; i < WAITERS; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        check_rc(waiters[i].t, waiters[i].rc, 1);
+    }
 }

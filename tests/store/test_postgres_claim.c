@@ -100,6 +100,18 @@ static int locking_body(struct db_tx *tx, void *arg)
     return rc < 0 ? rc : err_set(db_err(tx), TEND_EINTERNAL, "undone");
 }
 
+static int claiming_body(struct db_tx *tx, void *arg)
+{
+    (void)arg;
+    struct db_result rows;
+    const struct db_value params[] = {db_text("q"),  db_int(1),  db_text("x"),
+                                      db_null(),     db_now(tx), db_null(),
+                                      db_int(60000), db_int(1),  db_int(0)};
+    int rc = db_run(tx, Q_JOB_CLAIM, 0, params, &rows);
+    check_int(rows.rows, ==, 1);
+    return rc < 0 ? rc : err_set(db_err(tx), TEND_EINTERNAL, "undone");
+}
+
 /*
  * Symptom: the end of an undone transaction was sent and not waited for, and a call right after it
  * skipped the rows that it still held: the recovery left a stale job, the claim took a younger one.
@@ -120,5 +132,19 @@ TEST(postgres_claim, CL_4_what_an_undone_transaction_held_can_be_had_when_it_has
         check_int(claim_one(t, "q").id, ==, id);
     }
     db_close(db);
+    arena_done(&arena);
+}
+
+/* Symptom: after a claim that was undone, the next one began behind the job it had not taken. */
+TEST(postgres_claim, CL_4_a_claim_that_was_undone_is_not_begun_behind)
+{
+    tend *t = open_behind("w");
+    struct arena arena;
+    struct err err;
+    int64_t first = add_one(t, "q");
+    add_one(t, "q");
+    arena_init(&arena);
+    check_int(db_write(t->db, &arena, claiming_body, NULL, &err), ==, TEND_EINTERNAL);
+    check_int(claim_one(t, "q").id, ==, first);
     arena_done(&arena);
 }

@@ -189,7 +189,8 @@ LIMIT $5;
 
 -- name: claim_keys
 -- The first $4 pending jobs of each of the next $3 concurrency keys after key $2. From key to key through index
--- job_pending_key, which also has the jobs of a key in the order of claims. Called by queue/choice.c.
+-- job_pending_key, which also has the jobs of a key in the order of claims. Called by queue/choice.c. On PostgreSQL the
+-- key is not said to be equal, because the planner would then take the whole of job_pending in its order.
 WITH RECURSIVE k (concurrency_key, n) AS (
     SELECT (SELECT j.concurrency_key FROM job j
             WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > $2
@@ -221,8 +222,9 @@ WITH RECURSIVE k (concurrency_key, n) AS (
 SELECT f.id, f.priority, f.due_at, k.concurrency_key, f.kind
 FROM k CROSS JOIN LATERAL (
     SELECT j.id, j.priority, j.due_at, j.kind FROM job j
-    WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key = k.concurrency_key
-    ORDER BY j.priority, j.due_at, j.id LIMIT $4) f;
+    WHERE j.queue = $1 AND j.state = 1
+      AND j.concurrency_key >= k.concurrency_key AND j.concurrency_key <= k.concurrency_key
+    ORDER BY j.concurrency_key, j.priority, j.due_at, j.id LIMIT $4) f;
 
 -- name: claim_candidate
 -- The same for the one job $2, if it is pending in queue $1. Primary key. Called by queue/choice.c.
