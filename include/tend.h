@@ -88,10 +88,10 @@ struct tend_options {
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
-    int64_t busy_ms; /* SQLite: how long a write waits for another process that writes, or is stopped
-                        in the middle of it; then TEND_EBUSY. Default 30 s */
-    int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
-                            TEND_RECOVERY_INTERVAL_MS says, default 60 s */
+    int64_t busy_ms;       /* SQLite: how long a write waits for another process that writes, or is
+                              stopped       in the middle of it; then TEND_EBUSY. Default 30 s */
+    int64_t recovery_ms;   /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
+                              TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
     void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
@@ -249,8 +249,8 @@ struct tend_none {
  * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
  * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
  * filled (EBUSY with code 0 in it: another process keeps the store from being written, and
- * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process of while_pid has
- * ended, and nothing is leased.
+ * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process
+ * of while_pid has ended, and nothing is leased.
  */
 TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
                              struct tend_none *ret_none);
