@@ -13,7 +13,14 @@
  * written only as stated.
  *
  * Threads: a handle may be used by any number of threads at once. The library never prints, exits,
- * installs signal handlers or keeps globals.
+ * installs signal handlers or keeps globals, but for what fork and stopping ask of a whole process.
+ *
+ * Fork: a handle belongs to the process that opened it. In a child made by fork() every call on it
+ * fails with TEND_ESTATE; the only one of use is tend_close(), which frees memory there and does
+ * nothing to the store. The child keeps no lock, lease or session of its parent alive: those end
+ * with the parent. To work with the store, the child opens it anew. On SQLite that fails with
+ * TEND_ESTATE if another thread was inside a call of this library when the process forked; exec
+ * first then. posix_spawn, vfork and exec do not concern a handle.
  *
  * Times are milliseconds since 1970 in store time: the clock of the PostgreSQL server, or this
  * machine's clock on SQLite, where store time never runs backwards and never stands still: ahead of
@@ -89,8 +96,9 @@ struct tend_options {
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
-    int64_t busy_ms;     /* how long to wait for the write lock of a stopped process, default 30 s;
-                            PostgreSQL: also for a server that does not answer (and 2 s more) */
+    int64_t busy_ms;     /* how long a write waits: on SQLite for another process that writes, or is
+                            stopped in the middle of it (then TEND_EBUSY), on PostgreSQL for a row
+                            lock, and 2 s more for an answer. Default 30 s */
     int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
                             TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */

@@ -1,0 +1,113 @@
+# A process that is stopped: in the middle of a write (SIGSTOP), which nobody can prevent, and by
+# Ctrl-Z (SIGTSTP), which tend's own programs obey outside of a write. On SQLite.
+load helper
+load running
+load terminal
+
+# Writes without end; $adder is its pid.
+start_adder() {
+    tend add -q first >/dev/null
+    mkfifo lines
+    yes '{"queue":"many","payload":"x"}' >lines 2>/dev/null 3>&- &
+    started+=("$!")
+    "$TEND" add --batch lines >/dev/null 2>&1 3>&- &
+    adder=$!
+    started+=("$adder")
+    until_true wrote
+}
+
+wrote() {
+    [ -n "$(tend jobs -q many --json 2>/dev/null | head -c 20)" ]
+}
+
+# holds_turn: the kernel shows the lock of the first byte
+holds_turn() {
+    cat /proc/"$adder"/fdinfo/* 2>/dev/null | grep -q 'OFDLCK.*WRITE.* 0 0$'
+}
+
+state() {
+    sed 's/.*) //' /proc/"$adder"/stat | cut -c1
+}
+
+is_stopped() {
+    [ "$(state)" = T ]
+}
+
+# stop_in_turn: by SIGSTOP, in the middle of a write
+stop_in_turn() {
+    local tries
+    for ((tries = 0; tries < 300; tries++)); do
+        kill -STOP "$adder"
+        until_true is_stopped
+        ! holds_turn || return 0
+        kill -CONT "$adder"
+        sleep 0.01
+    done
+    echo "it was never stopped in the middle of a write"
+    return 1
+}
+
+@test "a claim behind a stopped writer says who it is, in its time" {
+    start_adder
+    stop_in_turn
+    SECONDS=0
+    run --separate-stderr -4 tend claim -q first -w me --wait 2s
+    [ "$SECONDS" -lt 20 ]
+    [[ "$stderr" == *"process $adder (tend) is stopped in the middle of a write"* ]]
+    [[ "$stderr" == *"kill -CONT $adder"* ]]
+    [[ "$stderr" != *"held by"* ]]
+    run -4 tend lock acquire l --owner me --wait 1s
+    [[ "$output" == *"process $adder (tend) is stopped"* ]]
+    kill -CONT "$adder"
+    tend claim -q first -w me --wait 20s
+}
+
+@test "the doctor names a stopped writer" {
+    start_adder
+    stop_in_turn
+    run -1 tend doctor
+    [[ "$output" == *"BAD  write lock: process $adder (tend) is stopped in the middle of a write"* ]]
+    kill -KILL "$adder"
+    wait "$adder" || true
+    run -0 tend doctor
+    [[ "$output" == *"ok   write lock: in force"* ]]
+}
+
+@test "work says once that the store cannot be written, and once that it can again" {
+    start_adder
+    stop_in_turn
+    start_worker -q first
+    until_true grep -q "the store cannot be written: process $adder (tend) is stopped" work.log
+    kill -CONT "$adder"
+    until_true grep -q "the store can be written again" work.log
+    [ "$(grep -c "the store cannot be written" work.log)" = 1 ]
+}
+
+@test "Ctrl-Z stops a program that writes without end, and never in the middle of a write" {
+    local round
+    start_adder
+    for ((round = 0; round < 20; round++)); do
+        kill -TSTP "$adder"
+        until_true is_stopped
+        run -1 holds_turn
+        tend add -q beside >/dev/null
+        kill -CONT "$adder"
+        sleep 0.0$((RANDOM % 5))
+    done
+}
+
+@test "the shell sees Ctrl-Z as it always does, and fg goes on" {
+    tend add -q first >/dev/null
+    start_on_terminal "bash --norc --noprofile -i"
+    press "'$TEND' work\n"
+    works() { tend workers 2>/dev/null | grep -q yes; }
+    until_true works
+    press '\x1a'
+    until_true sees Stopped
+    press 'echo back in the sh""ell\n'
+    until_true sees "back in the shell"
+    press 'fg\n'
+    id=$(tend add --payload '{"steps": [{"id": "one", "run": "true"}]}')
+    is_done() { [ "$(state_of "$id")" = done ]; }
+    until_true is_done
+}
