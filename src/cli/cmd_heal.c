@@ -67,6 +67,8 @@ static int run(struct cli *cli, int argc, char **argv)
     int code = heal(cli, &recovery);
     if (code < 0)
         return cli_fail_store(cli, code);
+    if (!args.dry_run)
+        cli_did(cli, "the store was healed, but the answer");
     struct buf *out = &cli->out;
     if (cli->json) {
         json_open(out, NULL, '{');

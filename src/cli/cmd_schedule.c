@@ -137,7 +137,10 @@ static int run_add(struct cli *cli, int argc, char **argv)
     buf_done(&cron);
     if (status != EXIT_DONE)
         return status;
-    return code < 0 ? cli_fail_store(cli, code) : with_schedule(cli, argv[0], print_one);
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
+    return with_schedule(cli, argv[0], print_one);
 }
 
 static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -145,6 +148,7 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
     int code = tend_schedule_remove(cli->store, schedule->name, NULL);
     if (code < 0)
         return cli_fail_store(cli, code);
+    cli_did(cli, "schedule \"%s\" was removed, but the answer", schedule->name);
     if (cli->json)
         print_schedule(&cli->out, schedule);
     else

@@ -19,6 +19,7 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     struct db_result found;
     const struct db_value params[] = {db_int(call->lease.id)};
     call->changed = 0;
+    call->held = false;
     int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
     if (rc < 0)
         return rc;
@@ -28,6 +29,7 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     policy_row_read(&row, &found, 0);
     if (row.state != JOB_RUNNING || row.token != call->lease.token)
         return 0;
+    call->held = true;
     struct failure_verdict verdict = policy_after_failure(
         &row.policy, (int)row.attempts, failure->final == 0,
         failure->retry_in_ms == TEND_UNSET ? -1 : failure->retry_in_ms, call->random);
@@ -47,6 +49,11 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
 static int fail_body(struct db_tx *tx, void *arg)
 {
     return finish_fail(tx, arg, DB_LAST);
+}
+
+static int fail_followed_body(struct db_tx *tx, void *arg)
+{
+    return finish_fail(tx, arg, 0);
 }
 
 int finish_check_failure(tend *t, const struct tend_failure *failure)
@@ -81,17 +88,21 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
     int rc = finish_check_failure(t, failure);
     if (rc == 0)
         rc = handle_write(t, fail_body, &call);
+    if (rc >= 0 && call.held && call.changed == 0)
+        rc = handle_write(t, fail_followed_body, &call);
     if (rc >= 0)
         rc = lease_verdict(t, &lease, &call.changed, LEASE_FAIL);
     return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
 }
 
+/* An array of leases to release; those that have changed are done. */
 struct release_call {
     const struct tend_lease *leases;
     size_t count;
     int64_t delay_ms;
     const char *why;
     int64_t *changed;
+    int64_t *before; /* by the plain release; the rest may be run again */
 };
 
 struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
@@ -116,6 +127,30 @@ static int release_body(struct db_tx *tx, void *arg)
     return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
 }
 
+/* What a plain release did not match: lost, or a submission waits for the end of the run. */
+static int release_rest_body(struct db_tx *tx, void *arg)
+{
+    struct release_call *call = arg;
+    for (size_t i = 0; i < call->count; i++) {
+        struct move move = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
+        int rc = call->before[i] != 0 ? 0 : move_jobs(tx, &move, 1, 0, &call->changed[i]);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int release(tend *t, struct release_call *call)
+{
+    int rc = handle_write(t, release_body, call);
+    bool all = true;
+    for (size_t i = 0; i < call->count; i++) {
+        call->before[i] = call->changed[i];
+        all = all && call->changed[i] != 0;
+    }
+    return rc < 0 || all ? rc : handle_write(t, release_rest_body, call);
+}
+
 int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
                  const char *why, int *ret_each)
 {
@@ -126,12 +161,13 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .count = count,
                                 .delay_ms = delay_ms,
                                 .why = why,
-                                .changed = calloc(count, sizeof *call.changed)};
+                                .changed = calloc(2 * count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = call.changed, .asked = LEASE_RELEASE};
-    rc = handle_write(t, release_body, &call);
+    call.before = call.changed + count;
+    rc = release(t, &call);
     if (rc >= 0)
         rc = lease_verdicts(t, &answers, ret_each);
     free(call.changed);

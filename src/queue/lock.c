@@ -145,7 +145,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         if (call.done)
             return 0;
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
-        if (!recovered && (call.lock.worker_id != TEND_UNSET || call.lock.expired)) {
+        bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
+        if (!recovered && (may_be_stale || call.lock.expired)) {
             struct tend_recovery ignored;
             recovered = true;
             if (tend_detect_and_recover_stale(t, &ignored) == 0 && ignored.locks_cleaned > 0)

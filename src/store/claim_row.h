@@ -19,7 +19,7 @@ enum {
 
 /* Columns of a whole job ("define: job") by which claimed ones are ordered, and how many there are.
  */
-enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5, CLAIM_COLUMNS = 38 };
+enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5, CLAIM_COLUMNS = 39 };
 
 /*
  * Makes whole jobs of the rows; columns behind those of "claimed" are left out. The texts of params
