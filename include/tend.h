@@ -16,8 +16,16 @@
  * installs signal handlers or keeps globals.
  *
  * Times are milliseconds since 1970 in store time: the clock of the PostgreSQL server, or this
- * machine's clock on SQLite, which is never allowed to run backwards. A lease or lock has expired
- * when now >= until.
+ * machine's clock on SQLite, where store time never runs backwards and never stands still: ahead of
+ * a clock that was set back, it goes on a sixteenth slower until they meet. A lease or lock has
+ * expired when now >= until.
+ *
+ * A lease does not end by a clock that jumps. On SQLite all running leases and held locks are moved
+ * by the time for which the machine slept, by which its clock was set forward, or in which nobody
+ * could write; due times and schedules are not. On PostgreSQL an expired lease of a registered
+ * worker that is not known to be dead is extended once, for half its length (1 s to 10 s), before
+ * it is taken: the worker can still heartbeat. A crash is charged when the worker is gone or has
+ * stayed silent, never because of the clock.
  */
 #ifndef TEND_H
 #define TEND_H
@@ -81,13 +89,17 @@ struct tend_options {
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
-    int64_t busy_ms; /* how long to wait for the write lock of a stopped process, default 30 s */
+    int64_t busy_ms;     /* how long to wait for the write lock of a stopped process, default 30 s;
+                            PostgreSQL: also for a server that does not answer (and 2 s more) */
     int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
                             TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
     void *log_arg;
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
     void *clock_arg;
+    /* For tests too: the time since boot that goes with clock_ms, with or without the time the
+     * machine slept. clock_ms is then the wall clock, which may jump; NULL: it runs evenly. */
+    int64_t (*uptime_ms)(void *arg, int with_sleep);
 };
 
 TEND_API void tend_options_init(struct tend_options *options);
@@ -98,10 +110,17 @@ TEND_API void tend_options_init(struct tend_options *options);
  * that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
  * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
  * EFULL, EIO, ECORRUPT.
+ *
+ * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
+ * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
+ * is acknowledged any more: close the handle and open the store again.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 
-/* Close. Leases held through this handle's worker registration are released, free of charge. */
+/*
+ * Close. Leases held through this handle's worker registration are released, free of charge. No
+ * other thread may be inside a call on the handle; threads that used it before may live on.
+ */
 TEND_API void tend_close(tend *t);
 
 /* The sentence for the last failure of the calling thread on this handle; "" if there was none. */
@@ -196,6 +215,7 @@ struct tend_job {
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
+    int64_t nominal_at_ms; /* added by a schedule: the time it was named for; else TEND_UNSET */
     int followed; /* 1: it is running, and what was submitted under its key waits for its end */
 };
 
@@ -240,7 +260,7 @@ struct tend_claim {
     size_t count;      /* how many at most; 0: 1 */
     int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says, default 60 s */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
-    int64_t while_pid; /* > 0: the lease ends with that process */
+    int64_t while_pid; /* > 0: the lease, and the wait for it, end with that process */
     unsigned flags;
     const char *const *not_kinds; /* jobs of these kinds are passed over; at most 1000 */
     size_t not_kind_count;
@@ -259,7 +279,9 @@ struct tend_none {
 /*
  * Lease up to count jobs: most urgent first, then due time, then id. Recovers what is stale first.
  * Returns their number, or TEND_EEMPTY, EBUSY, EPAUSED, ELIMITED with *ret_none (may be NULL)
- * filled; TEND_EINTERRUPTED after tend_interrupt().
+ * filled (EBUSY with code 0 in it: another process keeps the store from being written, and
+ * tend_errmsg says which); TEND_EINTERRUPTED after tend_interrupt(); TEND_ESTATE when the process
+ * of while_pid has ended, and nothing is leased.
  */
 TEND_API int tend_claim_jobs(tend *t, const struct tend_claim *claim, struct tend_jobs **ret,
                              struct tend_none *ret_none);
@@ -619,7 +641,7 @@ struct tend_explanation {
     int waiting;      /* 1: not running and not finished */
     char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
                          "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
-                         "behind", "worker_dead", "worker_silent" */
+                         "behind", "worker_dead", "worker_silent", "warned" */
     char text[512];   /* why it is not running, or what it is doing, in a sentence */
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */
@@ -646,7 +668,7 @@ struct tend_lock_request {
     const char *name;
     const char *owner; /* NULL: the handle's name */
     int64_t ttl_ms;    /* default TEND_LOCK_TTL_MS */
-    int64_t while_pid; /* > 0: ends with that process */
+    int64_t while_pid; /* > 0: the lock, and the wait for it, end with that process */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     unsigned flags;    /* TEND_CLAIM_BY_TIME */
     int64_t token;     /* > 0: refresh only the lock that has this token; one that owner has taken
@@ -655,9 +677,11 @@ struct tend_lock_request {
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
 /*
- * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when. The
- * holder is known by its name and its worker: two processes that call themselves the same do not
- * share a lock, unless both hold it by time alone.
+ * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when, or has
+ * token 0: another process keeps the store from being written, and tend_errmsg says which;
+ * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. The holder is known by
+ * its name and its worker: two processes that call themselves the same do not share a lock, unless
+ * both hold it by time alone.
  */
 TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
                                struct tend_lock *ret);
@@ -683,10 +707,17 @@ TEND_API void tend_locks_free(struct tend_locks *locks);
 
 /* --- Recovery ----------------------------------------------------------------------------- */
 
+#define TEND_SKIPPED_NAMED 8
+
 struct tend_recovery {
     int64_t locks_cleaned;
     int64_t entries_reclaimed;
     int64_t recovery_timestamp_ms;
+    /* PostgreSQL: jobs that are stale but were left alone, because another session is writing their
+     * rows, or was cut off while it did. They are taken back when that session has ended. */
+    int64_t entries_skipped;
+    int64_t skipped_ids[TEND_SKIPPED_NAMED]; /* the first of them */
+    char skipped_by[128];                    /* who holds the first, in words; "" if not known */
 };
 
 /* Find and heal everything stale: expired leases and locks, and those of dead workers. */
@@ -711,6 +742,12 @@ struct tend_queue {
     /* Budgets of steps; TEND_UNSET: the queue says nothing. A timeout of 0 is none. */
     int64_t step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit;
     int64_t job_self_heal_max_resets, step_grace_ms;
+    /*
+     * 0: the rate is a bucket of rate_count tokens that is refilled evenly, so that a window of one
+     * period can see up to twice rate_count after a rest. 1: no window of one period sees more than
+     * rate_count, for up to 5 % less over a long time.
+     */
+    int rate_strict;
 };
 
 struct tend_setting {
@@ -765,19 +802,33 @@ TEND_API void tend_workers_free(struct tend_workers *workers);
 
 struct tend_schedule {
     const char *name;
-    const char *cron; /* five fields in UTC, @daily..., or "@every 90s" */
+    const char *cron; /* five fields, @daily..., or "@every 90s" */
     const char *queue, *kind, *payload;
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
     int paused;
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
+    /*
+     * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
+     * when the gap ends, times that come twice when they come first; schedules whose hour field
+     * begins with * go by the time that passes. "@every" knows no zone.
+     */
+    const char *timezone;
+    /*
+     * What happens when a run comes and an earlier one has not finished: "queue" (default: it is
+     * added), "skip" (it is not, with an event schedule.skipped), or "replace" (those that have not
+     * finished are cancelled). With the last two, catch-up "all" is the same as "one".
+     */
+    const char *overlap;
+    const char *next_local; /* next_at_ms on those clocks, "2026-03-29T03:15:00+02:00"; or NULL; not
+                               read by tend_schedule_put */
 };
 struct tend_schedules {
     size_t count;
     const struct tend_schedule *items;
 };
 TEND_API void tend_schedule_init(struct tend_schedule *schedule);
-/* Make or replace. */
+/* Make or replace. A run that is due by then is added first, as the schedule was. */
 TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
 TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
 TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);
@@ -869,7 +920,8 @@ struct tend_runner_options {
     const char *folder;   /* for workspaces and files of attempts; NULL: .tend/run below the current
                              folder */
     const char *helper_path; /* the tend binary; NULL: this program is tend */
-    const char *statsd;      /* host:port for metrics; NULL: none are sent */
+    const char *statsd;      /* host:port for metrics; NULL: none are sent. A name that is not found
+                                is looked up again while the runner works */
     /* Called by the runner's threads, one at a time; may be NULL. */
     void (*tell)(void *arg, const struct tend_runner_news *news);
     void *tell_arg;
@@ -921,6 +973,22 @@ TEND_API int tend_doctor(tend *t,
 
 /* Version of the schema in the store, and the one this library makes. */
 TEND_API int tend_schema(tend *t, int *ret_store, int *ret_library);
+/* 1: migration *ret_version of the schema was changed after it had run on this store; 0: none was.
+ */
+TEND_API int tend_schema_changed(tend *t, int *ret_version);
+
+struct tend_purged {
+    int64_t jobs, events;
+};
+
+/*
+ * Delete the finished jobs whose retention is over, and events older than 30 days; *ret: how many
+ * (may be NULL). Whoever waits in a claim or in tend_wait does so every ten minutes, and so does
+ * every runner.
+ */
+TEND_API int tend_purge(tend *t, struct tend_purged *ret);
+/* The figures the call above would have now; changes nothing. */
+TEND_API int tend_purge_count(tend *t, struct tend_purged *ret);
 
 struct tend_generation {
     int64_t first_id;   /* ids go on here */
@@ -932,9 +1000,6 @@ struct tend_generation {
  * be NULL.
  */
 TEND_API int tend_after_restore(tend *t, const char *by, struct tend_generation *ret);
-
-/* Delete finished jobs and old events whose time is over by retention; *ret_count jobs deleted. */
-TEND_API int tend_purge(tend *t, int64_t *ret_count);
 
 #ifdef __cplusplus
 }

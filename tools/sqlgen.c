@@ -9,6 +9,7 @@
  * mistake in a file ends the build with its name and line.
  */
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,12 +284,15 @@ static void write_queries(FILE *out)
     fputs("};\n", out);
 }
 
-/* The migrations whose names end in suffix, as strings in the order given. */
+/*
+ * The migrations whose names end in suffix, in the order given, each with the FNV-1a hash of its
+ * file. The hash is of the exact text: to tell that a file was edited, not to keep anybody out.
+ */
 static void write_migrations(FILE *out, const char *dialect, char **paths, int count)
 {
     char suffix[32];
     snprintf(suffix, sizeof suffix, ".%s.sql", dialect);
-    fprintf(out, "\nconst char *const db_migrations_%s[] = {\n", dialect);
+    fprintf(out, "\nconst struct db_migration db_migrations_%s[] = {\n", dialect);
     for (int i = 0; i < count; i++) {
         if (strstr(paths[i], suffix) == NULL)
             continue;
@@ -297,13 +301,16 @@ static void write_migrations(FILE *out, const char *dialect, char **paths, int c
         line_number = 0;
         if (file == NULL)
             die("cannot be opened");
-        fputs("    \"", out);
-        for (int byte; (byte = fgetc(file)) != EOF;)
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+        fputs("    {\"", out);
+        for (int byte; (byte = fgetc(file)) != EOF;) {
             put_byte(out, (char)byte);
-        fputs("\",\n", out);
+            hash = (hash ^ (unsigned char)byte) * UINT64_C(0x100000001b3);
+        }
+        fprintf(out, "\", \"%016" PRIx64 "\"},\n", hash);
         fclose(file);
     }
-    fputs("    NULL,\n};\n", out);
+    fputs("    {NULL, NULL},\n};\n", out);
 }
 
 int main(int argc, char **argv)

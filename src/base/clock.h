@@ -14,4 +14,15 @@ int64_t clock_wall_ms(void);
 int64_t clock_mono_ms(void);
 int64_t clock_mono_ns(void);
 
+/* Time since the machine was booted, the same for all its processes; goes on while it sleeps. */
+int64_t clock_boot_ms(void);
+
+/* The three clocks of one moment, in microseconds. */
+struct clock_look {
+    int64_t wall_us;
+    int64_t boottime_us;  /* since the machine started, its sleep included */
+    int64_t monotonic_us; /* the same without the time it slept */
+};
+void clock_look(struct clock_look *ret);
+
 #endif

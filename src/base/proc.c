@@ -52,6 +52,12 @@ int proc_stat(int64_t pid, struct proc_stat *ret_stat)
     if (!at)
         return TEND_EIO;
     struct proc_stat stat = {0};
+    const char *name = strchr(line, '(');
+    if (name != NULL && name < at)
+        snprintf(stat.command, sizeof stat.command, "%.*s", (int)(at - name - 1), name + 1);
+    for (char *letter = stat.command; *letter != '\0'; letter++)
+        if (*letter < ' ' || *letter > '~')
+            *letter = '?';
     if (sscanf(at + 1, " %c", &stat.state) != 1)
         return TEND_EIO;
     char *saved;

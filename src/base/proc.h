@@ -33,6 +33,7 @@ struct proc_stat {
     int64_t group; /* id of its process group */
     int64_t threads;
     int64_t start_ticks;
+    char command[32]; /* the name of its program, cut by the kernel; ASCII only */
 };
 
 /* A process of our own pid namespace. 0, TEND_ENOTFOUND, or TEND_EIO when /proc cannot be read. */

@@ -1,6 +1,7 @@
 /* See arguments.h. */
 #include "cli/arguments.h"
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/json_step.h"
@@ -35,6 +36,22 @@ int argument_id(struct cli *cli, const char *text, int64_t *ret)
     return cli_fail(cli, TEND_EINVAL,
                     "%s: \"%s\" is not a job id; ids are whole numbers, 'tend jobs' lists them",
                     cli->path, text);
+}
+
+int argument_command(struct cli *cli, int argc, char **argv, struct buf *out)
+{
+    json_open(out, NULL, '{');
+    json_open(out, "exec", '[');
+    for (int i = 0; i < argc; i++) {
+        if (!utf8_valid(argv[i], strlen(argv[i])))
+            return cli_fail(cli, TEND_EINVAL,
+                            "%s: word %d of the command is not UTF-8 and cannot be kept", cli->path,
+                            i + 1);
+        json_text(out, NULL, argv[i]);
+    }
+    json_close(out, ']');
+    json_close(out, '}');
+    return out->failed ? cli_fail(cli, TEND_ENOMEM, "out of memory") : EXIT_DONE;
 }
 
 int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret)

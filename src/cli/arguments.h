@@ -1,14 +1,19 @@
-/* Arguments that several commands take: job ids and leases. */
+/* Arguments that several commands take: job ids, leases and commands to run. */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
 #include <stdint.h>
 #include <tend.h>
 
+struct buf;
 struct cli;
 
 /* A job's id. 0, or an exit status after telling what is wrong. */
 int argument_id(struct cli *cli, const char *text, int64_t *ret);
+
+/* A command as the payload of a job that runs it, a plan of one step: {"exec": […]}. 0, or an exit
+ * status. */
+int argument_command(struct cli *cli, int argc, char **argv, struct buf *out);
 
 /* ID:TOKEN, as `tend claim` prints it. 0, or an exit status. */
 int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret);

@@ -31,6 +31,7 @@ enum exit_status {
 struct cli {
     const struct command *command; /* the one that runs */
     char path[64];                 /* its name with that of its parent: "lock acquire" */
+    int argc_before;               /* arguments before --, all where there is none */
     const char *who;               /* name of the handle and its worker; NULL: user@host */
     tend *store;                   /* open when the command's row asks for it, else NULL */
     bool store_left;               /* a thread still waits for its answer: it cannot be closed */
@@ -104,6 +105,8 @@ int64_t cli_now_ms(struct cli *cli);
 
 /* Ticks every second, so that a blocking call inside the library gets to look at its deadline. */
 void signals_start(void);
+/* From now on SIGTSTP (Ctrl-Z) stops the program only while it does not write to the store. */
+void signals_suspend_safely(void);
 /* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
 void signals_interrupt(tend *store);
 /*

@@ -1,6 +1,7 @@
 /* tend add: one job from options, or many from JSON lines. */
 #include "base/err.h"
 #include "base/text.h"
+#include "cli/arguments.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
@@ -70,22 +71,6 @@ static const struct option options[] = {
            &args.batch),
     OPTION_END,
 };
-
-/* {"exec":[…]}: a plan of one step. */
-static int command_payload(struct cli *cli, int argc, char **argv, struct buf *out)
-{
-    json_open(out, NULL, '{');
-    json_open(out, "exec", '[');
-    for (int i = 0; i < argc; i++) {
-        if (!utf8_valid(argv[i], strlen(argv[i])))
-            return cli_fail(cli, TEND_EINVAL,
-                            "add: word %d of the command is not UTF-8 and cannot be kept", i + 1);
-        json_text(out, NULL, argv[i]);
-    }
-    json_close(out, ']');
-    json_close(out, '}');
-    return EXIT_DONE;
-}
 
 static int tags_json(struct cli *cli, struct buf *out)
 {
@@ -232,7 +217,7 @@ static int run(struct cli *cli, int argc, char **argv)
         spec.tags = tags.data;
     }
     if (status == EXIT_DONE && argc > 0) {
-        status = command_payload(cli, argc, argv, &payload);
+        status = argument_command(cli, argc, argv, &payload);
         spec.payload = payload.data;
         spec.payload_bytes = payload.len;
     }

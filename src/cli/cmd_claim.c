@@ -28,8 +28,9 @@ static const struct option options[] = {
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT, "wait for a job; without a duration for ever",
            &args.wait_ms),
-    OPTION("while-pid", 0, "PID", OPTION_INT, "the lease ends with this process", &args.while_pid,
-           .min = 1, .max = INT32_MAX),
+    OPTION("while-pid", 0, "PID", OPTION_INT,
+           "the lease, and the wait for it, end with this process", &args.while_pid, .min = 1,
+           .max = INT32_MAX),
     OPTION("unstarted", 0, NULL, OPTION_FLAG, "lease only: nothing is charged before 'tend start'",
            &args.unstarted),
     OPTION_END,
@@ -115,12 +116,9 @@ static int run(struct cli *cli, int argc, char **argv)
     if (args.wait_ms != 0)
         signals_interrupt(cli->store);
     int code = tend_claim_jobs(cli->store, &claim, &jobs, &none);
-    if (code == TEND_EEMPTY || code == TEND_EBUSY || code == TEND_EPAUSED ||
-        code == TEND_ELIMITED) {
-        none.code = code;
+    if (code < 0 && code == none.code)
         return nothing_claimed(cli, &none);
-    }
-    if (code < 0)
+    if (code < 0) /* also TEND_EBUSY, when it is the store that is busy */
         return cli_fail_store(cli, code);
     for (size_t i = 0; i < jobs->count; i++) {
         json_job(&cli->out, NULL, &jobs->items[i], true);

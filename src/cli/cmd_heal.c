@@ -1,6 +1,7 @@
 /* tend heal: find and heal everything stale, now and by hand. */
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/purge.h"
 
 #include <inttypes.h>
 
@@ -59,12 +60,38 @@ static int heal(struct cli *cli, struct tend_recovery *ret)
                   : tend_detect_and_recover_stale(cli->store, ret);
 }
 
+static size_t named(const struct tend_recovery *recovery)
+{
+    return recovery->entries_skipped < TEND_SKIPPED_NAMED ? (size_t)recovery->entries_skipped
+                                                          : TEND_SKIPPED_NAMED;
+}
+
+static void put_skipped(struct buf *out, const struct tend_recovery *recovery)
+{
+    int64_t skipped = recovery->entries_skipped;
+    if (skipped == 0)
+        return;
+    buf_printf(out, "skipped %" PRId64 " %s whose row another session holds:", skipped,
+               skipped == 1 ? "job" : "jobs");
+    for (size_t i = 0; i < named(recovery); i++)
+        buf_printf(out, "%s %" PRId64, i == 0 ? "" : ",", recovery->skipped_ids[i]);
+    if (skipped > TEND_SKIPPED_NAMED)
+        buf_puts(out, ", …");
+    if (*recovery->skipped_by)
+        buf_printf(out, "; %" PRId64 " by %s", recovery->skipped_ids[0], recovery->skipped_by);
+    buf_printf(out, "; see 'tend explain %" PRId64 "'\n", recovery->skipped_ids[0]);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
     struct tend_recovery recovery;
+    struct tend_purged purged;
     int code = heal(cli, &recovery);
+    if (code >= 0)
+        code =
+            args.dry_run ? tend_purge_count(cli->store, &purged) : tend_purge(cli->store, &purged);
     if (code < 0)
         return cli_fail_store(cli, code);
     if (!args.dry_run)
@@ -75,6 +102,12 @@ static int run(struct cli *cli, int argc, char **argv)
         json_int(out, "locks_cleaned", recovery.locks_cleaned);
         json_int(out, "entries_reclaimed", recovery.entries_reclaimed);
         json_int(out, "recovery_timestamp", recovery.recovery_timestamp_ms);
+        json_int(out, "entries_skipped", recovery.entries_skipped);
+        json_open(out, "skipped", '[');
+        for (size_t i = 0; i < named(&recovery); i++)
+            json_int(out, NULL, recovery.skipped_ids[i]);
+        json_close(out, ']');
+        json_text(out, "skipped_by", *recovery.skipped_by ? recovery.skipped_by : NULL);
         json_close(out, '}');
         buf_putc(out, '\n');
         return EXIT_DONE;
@@ -82,11 +115,14 @@ static int run(struct cli *cli, int argc, char **argv)
     int64_t jobs = recovery.entries_reclaimed;
     int64_t locks = recovery.locks_cleaned;
     const char *would = args.dry_run ? "would be " : "";
-    if (jobs == 0 && locks == 0)
+    if (jobs == 0 && locks == 0 && recovery.entries_skipped == 0)
         buf_puts(out, "nothing is stale\n");
-    else
+    else if (jobs > 0 || locks > 0)
         buf_printf(out, "%" PRId64 " %s %sreclaimed, %" PRId64 " %s %scleaned\n", jobs,
                    jobs == 1 ? "job" : "jobs", would, locks, locks == 1 ? "lock" : "locks", would);
+    put_skipped(out, &recovery);
+    if (purged.jobs > 0 || purged.events > 0)
+        purge_print(out, &purged, args.dry_run);
     return EXIT_DONE;
 }
 
@@ -97,7 +133,9 @@ const struct command cmd_heal = {
     .text = "reclaim jobs and clean locks whose owner is gone",
     .about =
         "This happens by itself with every claim, at the start of a worker and on a timer; the command is "
-        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched.",
+        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched. What "
+        "retention is over for is deleted as well, as 'tend purge' does. "
+        "On PostgreSQL a job whose row another session has locked is skipped and named.",
     .examples = "tend heal --dry-run\n"
                 "tend heal --older-than 10m --json",
     .options = options,

@@ -30,8 +30,9 @@ static const struct option acquire_options[] = {
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
            "wait while somebody else holds it; without a duration for ever", &args.wait_ms),
-    OPTION("while-pid", 0, "PID", OPTION_INT, "the lock ends with this process", &args.while_pid,
-           .min = 1, .max = INT32_MAX),
+    OPTION("while-pid", 0, "PID", OPTION_INT,
+           "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
+           .max = INT32_MAX),
     OPTION("token", 0, "N", OPTION_INT, "refresh only the lock that was acquired with this token",
            &args.token, .min = 1, .max = INT64_MAX),
     OPTION_END,
@@ -88,7 +89,7 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
         signals_interrupt(cli->store);
     struct tend_lock lock = {.token = 0};
     int code = tend_lock_acquire(cli->store, &request, &lock);
-    if (code == TEND_EBUSY)
+    if (code == TEND_EBUSY && lock.token != 0) /* else it is the store that cannot be written */
         return held_by_other(cli, &lock);
     if (code < 0)
         return cli_fail_store(cli, code);

@@ -19,10 +19,17 @@ static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    int in_store, in_library;
+    int in_store, in_library, changed;
     int code = tend_schema(cli->store, &in_store, &in_library);
+    if (code == 0)
+        code = tend_schema_changed(cli->store, &changed);
     if (code < 0)
         return cli_fail_store(cli, code);
+    if (code > 0)
+        return cli_fail(cli, TEND_ESCHEMA,
+                        "migrate: migration %d was changed after it had run on this store; use the "
+                        "tend that made the store, or move the jobs to a new one",
+                        changed);
     struct tend_generation next = {.first_id = TEND_UNSET, .token_base = TEND_UNSET};
     if (args.after_restore && (code = tend_after_restore(cli->store, NULL, &next)) < 0)
         return cli_fail_store(cli, code);

@@ -100,6 +100,7 @@ static void put_settings(struct cli *cli, const struct tend_queue *queue)
     put_number(cli, "key-concurrency", queue->key_concurrency, "no limit");
     put_setting(cli, "rate",
                 limited ? rate_text(queue->rate_count, queue->rate_period_ms, rate) : "no limit");
+    put_setting(cli, "rate-strict", queue->rate_strict ? "on" : "off");
     put_duration(cli, "lease", queue->lease_ms, "-");
     put_number(cli, "max-attempts", queue->max_attempts, "-");
     put_number(cli, "max-crashes", queue->max_crashes, "-");

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/suggest.h"
 #include "base/timetext.h"
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/plan.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 
 static struct {
-    const char *queue, *kind, *catch_up;
+    const char *queue, *kind, *catch_up, *overlap, *timezone;
     int64_t priority;
     struct document payload;
 } args = {.priority = TEND_PRIORITY_DEFAULT};
@@ -26,8 +27,19 @@ static const struct option add_options[] = {
     OPTION("catch-up", 0, "none|one|all", OPTION_CHOICE,
            "runs missed while nobody was there: none, one for all of them (default), or all",
            &args.catch_up, .choices = "none|one|all"),
+    OPTION("overlap", 0, "queue|skip|replace", OPTION_CHOICE,
+           "when an earlier run has not finished: add this one all the same (default), skip it, or "
+           "cancel the earlier one",
+           &args.overlap, .choices = "queue|skip|replace"),
+    OPTION("timezone", 0, "ZONE", OPTION_TEXT,
+           "whose clocks CRON goes by, like Europe/Berlin (default UTC)", &args.timezone),
     OPTION_END,
 };
+
+static const char *timezone_name(const struct tend_schedule *schedule)
+{
+    return schedule->timezone ? schedule->timezone : "UTC";
+}
 
 static void print_schedule(struct buf *out, const struct tend_schedule *schedule)
 {
@@ -38,9 +50,12 @@ static void print_schedule(struct buf *out, const struct tend_schedule *schedule
     json_text(out, "kind", schedule->kind);
     json_int(out, "priority", schedule->priority);
     json_text(out, "catch_up", schedule->catch_up);
+    json_text(out, "overlap", schedule->overlap);
+    json_text(out, "timezone", timezone_name(schedule));
     json_bool(out, "paused", schedule->paused);
     json_int_or_null(out, "last_at_ms", schedule->last_at_ms);
     json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
+    json_text(out, "next_local", schedule->next_local);
     json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
     json_close(out, '}');
     buf_putc(out, '\n');
@@ -94,7 +109,10 @@ static int print_one(struct cli *cli, const struct tend_schedule *schedule)
     else if (schedule->next_at_ms == TEND_UNSET)
         buf_puts(&cli->out, "never comes\n");
     else
-        buf_printf(&cli->out, "comes next at %s (%s)\n", time_text(schedule->next_at_ms, time),
+        buf_printf(&cli->out, "comes next at %s (%s)\n",
+                   schedule->timezone && schedule->next_local
+                       ? schedule->next_local
+                       : time_text(schedule->next_at_ms, time),
                    relative_text(schedule->next_at_ms, cli_now_ms(cli), when));
     return EXIT_DONE;
 }
@@ -107,38 +125,63 @@ static int check_plan(struct cli *cli, struct tend_schedule *schedule)
     struct err err;
     size_t bytes = schedule->payload ? strlen(schedule->payload) : 0;
     int code = plan_check(schedule->payload, bytes, &schedule->kind, &err);
-    return code < 0 ? cli_fail(cli, code, "schedule add: --payload: %s", err.text) : EXIT_DONE;
+    return code < 0 ? cli_fail(cli, code, "schedule add: %s: %s",
+                               args.payload.text ? "--payload" : "the command", err.text)
+                    : EXIT_DONE;
 }
 
-/* NAME CRON, where the five fields may also be words of their own. */
+static void schedule_of_args(struct tend_schedule *schedule)
+{
+    tend_schedule_init(schedule);
+    if (args.queue)
+        schedule->queue = args.queue;
+    if (args.kind)
+        schedule->kind = args.kind;
+    if (args.payload.text)
+        schedule->payload = args.payload.text;
+    if (args.catch_up)
+        schedule->catch_up = args.catch_up;
+    schedule->overlap = args.overlap;
+    schedule->timezone = args.timezone;
+    schedule->priority = (int)args.priority;
+}
+
+static int put(struct cli *cli, const struct tend_schedule *schedule)
+{
+    int status = cli_open_store(cli, STORE_MADE);
+    int code = status == EXIT_DONE ? tend_schedule_put(cli->store, schedule, NULL) : 0;
+    return code < 0 ? cli_fail_store(cli, code) : status;
+}
+
+/* NAME CRON, where the five fields may also be words of their own; then the command. */
 static int run_add(struct cli *cli, int argc, char **argv)
 {
-    struct buf cron;
-    buf_init(&cron);
-    for (int i = 1; i < argc; i++)
-        buf_printf(&cron, "%s%s", i > 1 ? " " : "", argv[i]);
+    int words = cli->argc_before;
     struct tend_schedule schedule;
-    tend_schedule_init(&schedule);
+    struct buf cron, payload;
+    int status = EXIT_DONE;
+    buf_init(&cron);
+    buf_init(&payload);
+    schedule_of_args(&schedule);
+    for (int i = 1; i < words; i++)
+        buf_printf(&cron, "%s%s", i > 1 ? " " : "", argv[i]);
     schedule.name = argv[0];
     schedule.cron = cron.data;
-    if (args.queue)
-        schedule.queue = args.queue;
-    if (args.kind)
-        schedule.kind = args.kind;
-    if (args.payload.text)
-        schedule.payload = args.payload.text;
-    if (args.catch_up)
-        schedule.catch_up = args.catch_up;
-    schedule.priority = (int)args.priority;
-    int status = check_plan(cli, &schedule);
+    if (argc > words && args.payload.text)
+        status = cli_fail(cli, TEND_EINVAL,
+                          "schedule add: a command makes the payload itself; leave out --payload");
+    if (status == EXIT_DONE && argc > words) {
+        status = argument_command(cli, argc - words, argv + words, &payload);
+        schedule.payload = payload.data;
+    }
     if (status == EXIT_DONE)
-        status = cli_open_store(cli, STORE_MADE);
-    int code = status == EXIT_DONE ? tend_schedule_put(cli->store, &schedule, NULL) : 0;
+        status = check_plan(cli, &schedule);
+    if (status == EXIT_DONE)
+        status = put(cli, &schedule);
     buf_done(&cron);
+    buf_done(&payload);
     if (status != EXIT_DONE)
         return status;
-    if (code < 0)
-        return cli_fail_store(cli, code);
     cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
     return with_schedule(cli, argv[0], print_one);
 }
@@ -195,9 +238,10 @@ static int run_resume(struct cli *cli, int argc, char **argv)
 }
 
 static const struct column columns[] = {
-    {"NAME", COLUMN_WIDE},  {"CRON", COLUMN_LEFT},     {"QUEUE", COLUMN_WIDE},
-    {"KIND", COLUMN_WIDE},  {"CATCH-UP", COLUMN_LEFT}, {"LAST", COLUMN_RIGHT},
-    {"NEXT", COLUMN_RIGHT},
+    {"NAME", COLUMN_WIDE},    {"CRON", COLUMN_LEFT},  {"TIMEZONE", COLUMN_LEFT},
+    {"QUEUE", COLUMN_WIDE},   {"KIND", COLUMN_WIDE},  {"CATCH-UP", COLUMN_LEFT},
+    {"OVERLAP", COLUMN_LEFT}, {"LAST", COLUMN_RIGHT}, {"NEXT", COLUMN_RIGHT},
+    {"AT", COLUMN_LEFT},
 };
 
 static void time_cell(struct table *table, int64_t ms, int64_t now_ms)
@@ -213,14 +257,18 @@ static void add_row(struct table *table, const struct tend_schedule *schedule, i
 {
     table_cell(table, COLOR_NONE, "%s", schedule->name);
     table_cell(table, COLOR_NONE, "%s", schedule->cron);
+    table_cell(table, COLOR_NONE, "%s", timezone_name(schedule));
     table_cell(table, COLOR_NONE, "%s", schedule->queue);
     table_cell(table, COLOR_NONE, "%s", *schedule->kind ? schedule->kind : "-");
     table_cell(table, COLOR_NONE, "%s", schedule->catch_up);
+    table_cell(table, COLOR_NONE, "%s", schedule->overlap);
     time_cell(table, schedule->last_at_ms, now_ms);
     if (schedule->paused)
         table_cell(table, COLOR_YELLOW, "paused");
     else
         time_cell(table, schedule->next_at_ms, now_ms);
+    bool known = !schedule->paused && schedule->next_local;
+    table_cell(table, known ? COLOR_NONE : COLOR_DIM, "%s", known ? schedule->next_local : "-");
 }
 
 static int run_ls(struct cli *cli, int argc, char **argv)
@@ -248,17 +296,23 @@ static int run_ls(struct cli *cli, int argc, char **argv)
 
 static const struct command add = {
     .name = "add",
-    .form = "NAME CRON",
+    .form = "NAME CRON [-- CMD ARG…]",
     .text = "make or replace a schedule",
     .about =
-        "CRON is five fields in UTC (minute hour day month weekday), a word like @daily, or \"@every 90s\". "
-        "A payload that says what to do is checked, and gives the jobs their kind, as for 'tend add'. "
-        "Prints when it comes next.",
-    .examples = "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
-                "tend schedule add poll '@every 90s' -q crawl --catch-up none",
+        "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times "
+        "are UTC, or those of --timezone: a time that the clock skips is run when the gap ends, one that comes twice "
+        "when it comes first; where the hour field begins with *, runs go by the time that passes. "
+        "A command behind -- becomes the payload {\"exec\": […]}; a payload that says what to do is checked, and gives "
+        "the jobs their kind, as for 'tend add'. Each run knows the time it was named for (nominal_at_ms; in steps "
+        "TEND_NOMINAL_TIME). A run that is due when the schedule is replaced is added first. With --overlap skip and "
+        "replace, --catch-up all is the same as one. Prints when it comes next.",
+    .examples = "tend schedule add nightly '15 3 * * *' --timezone Europe/Berlin -- make report\n"
+                "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
+                "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",
     .options = add_options,
     .args_min = 2,
     .args_max = 6,
+    .then_command = true,
     .store = STORE_NONE,
     .run = run_add,
 };

@@ -91,6 +91,7 @@ static void put_job(struct cli *cli, const struct tend_job *job, int64_t now_ms)
     put_line(cli, "key", job->concurrency_key);
     put_line(cli, "workspace", job->workspace);
     put_line(cli, "schedule", job->schedule);
+    put_time(cli, "run of", job->nominal_at_ms, now_ms);
     put_limits(cli, job);
     put_lease(cli, job, now_ms);
     put_time(cli, "created", job->created_at_ms, now_ms);

@@ -86,6 +86,7 @@ struct command {
     int args_min, args_max;                   /* ARGS_ANY: no end */
     enum store_need store;
     bool behind_dashes; /* arguments only behind --, where they may look like options */
+    bool then_command;  /* a command may follow the arguments, behind --; see cli.h */
     bool hidden;        /* not in help */
     bool raw;           /* everything behind the name is an argument; no options are looked for */
     int (*run)(struct cli *cli, int argc, char **argv); /* gives the exit status */

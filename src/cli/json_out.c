@@ -209,6 +209,7 @@ void json_job(struct buf *out, const char *key, const struct tend_job *job, bool
     json_raw_text(out, "tags", job->tags);
     json_text(out, "workspace", job->workspace);
     json_text(out, "schedule", job->schedule);
+    json_int_or_null(out, "nominal_at_ms", job->nominal_at_ms);
     job_limits(out, job);
     json_text(out, "error_class", job->error_class);
     json_text(out, "error_text", job->error_text);
@@ -266,6 +267,7 @@ void json_queue_members(struct buf *out, const struct tend_queue *queue)
     bool limited = queue->rate_count != TEND_UNSET;
     json_text(out, "rate",
               limited ? rate_text(queue->rate_count, queue->rate_period_ms, rate) : NULL);
+    json_bool(out, "rate_strict", queue->rate_strict);
     json_int_or_null(out, "lease_ms", queue->lease_ms);
     json_int_or_null(out, "max_attempts", queue->max_attempts);
     json_int_or_null(out, "max_crashes", queue->max_crashes);

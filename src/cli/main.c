@@ -20,19 +20,16 @@
 #include <unistd.h>
 
 const struct command *const all_commands[] = {
-    &cmd_add,         &cmd_jobs,        &cmd_show,
-    &cmd_explain,     &cmd_cancel,      &cmd_retry,
-    &cmd_hold,        &cmd_resume,      &cmd_claim,
-    &cmd_start,       &cmd_heartbeat,   &cmd_phase,
-    &cmd_complete,    &cmd_fail,        &cmd_release,
-    &cmd_work,        &cmd_run,         &cmd_logs,
-    &cmd_control,     &cmd_top,         &cmd_queues,
-    &cmd_queue,       &cmd_lock,        &cmd_schedule,
-    &cmd_heal,        &cmd_workers,     &cmd_events,
-    &cmd_stats,       &cmd_doctor,      &cmd_migrate,
-    &cmd_demo,        &cmd_bench,       &cmd_help,
-    &cmd_version,     &cmd_completion,  &cmd_complete_words,
-    &cmd_demo_worker, &cmd_bench_child, NULL,
+    &cmd_add,         &cmd_jobs,        &cmd_show,       &cmd_explain,
+    &cmd_cancel,      &cmd_retry,       &cmd_hold,       &cmd_resume,
+    &cmd_claim,       &cmd_start,       &cmd_heartbeat,  &cmd_phase,
+    &cmd_complete,    &cmd_fail,        &cmd_release,    &cmd_work,
+    &cmd_run,         &cmd_logs,        &cmd_control,    &cmd_top,
+    &cmd_queues,      &cmd_queue,       &cmd_lock,       &cmd_schedule,
+    &cmd_heal,        &cmd_workers,     &cmd_events,     &cmd_stats,
+    &cmd_doctor,      &cmd_migrate,     &cmd_demo,       &cmd_bench,
+    &cmd_help,        &cmd_version,     &cmd_completion, &cmd_complete_words,
+    &cmd_demo_worker, &cmd_bench_child, &cmd_purge,      NULL,
 };
 
 struct globals globals;

@@ -176,6 +176,7 @@ static int take_word(struct reader *reader, char *word)
                 "%s: unexpected argument \"%s\"; a command stands behind --: tend %s -- %s",
                 reader->cli->path, word, reader->cli->path, word);
         parsed->argv[parsed->argc++] = word;
+        reader->cli->argc_before += !reader->dashes;
         return EXIT_DONE;
     }
     const struct command *found = command_find(table, word);
@@ -208,7 +209,9 @@ static int take_words(struct reader *reader)
 /* Nothing behind --: a variable was empty, or a command forgotten. */
 static int check_dashes(struct reader *reader)
 {
-    if (!reader->parsed->command->behind_dashes || !reader->dashes || reader->parsed->argc > 0)
+    const struct command *command = reader->parsed->command;
+    if ((!command->behind_dashes && !command->then_command) || !reader->dashes ||
+        reader->parsed->argc > reader->cli->argc_before)
         return EXIT_DONE;
     return cli_fail(reader->cli, TEND_EINVAL,
                     "%s: a command is missing behind --; leave out the -- if none is meant",
@@ -231,7 +234,7 @@ static int check_arguments(struct reader *reader)
 {
     const struct command *command = reader->parsed->command;
     struct cli *cli = reader->cli;
-    int given = reader->parsed->argc;
+    int given = command->then_command ? cli->argc_before : reader->parsed->argc;
     if (command->subcommands)
         return cli_fail(cli, TEND_EINVAL,
                         "%s: say what to do with it; 'tend help %s' lists the ways", cli->path,

@@ -33,6 +33,8 @@ void queue_limits_text(struct buf *out, const struct tend_queue *queue)
         char rate[RATE_TEXT_BYTES];
         put_separator(out);
         buf_puts(out, rate_text(queue->rate_count, queue->rate_period_ms, rate));
+        if (queue->rate_strict)
+            buf_puts(out, " strict");
     }
 }
 

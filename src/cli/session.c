@@ -43,11 +43,11 @@ const char *cli_store_url(void)
     return url && *url ? url : default_url;
 }
 
-/* The default store lives in a folder of its own, made on first use. */
+/* The default store lives in a folder of its own, made on first use, for its owner alone. */
 static int prepare_default(struct cli *cli, enum store_need need)
 {
     if (need == STORE_MADE) {
-        if (mkdir(default_folder, 0777) == 0 || errno == EEXIST)
+        if (mkdir(default_folder, 0700) == 0 || errno == EEXIST)
             return EXIT_DONE;
         int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
         return cli_fail(
@@ -92,6 +92,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
     if (status != EXIT_DONE)
         return status;
+    signals_suspend_safely();
     int code = tend_open(&cli->store, url, &options);
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }

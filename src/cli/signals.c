@@ -1,7 +1,12 @@
 /* Signals of the command line; the library installs none. See cli.h. */
+#include "base/thread.h"
 #include "cli/cli.h"
+#include "store/db.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/time.h>
@@ -38,6 +43,63 @@ static void on_hangup(int number)
 {
     (void)number;
     hangups++;
+}
+
+/* --- Ctrl-Z --- */
+
+static sem_t suspensions;
+
+static void on_suspend(int number)
+{
+    (void)number;
+    int saved = errno;
+    sem_post(&suspensions);
+    errno = saved;
+}
+
+/* No SA_RESTART in handle() below; this one is to go unnoticed by what it interrupts. */
+static void handle_suspend(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTSTP, &action, NULL);
+}
+
+/*
+ * The process must not stop with the store's write lock in its hands, so it is not the signal that
+ * stops it, but this thread, once nobody in the process writes. It does so by the same signal, as
+ * the shell expects it. Signals that came meanwhile are one.
+ */
+static void *suspend(void *unused)
+{
+    sigset_t suspend_only;
+    sigemptyset(&suspend_only);
+    sigaddset(&suspend_only, SIGTSTP);
+    for (;;) {
+        while (sem_wait(&suspensions) != 0)
+            ;
+        db_pause_process();
+        while (sem_trywait(&suspensions) == 0)
+            ;
+        handle_suspend(SIG_DFL);
+        pthread_sigmask(SIG_UNBLOCK, &suspend_only, NULL);
+        pthread_kill(pthread_self(), SIGTSTP); /* goes on from here when it is continued */
+        pthread_sigmask(SIG_BLOCK, &suspend_only, NULL);
+        handle_suspend(on_suspend);
+        db_resume_process();
+    }
+    return unused;
+}
+
+void signals_suspend_safely(void)
+{
+    struct sigaction before;
+    pthread_t thread;
+    if (sigaction(SIGTSTP, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
+        sem_init(&suspensions, 0, 0) != 0 || thread_start(&thread, 0, suspend, NULL) != 0)
+        return;
+    pthread_detach(thread);
+    handle_suspend(on_suspend);
 }
 
 static void handle(int number, void (*handler)(int))

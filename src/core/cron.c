@@ -7,6 +7,7 @@
 #include "base/civil.h"
 #include "base/err.h"
 #include "base/timetext.h"
+#include "core/zone.h"
 
 #include <string.h>
 #include <strings.h>
@@ -231,6 +232,7 @@ int cron_parse(const char *text, struct cron *ret_cron, struct err *err)
         .days = (uint32_t)bits[FIELD_DAY],
         .months = (uint32_t)bits[FIELD_MONTH],
         .weekdays = (uint32_t)((bits[FIELD_WEEKDAY] | bits[FIELD_WEEKDAY] >> 7) & 0x7F),
+        .hours_star = star[FIELD_HOUR],
         .days_star = star[FIELD_DAY],
         .weekdays_star = star[FIELD_WEEKDAY],
     };
@@ -269,16 +271,10 @@ static int64_t next_every(int64_t every_ms, int64_t after_ms)
     return next_ms;
 }
 
-int64_t cron_next(const struct cron *cron, int64_t after_ms)
+/* The first matching minute from a minute on, both counted from 1970 on the calendar alone, without
+ * a zone. False when there is none. */
+static bool next_minute(const struct cron *cron, int64_t first_minute, int64_t *ret_minute)
 {
-    if (after_ms > TIME_MAX_MS)
-        return -1;
-    if (after_ms < TIME_MIN_MS)
-        after_ms = TIME_MIN_MS - 1;
-    if (cron->every_ms > 0)
-        return next_every(cron->every_ms, after_ms);
-
-    int64_t first_minute = floor_div(after_ms, MS_PER_MINUTE) + 1;
     int64_t day = floor_div(first_minute, 24 * 60);
     int from = (int)(first_minute - day * 24 * 60);
     /* One day more than the cycle: on the first one part of the day is over already. */
@@ -292,11 +288,80 @@ int64_t cron_next(const struct cron *cron, int64_t after_ms)
         }
         int minute = day_matches(cron, day, &date) ? minute_of_day(cron, from) : -1;
         if (minute >= 0) {
-            int64_t next_ms = day * MS_PER_DAY + minute * MS_PER_MINUTE;
-            return next_ms <= TIME_MAX_MS ? next_ms : -1;
+            *ret_minute = day * 24 * 60 + minute;
+            return true;
         }
         day++;
         from = 0;
     }
-    return -1;
+    return false;
+}
+
+/* The latest time that the clock on the wall has shown up to a moment. Only the hours before it can
+ * have shown a later one than the moment itself. */
+static int64_t clock_has_shown(const struct zone *zone, int64_t at_s)
+{
+    int64_t latest_s = INT64_MIN;
+    for (int64_t end_s = at_s; end_s > at_s - 2 * ZONE_OFFSET_MAX_S;) {
+        struct zone_span span = zone_span_at(zone, end_s);
+        if (end_s + span.offset_s > latest_s)
+            latest_s = end_s + span.offset_s;
+        if (span.begin_s == INT64_MIN)
+            break;
+        end_s = span.begin_s - 1;
+    }
+    return latest_s;
+}
+
+/* The first moment at which the clock on the wall shows a time or a later one. */
+static int64_t clock_shows(const struct zone *zone, int64_t local_s)
+{
+    int64_t at_s = local_s - ZONE_OFFSET_MAX_S;
+    for (;;) {
+        struct zone_span span = zone_span_at(zone, at_s);
+        if (local_s - span.offset_s > at_s)
+            at_s = local_s - span.offset_s;
+        if (at_s < span.end_s)
+            return at_s;
+        at_s = span.end_s;
+    }
+}
+
+/* The first moment from at_s on at which the clock shows a time that matches. */
+static bool next_shown(const struct cron *cron, const struct zone *zone, int64_t at_s,
+                       int64_t *ret_s)
+{
+    while (at_s <= TIME_MAX_MS / 1000) {
+        struct zone_span span = zone_span_at(zone, at_s);
+        int64_t minute;
+        if (!next_minute(cron, floor_div(at_s + span.offset_s - 1, 60) + 1, &minute))
+            return false;
+        *ret_s = minute * 60 - span.offset_s;
+        if (*ret_s < span.end_s)
+            return true;
+        at_s = span.end_s;
+    }
+    return false;
+}
+
+int64_t cron_next(const struct cron *cron, const struct zone *zone, int64_t after_ms)
+{
+    int64_t next_s;
+    int64_t minute;
+    if (after_ms > TIME_MAX_MS)
+        return -1;
+    if (after_ms < TIME_MIN_MS)
+        after_ms = TIME_MIN_MS - 1;
+    if (cron->every_ms > 0)
+        return next_every(cron->every_ms, after_ms);
+    int64_t after_s = floor_div(after_ms, 1000);
+    if (cron->hours_star) {
+        if (!next_shown(cron, zone, after_s + 1, &next_s))
+            return -1;
+    } else {
+        if (!next_minute(cron, floor_div(clock_has_shown(zone, after_s), 60) + 1, &minute))
+            return -1;
+        next_s = clock_shows(zone, minute * 60);
+    }
+    return next_s <= TIME_MAX_MS / 1000 ? next_s * 1000 : -1;
 }

@@ -1,5 +1,5 @@
 /*
- * Schedules: five-field cron expressions, in UTC.
+ * Schedules: five-field cron expressions, in UTC or in a time zone.
  *
  *     ┌ minute 0-59   ┌ hour 0-23   ┌ day of month 1-31   ┌ month 1-12, jan-dec
  *     15              3             *                     *       1-5 ── day of week 0-7, sun-sat
@@ -9,8 +9,16 @@
  * field that begins with * is not a restriction, and then both have to match. Also @hourly @daily
  * @midnight @weekly @monthly @yearly @annually, and "@every 90s".
  *
- * Not a timer: cron_next computes, others wait. Not for local time: there are no hours that come
- * twice or never.
+ * In a time zone there are times that the clock on the wall shows twice or never. The rule:
+ * - A schedule that names hours ("15 3 * * *") runs at the first moment when the clock shows its
+ *   time or a later one. A time that is skipped is thus run at the end of the gap, all that are
+ *   skipped together once; a time that comes twice is run when it comes first.
+ * - A schedule whose hour field begins with * ("0 * * * *") goes by the time that passes: it runs
+ *   whenever the clock shows a time that matches, also in the hour that comes again, and at no time
+ *   that is skipped.
+ * - @every knows no zone.
+ *
+ * Not a timer: cron_next computes, others wait.
  */
 #ifndef CORE_CRON_H
 #define CORE_CRON_H
@@ -20,6 +28,7 @@
 
 struct buf;
 struct err;
+struct zone;
 
 struct cron {
     /* Bit n is set when value n matches. */
@@ -28,7 +37,8 @@ struct cron {
     uint32_t days;     /* of the month; bits 1 to 31 */
     uint32_t months;   /* bits 1 to 12 */
     uint32_t weekdays; /* bits 0 (Sunday) to 6 */
-    bool days_star;    /* the field began with *: it does not count as a restriction */
+    bool hours_star;   /* the field began with *: see the rule for time zones above */
+    bool days_star;    /* ... it does not count as a restriction */
     bool weekdays_star;
 
     int64_t every_ms; /* @every; 0 for all others, and then the fields above count */
@@ -41,13 +51,13 @@ struct cron {
 int cron_parse(const char *text, struct cron *ret_cron, struct err *err);
 
 /*
- * The first matching time after after_ms, never after_ms itself; -1 when there is none up to the
- * end of the year 9999. @every counts from 1970, not from when it was set up, so that all who ask
- * agree and a pause in between does not shift it.
+ * The first time to run after after_ms, never after_ms itself; -1 when there is none up to the end
+ * of the year 9999. A zone of NULL is UTC. @every counts from 1970, not from when it was set up, so
+ * that all who ask agree and a pause in between does not shift it.
  */
-int64_t cron_next(const struct cron *cron, int64_t after_ms);
+int64_t cron_next(const struct cron *cron, const struct zone *zone, int64_t after_ms);
 
-/* Appends the schedule in plain language: "every day at 03:15 UTC". */
-void cron_describe(const struct cron *cron, struct buf *out);
+/* Appends the schedule in plain language: "every day at 03:15 Europe/Berlin"; NULL: UTC. */
+void cron_describe(const struct cron *cron, const char *timezone, struct buf *out);
 
 #endif

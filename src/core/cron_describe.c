@@ -103,8 +103,13 @@ static bool has_clock_times(const struct cron *cron)
            bit_count(cron->minutes) * bit_count(cron->hours) <= MOST_CLOCK_TIMES;
 }
 
+static void put_zone(struct buf *out, const char *timezone)
+{
+    buf_printf(out, " %s", timezone != NULL ? timezone : "UTC");
+}
+
 /* "03:15, 09:15 and 15:15 UTC" */
-static void put_clock_times(struct buf *out, const struct cron *cron)
+static void put_clock_times(struct buf *out, const struct cron *cron, const char *timezone)
 {
     int left = bit_count(cron->minutes) * bit_count(cron->hours);
     bool is_first = true;
@@ -115,11 +120,11 @@ static void put_clock_times(struct buf *out, const struct cron *cron)
         put_clock_time(out, at);
         is_first = false;
     }
-    buf_puts(out, " UTC");
+    put_zone(out, timezone);
 }
 
 /* "every 5 minutes in the hours 9 to 17 UTC" */
-static void put_frequency(struct buf *out, const struct cron *cron)
+static void put_frequency(struct buf *out, const struct cron *cron, const char *timezone)
 {
     bool every_hour = cron->hours == all_hours;
     int step = minute_step(cron->minutes);
@@ -138,7 +143,7 @@ static void put_frequency(struct buf *out, const struct cron *cron)
     if (!every_hour) {
         buf_puts(out, bit_count(cron->hours) == 1 ? " in the hour " : " in the hours ");
         put_list(out, cron->hours, put_number, " and ");
-        buf_puts(out, " UTC");
+        put_zone(out, timezone);
     }
 }
 
@@ -166,7 +171,7 @@ static void put_days(struct buf *out, const struct cron *cron)
     put_list(out, cron->weekdays, put_weekday, both ? " or " : " and ");
 }
 
-void cron_describe(const struct cron *cron, struct buf *out)
+void cron_describe(const struct cron *cron, const char *timezone, struct buf *out)
 {
     if (cron->every_ms > 0) {
         char every[DURATION_TEXT_BYTES];
@@ -178,7 +183,7 @@ void cron_describe(const struct cron *cron, struct buf *out)
     if (clock_times && every_day)
         buf_puts(out, "every day");
     if (!clock_times)
-        put_frequency(out, cron);
+        put_frequency(out, cron, timezone);
     if (!every_day) {
         if (!clock_times)
             buf_putc(out, ' ');
@@ -190,6 +195,6 @@ void cron_describe(const struct cron *cron, struct buf *out)
     }
     if (clock_times) {
         buf_puts(out, " at ");
-        put_clock_times(out, cron);
+        put_clock_times(out, cron, timezone);
     }
 }

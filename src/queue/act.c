@@ -2,6 +2,7 @@
 #include "queue/act.h"
 
 #include "queue/control.h"
+#include "queue/holder.h"
 #include "queue/row.h"
 
 enum { PAGE = 1000 };
@@ -104,7 +105,7 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld cannot be %s: another live job has its unique key",
                            (long long)id, action_names[action]);
-    return rc < 0 ? rc : 0;
+    return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 
 /* The states an action is meant for: among those that were asked for, from which it leads anywhere.
@@ -123,6 +124,24 @@ static unsigned states_for(enum tend_action action, unsigned asked)
     return asked == 0 ? states : states & asked;
 }
 
+int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
+                int64_t now_ms, const char *by, const char *why, int64_t *ret_moved)
+{
+    struct move *moves = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *moves);
+    int64_t *moved = arena_zalloc(db_arena(tx), (jobs->count + 1) * sizeof *moved);
+    if (moves == NULL || moved == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    for (size_t i = 0; i < jobs->count; i++)
+        moves[i] = act_move(tx, action, &jobs->items[i], now_ms, by, why);
+    int rc = move_jobs(tx, moves, jobs->count, 0, moved);
+    if (rc < 0)
+        return rc;
+    *ret_moved = 0;
+    for (size_t i = 0; i < jobs->count; i++)
+        *ret_moved += moved[i];
+    return control_follow(tx, action, jobs, moved);
+}
+
 static int act_on_page_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
@@ -137,17 +156,7 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     call->page_count = found.rows;
     for (size_t i = 0; i < found.rows; i++)
         call->page[i] = jobs.items[i].id;
-    struct move *moves = arena_alloc(db_arena(tx), (found.rows + 1) * sizeof *moves);
-    int64_t *moved = arena_zalloc(db_arena(tx), (found.rows + 1) * sizeof *moved);
-    if (moves == NULL || moved == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
-    for (size_t i = 0; i < found.rows; i++)
-        moves[i] = act_move(tx, call->action, &jobs.items[i], now_ms, call->by, call->why);
-    if ((rc = move_jobs(tx, moves, found.rows, 0, moved)) < 0)
-        return rc;
-    for (size_t i = 0; i < found.rows; i++)
-        call->moved += moved[i];
-    return control_follow(tx, call->action, &jobs, moved);
+    return act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &call->moved);
 }
 
 /* One job of the page has a key that another live job has by now: that one stays, the others do

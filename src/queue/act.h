@@ -8,4 +8,9 @@
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
                      int64_t now_ms, const char *by, const char *why);
 
+/* Carries it out on jobs whose state allows it, with what follows from it. *ret_moved: on how many
+ * that are still as they were read. */
+int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
+                int64_t now_ms, const char *by, const char *why, int64_t *ret_moved);
+
 #endif

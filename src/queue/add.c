@@ -1,6 +1,11 @@
 /*
  * Adding jobs. Input is checked before the store is asked, so that bad input changes nothing. Jobs
  * without a unique key go in with one statement for all; one with a key is looked up first (CL-7).
+ *
+ * Of several keys each may have a job that others lock as well, or be added by others at the same
+ * time, which the index makes one of them wait for. So that two batches never wait for each other,
+ * a batch with more than one key takes all of them first, then locks the jobs that have them, by
+ * id. Who adds under one key alone holds nothing while it waits.
  */
 #include "queue/add.h"
 #include "base/json.h"
@@ -288,6 +293,28 @@ static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned h
     return rc;
 }
 
+/* Locks what the keys of a batch stand for, in the order in which all do. */
+static int take_keys(struct db_tx *tx, const struct add_batch *batch)
+{
+    size_t count = 0;
+    if (batch->count < 2 || !db_concurrent(tx))
+        return 0;
+    struct db_value *params = arena_alloc(db_arena(tx), batch->count * 2 * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
+                       batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct tend_job_spec *spec = &batch->specs[i];
+        if (spec->unique_key == NULL)
+            continue;
+        params[count * 2] = db_text(queue_of(spec));
+        params[count * 2 + 1] = db_text(spec->unique_key);
+        count++;
+    }
+    int rc = count < 2 ? 0 : db_each(tx, Q_KEYS_TAKE, DB_LATER, params, count, NULL);
+    return rc < 0 || count < 2 ? rc : db_each(tx, Q_KEYS_LOCK_JOBS, DB_LATER, params, count, NULL);
+}
+
 int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
 {
     if (all_basic(batch))
@@ -301,6 +328,8 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
     if (params == NULL || ids == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
                        batch->count);
+    if ((rc = take_keys(tx, batch)) < 0)
+        return rc;
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
         const char *by = spec->by != NULL ? spec->by : batch->by;

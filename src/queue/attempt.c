@@ -1,9 +1,9 @@
 /*
  * Reports about steps: an attempt ends, the next begins, or the job ends with it.
  *
- * The job's row is locked first, then its newest attempt is read, then everything is written
- * together. So that a call repeated after a lost answer finds what the first has done, an attempt
- * begun is known by its marker, and one ended by its number.
+ * What is large is sent (checkpoint.c), then the job's row is locked, then its newest attempt is
+ * read, then everything is written together. So that a call repeated after a lost answer finds what
+ * the first has done, an attempt begun is known by its marker, and one ended by its number.
  */
 #include "queue/attempt.h"
 
@@ -87,8 +87,10 @@ struct step_call {
     const struct tend_step_close *close; /* NULL: the job goes on */
     bool matters;                        /* lease_end_matters */
     struct fail_call fail;
-    int64_t held;   /* 1: it was, or the same call went through before */
-    int64_t number; /* of the attempt begun */
+    int64_t staging; /* what checkpoint_stage may use */
+    unsigned last;   /* how the last statement is run */
+    int64_t held;    /* 1: it was, or the same call went through before */
+    int64_t number;  /* of the attempt begun */
     int64_t completed;
 };
 
@@ -157,19 +159,21 @@ static int write_change(struct db_tx *tx, struct step_call *call, struct step_jo
 
 static int complete_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
 {
+    bool staged = job->staged != 0 && call->close->result != NULL;
     const struct completion completion = {.leases = &call->lease,
                                           .count = 1,
-                                          .results = &call->close->result,
+                                          .results = staged ? NULL : &call->close->result,
                                           .changed = &call->completed,
                                           .matters = call->matters || job->under_lock,
                                           .followed = job->followed};
-    return lease_complete(tx, &completion, DB_LAST);
+    int rc = lease_complete(tx, &completion, call->last);
+    return rc < 0 || !staged ? rc : checkpoint_result(tx, job);
 }
 
 /* Something follows the end of a run for which a submission waits. */
-static unsigned last_for(const struct step_job *job)
+static unsigned last_for(const struct step_call *call, const struct step_job *job)
 {
-    return job->followed ? 0 : DB_LAST;
+    return job->followed ? 0 : call->last;
 }
 
 static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
@@ -177,7 +181,7 @@ static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_
     struct move move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
     int rc = control_close(tx, job->id, CONTROL_PAUSES, CONTROL_HELD);
     move.why = handle_clean_text(db_arena(tx), call->close->why);
-    return rc < 0 ? rc : move_jobs(tx, &move, 1, last_for(job), &call->completed);
+    return rc < 0 ? rc : move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
 }
 
 static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *job)
@@ -197,10 +201,10 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     case TEND_STEPS_COMPLETE:
         return complete_job(tx, call, job);
     case TEND_STEPS_FAIL:
-        return finish_fail(tx, &call->fail, last_for(job));
+        return finish_fail(tx, &call->fail, last_for(call, job));
     case TEND_STEPS_RELEASE:
         move = finish_release_move(tx, call->lease, close->delay_ms, close->why);
-        return move_jobs(tx, &move, 1, last_for(job), &call->completed);
+        return move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
     case TEND_STEPS_HOLD:
         return hold_job(tx, call, job);
     }
@@ -240,41 +244,62 @@ static int write_farewell(struct db_tx *tx, struct step_call *call, struct step_
     int rc = step_end_write(tx, job, last, change->ended);
     for (size_t i = 0; rc == 0 && i < change->event_count; i++)
         rc = step_note_write(tx, job, &change->events[i]);
-    return rc < 0 ? rc : db_each(tx, Q_EVENT_INTO_CHAIN, DB_LAST, params, 1, NULL);
+    return rc < 0 ? rc : db_each(tx, Q_EVENT_INTO_CHAIN, call->last, params, 1, NULL);
+}
+
+static int write_report(struct db_tx *tx, struct step_call *call, struct step_job *job,
+                        const struct step_last *last)
+{
+    const struct tend_attempt_begin *begun = call->change->begun;
+    struct step_plan plan;
+    int rc;
+    call->held = step_job_held(job, call->lease);
+    if (!call->held) {
+        call->held = held_before(call, job);
+        return is_farewell(call, job, last) ? write_farewell(tx, call, job, last) : 0;
+    }
+    if (begun != NULL && last->number > 0 && last->token == call->lease.token &&
+        strcmp(last->marker, begun->marker) == 0) {
+        call->number = last->number; /* told before */
+        return 0;
+    }
+    if ((rc = make_plan(tx, call, last, &plan)) < 0 ||
+        (rc = write_change(tx, call, job, last, &plan)) < 0)
+        return rc;
+    return call->close != NULL ? close_job(tx, call, job) : step_chain(tx, job, call->last);
 }
 
 static int step_body(struct db_tx *tx, void *arg)
 {
     struct step_call *call = arg;
-    const struct tend_attempt_begin *begun = call->change->begun;
+    const struct tend_attempt_end *ended = call->change->ended;
+    const char *result = call->close == NULL ? NULL : call->close->result;
+    bool stages = checkpoint_stages(tx, ended, result);
     struct step_job job;
     struct step_last last;
-    struct step_plan plan;
+    int rc = stages ? checkpoint_stage(tx, call->staging, ended, result) : 0;
     call->held = call->number = call->completed = 0;
     call->fail.changed = 0;
-    int rc = look(tx, call->lease.id, &job, &last);
-    if (rc < 0)
+    call->last = stages ? DB_LATER : DB_LAST;
+    if (rc < 0 || (rc = look(tx, call->lease.id, &job, &last)) < 0)
         return rc;
-    call->held = step_job_held(&job, call->lease);
-    if (!call->held) {
-        call->held = held_before(call, &job);
-        return is_farewell(call, &job, &last) ? write_farewell(tx, call, &job, &last) : 0;
-    }
-    if (begun != NULL && last.number > 0 && last.token == call->lease.token &&
-        strcmp(last.marker, begun->marker) == 0) {
-        call->number = last.number; /* told before */
-        return 0;
-    }
-    if ((rc = make_plan(tx, call, &last, &plan)) < 0 ||
-        (rc = write_change(tx, call, &job, &last, &plan)) < 0)
+    job.staged = stages ? call->staging : 0;
+    if ((rc = write_report(tx, call, &job, &last)) < 0 || !stages)
         return rc;
-    return call->close != NULL ? close_job(tx, call, &job) : step_chain(tx, &job, DB_LAST);
+    return checkpoint_unstage(tx, call->staging, DB_LAST);
+}
+
+/* A number that no other report uses at the same time, and that is no job's id. */
+static int64_t staging_number(tend *t)
+{
+    return -1 - (int64_t)(handle_random(t) * (double)(INT64_C(1) << 53));
 }
 
 int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_change *change,
                    int64_t *ret_number)
 {
-    struct step_call call = {.t = t, .lease = lease, .change = change};
+    struct step_call call = {
+        .t = t, .lease = lease, .change = change, .staging = staging_number(t)};
     int rc = step_check_change(t, change);
     if (rc == 0 && change->ended == NULL && change->begun == NULL && change->event_count == 0 &&
         change->drop_from_step == 0 && change->baseline_commit == NULL)
@@ -309,6 +334,7 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
         .lease = lease,
         .change = change != NULL ? change : &nothing,
         .close = close,
+        .staging = staging_number(t),
         .matters = lease_end_matters(t),
         .fail = {.lease = lease, .failure = close->failure, .random = handle_random(t)}};
     const struct lease_answers answers = {.leases = &lease,

@@ -117,7 +117,7 @@ int step_end_write(struct db_tx *tx, struct step_job *job, const struct step_las
     int rc = write_end(tx, job, last, ended);
     if (rc < 0 || ended->state != TEND_ATTEMPT_SUCCEEDED)
         return rc;
-    return checkpoint_write(tx, job->id, last, ended);
+    return checkpoint_write(tx, job, last, ended);
 }
 
 int step_lost_write(struct db_tx *tx, struct step_job *job, const struct step_last *last)

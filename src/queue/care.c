@@ -2,6 +2,7 @@
 #include "queue/handle.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct report {
     void (*report)(void *arg, enum tend_verdict verdict, const char *what, const char *text);
@@ -16,6 +17,70 @@ static void pass_on(void *arg, int verdict, const char *what, const char *text)
     report->report(report->arg, (enum tend_verdict)verdict, what, text);
 }
 
+/* --- migrations --- */
+
+enum { VERSIONS_MAX = 64 };
+
+struct migrations_call {
+    const struct db_migration *known;
+    int count;
+    bool same[VERSIONS_MAX]; /* by version - 1: it ran here as it is known */
+};
+
+static int migrations_body(struct db_tx *tx, void *arg)
+{
+    struct migrations_call *call = arg;
+    struct db_result rows;
+    int rc = db_run(tx, Q_MIGRATION_LIST, DB_LAST, NULL, &rows);
+    for (size_t i = 0; rc >= 0 && i < rows.rows; i++) {
+        int64_t version = db_number(&rows, i, 0);
+        if (version >= 1 && version <= call->count)
+            call->same[version - 1] =
+                strcmp(db_string(&rows, i, 1), call->known[version - 1].checksum) == 0;
+    }
+    return rc;
+}
+
+/* The first migration after `after` that ran here in another form than it is known in; 0: none. */
+static int changed_migration(tend *t, int after, int *ret_version)
+{
+    struct migrations_call call = {.known = db_migrations(t->db)};
+    while (call.known[call.count].sql != NULL && call.count < VERSIONS_MAX)
+        call.count++;
+    int rc = handle_read(t, migrations_body, &call);
+    if (rc < 0)
+        return rc;
+    while (after < call.count && call.same[after])
+        after++;
+    *ret_version = after < call.count ? after + 1 : 0;
+    return 0;
+}
+
+int tend_schema_changed(tend *t, int *ret_version)
+{
+    int rc = changed_migration(t, 0, ret_version);
+    return rc < 0 ? rc : *ret_version != 0;
+}
+
+static int look_at_migrations(tend *t, struct report *all)
+{
+    int version = 0;
+    int rc;
+    bool same = true;
+    while ((rc = changed_migration(t, version, &version)) == 0 && version != 0) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "migration %d was changed after it had run here: the tables may differ from what "
+                 "this tend expects; compare them with those of a new store",
+                 version);
+        pass_on(all, TEND_WRONG, "migrations", text);
+        same = false;
+    }
+    if (rc == 0 && same)
+        pass_on(all, TEND_FINE, "migrations", "all have run as this tend knows them");
+    return rc;
+}
+
 int tend_doctor(tend *t,
                 void (*report)(void *arg, enum tend_verdict verdict, const char *what,
                                const char *text),
@@ -24,7 +89,8 @@ int tend_doctor(tend *t,
     struct report all = {.report = report, .arg = arg};
     struct tend_recovery stale;
     int rc = db_doctor(t->db, pass_on, &all, handle_err(t));
-    if (rc < 0 || (rc = tend_get_recovery_stats(t, &stale)) < 0)
+    if (rc < 0 || (rc = look_at_migrations(t, &all)) < 0 ||
+        (rc = tend_get_recovery_stats(t, &stale)) < 0)
         return rc;
     char text[160];
     bool clean = stale.entries_reclaimed == 0 && stale.locks_cleaned == 0;

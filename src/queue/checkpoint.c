@@ -1,23 +1,83 @@
-/* Checkpoints: what a step that succeeded leaves behind, so that any machine can go on after it. */
+/*
+ * Checkpoints: what a step that succeeded leaves behind, so that any machine can go on after it.
+ *
+ * A patch can be large, and a worker can be cut off in the middle of sending it. On PostgreSQL the
+ * server then waits for the rest with everything locked that the transaction has locked so far. So
+ * large parts are sent first, under a number that nobody else knows, when nothing is locked yet;
+ * the job's row is locked once they have arrived, and they are put where they belong.
+ */
 #include "queue/checkpoint.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-int checkpoint_write(struct db_tx *tx, int64_t job_id, const struct step_last *last,
+enum { STAGE_BYTES = 64 * 1024, STAGED_CHECKPOINT = 1, STAGED_RESULT = 2 };
+
+int checkpoint_write(struct db_tx *tx, const struct step_job *job, const struct step_last *last,
                      const struct tend_attempt_end *ended)
 {
-    const struct db_value params[] = {
-        db_int(job_id),
-        db_int(last->step_index),
+    const char *diff_hash = handle_clean_text(db_arena(tx), ended->diff_hash);
+    const struct db_value place[] = {db_int(job->id), db_int(last->step_index)};
+    const struct db_value whole[] = {
+        place[0],
+        place[1],
         db_text(last->step_id),
         db_int(last->number),
         db_now(tx),
-        db_text(handle_clean_text(db_arena(tx), ended->diff_hash)),
+        db_text(diff_hash),
         db_text(ended->changed_files),
         db_text(ended->outputs),
         db_bytes(ended->patch, ended->patch_bytes),
     };
-    return db_each(tx, Q_CHECKPOINT_PUT, DB_LATER, params, 1, NULL);
+    if (job->staged == 0)
+        return db_each(tx, Q_CHECKPOINT_PUT, DB_LATER, whole, 1, NULL);
+    const struct db_value rest[] = {whole[0], whole[1], whole[2],           whole[3],
+                                    whole[4], whole[5], db_int(job->staged)};
+    int rc = db_each(tx, Q_CHECKPOINT_REMOVE, DB_LATER, place, 1, NULL);
+    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_ADOPT, DB_LATER, rest, 1, NULL);
+}
+
+static size_t bytes_of(const char *text)
+{
+    return text == NULL ? 0 : strlen(text);
+}
+
+bool checkpoint_stages(const struct db_tx *tx, const struct tend_attempt_end *ended,
+                       const char *result)
+{
+    size_t bytes = bytes_of(result);
+    if (ended != NULL && ended->state == TEND_ATTEMPT_SUCCEEDED)
+        bytes += (ended->patch == NULL ? 0 : ended->patch_bytes) + bytes_of(ended->outputs) +
+                 bytes_of(ended->changed_files);
+    return db_concurrent(tx) && bytes > STAGE_BYTES;
+}
+
+int checkpoint_stage(struct db_tx *tx, int64_t staged, const struct tend_attempt_end *ended,
+                     const char *result)
+{
+    int rc = 0;
+    if (ended != NULL && ended->state == TEND_ATTEMPT_SUCCEEDED) {
+        const struct db_value parts[] = {db_int(staged), db_int(STAGED_CHECKPOINT),
+                                         db_text(ended->changed_files), db_text(ended->outputs),
+                                         db_bytes(ended->patch, ended->patch_bytes)};
+        rc = db_each(tx, Q_CHECKPOINT_STAGE, DB_LATER, parts, 1, NULL);
+    }
+    const struct db_value parts[] = {db_int(staged), db_int(STAGED_RESULT), db_null(),
+                                     db_text(result), db_null()};
+    return rc < 0 || result == NULL ? rc
+                                    : db_each(tx, Q_CHECKPOINT_STAGE, DB_LATER, parts, 1, NULL);
+}
+
+int checkpoint_result(struct db_tx *tx, const struct step_job *job)
+{
+    const struct db_value params[] = {db_int(job->id), db_int(job->staged)};
+    return db_each(tx, Q_CHECKPOINT_RESULT, DB_LATER, params, 1, NULL);
+}
+
+int checkpoint_unstage(struct db_tx *tx, int64_t staged, unsigned how)
+{
+    const struct db_value params[] = {db_int(staged)};
+    return db_each(tx, Q_CHECKPOINT_UNSTAGE, how, params, 1, NULL);
 }
 
 int checkpoint_baseline(struct db_tx *tx, int64_t job_id, const char *repo, const char *commit)

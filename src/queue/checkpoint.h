@@ -5,8 +5,22 @@
 #include "queue/attempt.h"
 
 /* Of the attempt `last`, which has succeeded. */
-int checkpoint_write(struct db_tx *tx, int64_t job_id, const struct step_last *last,
+int checkpoint_write(struct db_tx *tx, const struct step_job *job, const struct step_last *last,
                      const struct tend_attempt_end *ended);
+
+/*
+ * Large parts of a report, of an attempt that has succeeded and of the result of a job; both may be
+ * NULL. Before the job's row is locked they are sent under `staged`, a number of the caller's own
+ * that is no job's id; then they are taken from there (step_job.staged), and what is left there
+ * goes at the end.
+ */
+bool checkpoint_stages(const struct db_tx *tx, const struct tend_attempt_end *ended,
+                       const char *result);
+int checkpoint_stage(struct db_tx *tx, int64_t staged, const struct tend_attempt_end *ended,
+                     const char *result);
+int checkpoint_result(struct db_tx *tx, const struct step_job *job);
+int checkpoint_unstage(struct db_tx *tx, int64_t staged, unsigned how);
+
 int checkpoint_baseline(struct db_tx *tx, int64_t job_id, const char *repo, const char *commit);
 
 /* Those of from_step and later ones go. */

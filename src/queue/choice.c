@@ -1,37 +1,82 @@
+/*
+ * Which jobs a claim gets where order alone does not decide: keys may be at their limit, and kinds
+ * may not be wanted. The cost of a claim must not grow with the jobs it passes over (BY-4, WF-7),
+ * so it does not walk over them. Its candidates come from
+ *
+ *     the front     the first CANDIDATES jobs of the queue;
+ *     the rest      behind what this handle remembers as passed over (passed.h), in pieces;
+ *     cut in        jobs that came before that place since: those given back, recovered, resumed,
+ *                   due late, or added with a time in the past (index job_cut_in);
+ *     keys          the first PER_KEY jobs of each key (index job_pending_key), KEYS of them in a
+ *                   claim; where there are more keys the next claim goes on behind them;
+ *     second look   a piece of what was passed over, when it is time: a net below the others.
+ *
+ * All but the front are merged in the order of claims, so that the order is strict (CL-4) as long
+ * as the bounds above hold: a claim sees all keys and all that cut in. Beyond the bounds a job may
+ * be overtaken for as long as the second look takes to come around.
+ *
+ * A candidate is claimed as soon as it is found. On PostgreSQL it may have gone to somebody else
+ * since: the claim then takes the next one, and looks again when it has seen nothing else. That a
+ * limit is reached is said only of jobs that were seen and passed over.
+ */
 #include "queue/choice.h"
 
-#include "base/clock.h"
 #include "queue/passed.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* A page of candidates, and how many of them are looked at in one transaction for kinds alone. */
-enum { CANDIDATES = 256, PAGES_FOR_KINDS = 8 };
+enum {
+    CANDIDATES = 256, /* a page */
+    PAGES = 8,        /* of the rest, or of the second look, in one transaction */
+    KEYS = 512,
+    PER_KEY = 8,
+    LOOKS_MOST = 5,
+};
 
 struct key_count {
     const char *key;
     int64_t running;
 };
 
+struct candidate {
+    struct claim_position at;
+    const char *key, *kind;
+};
+
 struct choice {
     const struct claim_want *want;
     const struct queue_settings *settings;
+    bool has_keys;
     struct key_count *keys; /* those running or chosen; room for one more per job wanted */
     size_t key_count;
     int64_t first_end_ms; /* when the first lease with a key ends */
     int64_t now_ms;
-    struct claim_position at; /* the last candidate */
-    struct passed *passed;    /* NULL: keys decide too, and may be free again any time */
-    bool second_look;
-    int64_t *ids;
-    size_t seen, chosen, wanted;
+    struct claim_position at; /* the last candidate of the front or the rest */
+    struct passed *passed;    /* NULL: one job is wanted, and nothing is remembered */
+    struct candidate *aside;  /* cut in, of keys, of the second look; in order */
+    size_t aside_count, aside_next;
+    bool unseen;  /* a bound was reached: a later claim may find more */
+    size_t taken; /* candidates that went to others */
+    struct db_result *claimed;
+    size_t wanted;
 };
 
 bool choice_needed(const struct claim_want *want, const struct queue_settings *settings)
 {
     return want->not_kind_count > 0 || want->job_id > 0 ||
            settings->queue.key_concurrency != TEND_UNSET;
+}
+
+static int no_memory(struct db_tx *tx)
+{
+    return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
+}
+
+static bool is_enough(const struct choice *by)
+{
+    return by->claimed->rows >= by->wanted;
 }
 
 /* --- keys and kinds --- */
@@ -45,7 +90,7 @@ static int load_keys(struct db_tx *tx, struct choice *by)
         return rc;
     by->keys = arena_alloc(db_arena(tx), (rows.rows + by->wanted) * sizeof *by->keys);
     if (by->keys == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
+        return no_memory(tx);
     for (size_t i = 0; i < rows.rows; i++) {
         by->keys[by->key_count++] =
             (struct key_count){.key = db_string(&rows, i, 0), .running = db_number(&rows, i, 1)};
@@ -55,7 +100,7 @@ static int load_keys(struct db_tx *tx, struct choice *by)
     return 0;
 }
 
-static bool is_passed_over(const struct claim_want *want, const char *kind)
+static bool is_unwanted(const struct claim_want *want, const char *kind)
 {
     for (size_t i = 0; i < want->not_kind_count; i++)
         if (strcmp(want->not_kinds[i], kind) == 0)
@@ -63,152 +108,326 @@ static bool is_passed_over(const struct claim_want *want, const char *kind)
     return false;
 }
 
-/* Whether one more with this key may run; counts it when so. */
-static bool key_allows(struct choice *by, const char *key)
+/* NULL: none is running, nor was chosen. */
+static struct key_count *find_key(const struct choice *by, const char *key)
 {
-    struct key_count *entry = NULL;
-    if (key == NULL || by->settings->queue.key_concurrency == TEND_UNSET)
-        return true;
-    for (size_t i = 0; i < by->key_count && entry == NULL; i++)
+    for (size_t i = 0; i < by->key_count; i++)
         if (strcmp(by->keys[i].key, key) == 0)
-            entry = &by->keys[i];
+            return &by->keys[i];
+    return NULL;
+}
+
+static bool key_is_full(const struct choice *by, const char *key)
+{
+    if (!by->has_keys || key == NULL)
+        return false;
+    const struct key_count *entry = find_key(by, key);
+    return entry != NULL && entry->running >= by->settings->queue.key_concurrency;
+}
+
+static void count_key(struct choice *by, const char *key)
+{
+    if (!by->has_keys || key == NULL)
+        return;
+    struct key_count *entry = find_key(by, key);
     if (entry == NULL) {
         entry = &by->keys[by->key_count++];
         *entry = (struct key_count){.key = key};
     }
-    if (entry->running >= by->settings->queue.key_concurrency)
-        return false;
     entry->running++;
-    return true;
 }
 
-/* --- looking --- */
+/* --- one candidate --- */
 
-static int next_page(struct db_tx *tx, const struct choice *by, struct db_result *ret)
+static struct candidate candidate_of(const struct db_result *rows, size_t row)
 {
-    const struct db_value one[] = {db_text(by->want->queue), db_int(by->want->job_id)};
-    const struct db_value many[] = {db_text(by->want->queue), db_int(by->at.priority),
-                                    db_int(by->at.due_at), db_int(by->at.id), db_int(CANDIDATES)};
-    return by->want->job_id > 0 ? db_run(tx, Q_CLAIM_CANDIDATE, 0, one, ret)
-                                : db_run(tx, Q_CLAIM_CANDIDATES, 0, many, ret);
+    return (struct candidate){
+        .at = {db_number(rows, row, 1), db_number(rows, row, 2), db_number(rows, row, 0)},
+        .key = db_string(rows, row, 3),
+        .kind = db_string(rows, row, 4)};
 }
 
-/* Looks at the next candidates in order; *ret_more: there may be others behind them. */
-static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
+/* Leases it; its row goes behind those claimed before. 1, or 0 when somebody else has it. */
+static int claim_it(struct db_tx *tx, struct choice *by, const struct candidate *candidate)
 {
-    struct db_result page;
-    int rc = next_page(tx, by, &page);
-    if (rc < 0)
+    struct db_value params[9] = {db_int(candidate->at.id), db_int(1)};
+    struct db_result one;
+    struct db_result *all = by->claimed;
+    limits_claim_params(tx, by->want, by->settings, params);
+    int rc = db_run(tx, Q_JOB_CLAIM_ONE, 0, params, &one);
+    if (rc < 0 || one.rows == 0)
         return rc;
-    by->seen += page.rows;
-    for (size_t i = 0; i < page.rows && by->chosen < by->wanted; i++) {
-        if (!is_passed_over(by->want, db_string(&page, i, 4)) &&
-            key_allows(by, db_string(&page, i, 3)))
-            by->ids[by->chosen++] = db_number(&page, i, 0);
-        by->at = (struct claim_position){db_number(&page, i, 1), db_number(&page, i, 2),
-                                         db_number(&page, i, 0)};
-        if (by->passed != NULL && !by->second_look)
-            passed_note(by->passed, &by->at, by->now_ms);
+    if (all->rows == 0) {
+        all->values = arena_alloc(db_arena(tx), by->wanted * one.columns * sizeof *one.values);
+        if (all->values == NULL)
+            return no_memory(tx);
+        all->columns = one.columns;
     }
-    if (by->passed != NULL && !by->second_look)
-        by->at = passed_jump(by->passed, &by->at);
-    *ret_more = page.rows == CANDIDATES;
+    /* They are ours. */
+    memcpy((struct db_value *)&all->values[all->rows * all->columns], one.values,
+           one.columns * sizeof *one.values);
+    all->rows++;
+    return 1;
+}
+
+static int consider(struct db_tx *tx, struct choice *by, const struct candidate *candidate)
+{
+    struct claim_look *look = by->want->look;
+    if (is_unwanted(by->want, candidate->kind)) {
+        look->passed_kind = true;
+        return 0;
+    }
+    if (key_is_full(by, candidate->key)) {
+        look->passed_key = true;
+        return 0;
+    }
+    int rc = claim_it(tx, by, candidate);
+    if (rc > 0)
+        count_key(by, candidate->key);
+    else if (rc == 0)
+        by->taken++;
+    return rc;
+}
+
+/* --- candidates from aside --- */
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const struct candidate *a = left;
+    const struct candidate *b = right;
+    return position_is_before(&a->at, &b->at) ? -1 : position_is_before(&b->at, &a->at);
+}
+
+/* Those that can be had, behind the place that the front has come to. */
+static int put_aside(struct db_tx *tx, struct choice *by, const struct db_result *rows)
+{
+    struct candidate *all =
+        arena_alloc(db_arena(tx), (by->aside_count + rows->rows + 1) * sizeof *all);
+    if (all == NULL)
+        return no_memory(tx);
+    if (by->aside_count > 0)
+        memcpy(all, by->aside, by->aside_count * sizeof *all);
+    by->aside = all;
+    for (size_t i = 0; i < rows->rows; i++) {
+        struct candidate one = candidate_of(rows, i);
+        if (position_is_before(&by->at, &one.at) && !is_unwanted(by->want, one.kind) &&
+            !key_is_full(by, one.key))
+            all[by->aside_count++] = one;
+    }
     return 0;
 }
 
-/* Page after page until enough are chosen; for kinds alone not more than a piece. */
-static int look(struct db_tx *tx, struct choice *by, bool *ret_more)
+static int page_of(struct db_tx *tx, const struct choice *by, enum db_query query,
+                   const struct claim_position *at, struct db_result *ret)
 {
+    const struct db_value params[] = {db_text(by->want->queue), db_int(at->priority),
+                                      db_int(at->due_at), db_int(at->id), db_int(CANDIDATES)};
+    return db_run(tx, query, 0, params, ret);
+}
+
+/* A piece of the jobs behind *at, which moves on; *ret_more: there may be others behind them. */
+static int put_piece_aside(struct db_tx *tx, struct choice *by, enum db_query query,
+                           struct claim_position *at, bool *ret_more)
+{
+    struct db_result page = {.rows = CANDIDATES};
     int rc = 0;
-    *ret_more = true;
-    for (int pages = 0; rc >= 0 && *ret_more && by->chosen < by->wanted &&
-                        (by->passed == NULL || pages < PAGES_FOR_KINDS);
-         pages++)
-        rc = choose_from_page(tx, by, ret_more);
+    for (int pages = 0; rc >= 0 && page.rows == CANDIDATES && pages < PAGES; pages++) {
+        if ((rc = page_of(tx, by, query, at, &page)) < 0)
+            return rc;
+        if (page.rows > 0)
+            *at = candidate_of(&page, page.rows - 1).at;
+        rc = put_aside(tx, by, &page);
+    }
+    *ret_more = page.rows == CANDIDATES;
     return rc;
 }
 
-/* The whole queue behind what is remembered, then, when it is time, a piece of what is. */
-static int look_for_kinds(struct db_tx *tx, struct choice *by)
+static int put_cut_in_aside(struct db_tx *tx, struct choice *by)
+{
+    struct claim_position at = by->at;
+    bool more = false;
+    int rc = passed_any(by->passed) ? put_piece_aside(tx, by, Q_CLAIM_CUT_IN, &at, &more) : 0;
+    by->unseen |= more;
+    return rc;
+}
+
+/* How many keys the rows have, which come key by key. */
+static size_t count_keys(const struct db_result *rows)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < rows->rows; i++)
+        count += i == 0 || strcmp(db_string(rows, i, 3), db_string(rows, i - 1, 3)) != 0;
+    return count;
+}
+
+static int put_keys_aside(struct db_tx *tx, struct choice *by)
+{
+    struct db_result rows = {0};
+    char *from = by->passed->key;
+    int64_t per_key =
+        by->want->not_kind_count == 0 && by->wanted < PER_KEY ? (int64_t)by->wanted : PER_KEY;
+    bool again;
+    do { /* from the first key again when those behind the last claim were fewer than may be seen */
+        again = from[0] != '\0';
+        const struct db_value params[] = {db_text(by->want->queue), db_text(from), db_int(KEYS),
+                                          db_int(per_key)};
+        int rc = db_run(tx, Q_CLAIM_KEYS, 0, params, &rows);
+        if (rc < 0 || (rc = put_aside(tx, by, &rows)) < 0)
+            return rc;
+        from[0] = '\0';
+    } while (again && count_keys(&rows) < KEYS);
+    by->unseen |= count_keys(&rows) == KEYS || by->want->not_kind_count > 0;
+    if (count_keys(&rows) == KEYS)
+        snprintf(from, sizeof by->passed->key, "%s", db_string(&rows, rows.rows - 1, 3));
+    return 0;
+}
+
+/* A piece of what was passed over is looked at again. */
+static int look_again(struct db_tx *tx, struct choice *by)
+{
+    struct claim_position at = by->passed->again;
+    bool more;
+    if (!passed_is_time(by->passed, by->now_ms))
+        return 0;
+    int rc = put_piece_aside(tx, by, Q_CLAIM_CANDIDATES, &at, &more);
+    if (rc >= 0)
+        passed_looked(by->passed, more ? &at : NULL, by->now_ms);
+    return rc;
+}
+
+/* Those that come before a position; NULL: all. */
+static int consider_aside(struct db_tx *tx, struct choice *by, const struct claim_position *until)
+{
+    int rc = 0;
+    for (; rc >= 0 && by->aside_next < by->aside_count && !is_enough(by); by->aside_next++) {
+        const struct candidate *next = &by->aside[by->aside_next];
+        if (until != NULL && !position_is_before(&next->at, until))
+            break;
+        if (by->aside_next == 0 || compare_candidates(next - 1, next) != 0)
+            rc = consider(tx, by, next);
+    }
+    return rc;
+}
+
+static void skip_aside(struct choice *by, const struct claim_position *at)
+{
+    while (by->aside_next < by->aside_count &&
+           !position_is_before(at, &by->aside[by->aside_next].at))
+        by->aside_next++;
+}
+
+/* --- the queue in its order --- */
+
+/* Looks at the next candidates; *ret_more: there may be others behind them. */
+static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
+{
+    struct db_result page;
+    int rc = page_of(tx, by, Q_CLAIM_CANDIDATES, &by->at, &page);
+    for (size_t i = 0; rc >= 0 && i < page.rows && !is_enough(by); i++) {
+        struct candidate next = candidate_of(&page, i);
+        if ((rc = consider_aside(tx, by, &next.at)) < 0 || is_enough(by))
+            break;
+        skip_aside(by, &next.at);
+        rc = consider(tx, by, &next);
+        by->at = next.at;
+        if (by->taken == 0) /* it may come back when the others' transaction fails */
+            passed_note(by->passed, &by->at, by->now_ms);
+    }
+    *ret_more = rc >= 0 && page.rows == CANDIDATES;
+    return rc;
+}
+
+static int look_at_front(struct db_tx *tx, struct choice *by, bool *ret_more)
+{
+    by->at = CLAIM_START;
+    return choose_from_page(tx, by, ret_more);
+}
+
+/* Behind the front, a piece. */
+static int look_at_rest(struct db_tx *tx, struct choice *by, bool *ret_more)
+{
+    int rc;
+    if ((rc = put_cut_in_aside(tx, by)) < 0 || (rc = look_again(tx, by)) < 0 ||
+        (by->has_keys && (rc = put_keys_aside(tx, by)) < 0))
+        return rc;
+    if (by->aside_count > 0)
+        qsort(by->aside, by->aside_count, sizeof *by->aside, compare_candidates);
+    by->at = passed_jump(by->passed, &by->at);
+    for (int pages = 0; rc >= 0 && *ret_more && !is_enough(by) && pages < PAGES; pages++) {
+        rc = choose_from_page(tx, by, ret_more);
+        by->at = passed_jump(by->passed, &by->at);
+    }
+    if (rc >= 0 && !*ret_more)
+        rc = consider_aside(tx, by, NULL);
+    return rc;
+}
+
+static int look(struct db_tx *tx, struct choice *by)
 {
     struct claim_look *where = by->want->look;
+    bool more = true;
+    int rc = 0;
     where->after = where->before;
+    passed_set_keyed(&where->after, by->has_keys);
     by->passed = &where->after;
     by->at = where->begin;
-    int rc = look(tx, by, &where->more);
+    by->taken = by->aside_count = by->aside_next = 0;
+    if (where->begin.priority == CLAIM_START.priority)
+        rc = look_at_front(tx, by, &more);
+    if (rc >= 0 && more && !is_enough(by))
+        rc = look_at_rest(tx, by, &more);
+    where->used = true;
+    where->more = more;
     where->end = by->at;
-    if (rc < 0 || by->chosen > 0 || where->more)
-        return rc;
-    int64_t begun_ms = clock_mono_ms();
-    if (!passed_any(by->passed) || begun_ms < by->passed->again_ms)
-        return rc;
-    bool more;
-    by->second_look = true;
-    by->at = by->passed->again;
-    if ((rc = look(tx, by, &more)) >= 0)
-        passed_looked(by->passed, more ? &by->at : NULL, begun_ms);
     return rc;
+}
+
+static int look_at_one(struct db_tx *tx, struct choice *by)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_text(by->want->queue), db_int(by->want->job_id)};
+    int rc = db_run(tx, Q_CLAIM_CANDIDATE, 0, params, &rows);
+    if (rc < 0 || rows.rows == 0)
+        return rc;
+    struct candidate one = candidate_of(&rows, 0);
+    return consider(tx, by, &one);
 }
 
 /* --- the whole --- */
 
-/* Claims the chosen one by one and puts the rows together. */
-static int claim_chosen(struct db_tx *tx, const struct choice *by, struct db_result *ret)
-{
-    struct db_value *values = NULL;
-    struct db_value params[9] = {db_null(), db_int(1)};
-    limits_claim_params(tx, by->want, by->settings, params);
-    *ret = (struct db_result){0};
-    for (size_t i = 0; i < by->chosen; i++) {
-        struct db_result one;
-        params[0] = db_int(by->ids[i]);
-        int rc = db_run(tx, Q_JOB_CLAIM_ONE, 0, params, &one);
-        if (rc < 0)
-            return rc;
-        if (one.rows == 0)
-            continue;
-        if (values == NULL)
-            values = arena_alloc(db_arena(tx), by->chosen * one.columns * sizeof *values);
-        if (values == NULL)
-            return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
-        memcpy(&values[ret->rows * one.columns], one.values, one.columns * sizeof *values);
-        ret->columns = one.columns;
-        ret->values = values;
-        ret->rows++;
-    }
-    return 0;
-}
-
 static void say_why(const struct choice *by, struct tend_none *none)
 {
-    bool kinds = by->want->not_kind_count > 0;
+    const struct claim_look *look = by->want->look;
     *none = (struct tend_none){.code = TEND_ELIMITED, .until_ms = by->first_end_ms};
-    snprintf(none->what, sizeof none->what, "%s", kinds ? "kind" : "key-concurrency");
-    if (by->passed != NULL && passed_any(by->passed))
-        none->until_ms = by->now_ms + by->passed->again_ms - clock_mono_ms();
+    snprintf(none->what, sizeof none->what, "%s", look->passed_kind ? "kind" : "key-concurrency");
+    if (by->unseen && by->passed->again_ms > by->now_ms &&
+        (none->until_ms == TEND_UNSET || by->passed->again_ms < none->until_ms))
+        none->until_ms = by->passed->again_ms;
 }
 
 int choice_claim(struct db_tx *tx, const struct claim_want *want,
                  const struct queue_settings *settings, int64_t count, struct db_result *ret,
                  struct tend_none *none)
 {
+    struct claim_look *where = want->look;
     struct choice by = {.want = want,
                         .settings = settings,
+                        .has_keys = settings->queue.key_concurrency != TEND_UNSET,
                         .first_end_ms = TEND_UNSET,
-                        .at = CLAIM_START,
+                        .claimed = ret,
                         .wanted = (size_t)count};
-    bool has_keys = settings->queue.key_concurrency != TEND_UNSET;
-    bool more;
+    *ret = (struct db_result){0};
+    where->passed_kind = where->passed_kind_before;
+    where->passed_key = where->passed_key_before;
     int rc = db_time(tx, &by.now_ms);
-    if (rc < 0 || (has_keys && (rc = load_keys(tx, &by)) < 0))
+    if (rc < 0 || (by.has_keys && (rc = load_keys(tx, &by)) < 0))
         return rc;
-    by.ids = arena_alloc(db_arena(tx), by.wanted * sizeof *by.ids);
-    if (by.ids == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while claiming");
-    rc = has_keys || want->job_id > 0 ? look(tx, &by, &more) : look_for_kinds(tx, &by);
-    if (rc < 0 || (rc = claim_chosen(tx, &by, ret)) < 0)
-        return rc;
-    if (ret->rows == 0 && (by.seen > 0 || by.passed != NULL))
+    for (int looks = 0; rc >= 0 && ret->rows == 0 && looks < LOOKS_MOST; looks++) {
+        rc = want->job_id > 0 ? look_at_one(tx, &by) : look(tx, &by);
+        if (by.taken == 0)
+            break;
+    }
+    if (rc >= 0 && ret->rows == 0 && (where->passed_kind || where->passed_key))
         say_why(&by, none);
-    return 0;
+    return rc < 0 ? rc : 0;
 }

@@ -33,6 +33,9 @@ struct claim_call {
     bool look_for_alarms;
     bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
+    bool again;     /* after a wait: a recovery that has just failed is left alone */
+    bool recovered; /* alarms were there, and are seen to */
+    struct wait_clock clock;
     struct recovery recovery;
     struct jobs_box *box;
     struct tend_none none;
@@ -49,6 +52,7 @@ static int take_rows(struct claim_call *call, const struct db_result *rows)
 static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
 {
     call->recovery = (struct recovery){.by = call->t->name};
+    call->recovered = false;
     if (call->skip_recovery)
         return 0;
     call->recovering = true;
@@ -60,6 +64,7 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
     if (rc >= 0 && acts.rows > 0)
         rc = schedule_fire_due(tx);
     call->recovering = rc < 0;
+    call->recovered = rc >= 0 && acts.rows > 0;
     return rc;
 }
 
@@ -80,7 +85,9 @@ static int fast_body(struct db_tx *tx, void *arg)
 
 /*
  * On PostgreSQL rows are locked in one order by all, or two would wait for each other: the queue,
- * then jobs, then named locks. Hence the settings of a limited queue come before the rest.
+ * then jobs by id, then named locks by name (store/pg_order.c). Hence the settings of a limited
+ * queue come before the rest, and the jobs that are completed before those that nobody need wait
+ * for: recovery and claims skip what others hold.
  */
 static int slow_body(struct db_tx *tx, void *arg)
 {
@@ -88,6 +95,7 @@ static int slow_body(struct db_tx *tx, void *arg)
     struct db_result rows;
     int rc = 0;
     call->box->jobs.count = 0;
+    call->look.used = false;
     if ((rc = settings_load(tx, call->want.queue, false, &call->settings)) < 0)
         return rc;
     if (!settings_are_plain(&call->settings) &&
@@ -114,14 +122,18 @@ static int run_body(struct claim_call *call, db_body *body)
 {
     tend *t = call->t;
     call->recovery = (struct recovery){0};
-    int rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+    int rc = db_write_within(t->db, wait_clock_patience(&call->clock), &call->box->arena, body,
+                             call, handle_err(t));
     if (rc < 0 && call->recovering && rc != TEND_EUNREACHABLE) {
-        handle_log(t, "recovery inside a claim failed: %s", handle_err(t)->text);
+        recover_told(t, RECOVER_ALARMS, rc);
         call->skip_recovery = true;
         call->recovering = false;
-        rc = db_write(t->db, &call->box->arena, body, call, handle_err(t));
+        rc = db_write_within(t->db, wait_clock_patience(&call->clock), &call->box->arena, body,
+                             call, handle_err(t));
     }
     if (rc >= 0) {
+        if (call->recovered && !call->skip_recovery)
+            recover_told(t, RECOVER_ALARMS, 0);
         recover_log(t, &call->recovery);
         if (call->completion != NULL)
             call->completion->committed = true;
@@ -142,13 +154,6 @@ static bool is_time(tend *t, int64_t *next_ms, int64_t interval_ms)
     return due;
 }
 
-static void look_for_dead(tend *t)
-{
-    struct recovery ignored = {.by = t->name};
-    if (recover_dead_workers(t, &ignored) < 0)
-        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
-}
-
 static bool is_none(int rc)
 {
     return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
@@ -159,19 +164,21 @@ static int run_slow(struct claim_call *call)
 {
     struct claim_look *look = &call->look;
     int rc;
-    if (call->want.not_kind_count == 0)
-        return run_body(call, slow_body);
-    look->before =
-        passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count);
-    look->begin = CLAIM_START;
+    *look = (struct claim_look){
+        .before =
+            passed_find(call->t, call->want.queue, call->want.not_kinds, call->want.not_kind_count),
+        .begin = CLAIM_START,
+    };
     do {
-        look->more = false;
-        look->after = look->before;
+        look->used = look->more = false;
         rc = run_body(call, slow_body);
-        if (rc >= 0 || is_none(rc))
-            passed_keep(call->t, &look->after);
+        if (!look->used || (rc < 0 && !is_none(rc)))
+            return rc;
+        passed_keep(call->t, &look->after);
         look->before = look->after;
         look->begin = look->end;
+        look->passed_kind_before = look->passed_kind;
+        look->passed_key_before = look->passed_key;
         if (is_none(rc))
             arena_reset(&call->box->arena); /* of what was read on the way */
     } while (is_none(rc) && look->more);
@@ -183,9 +190,11 @@ static int claim_once(struct claim_call *call)
 {
     tend *t = call->t;
     int rc;
-    call->skip_recovery = false;
+    call->skip_recovery = call->again && recover_pause_ms(t) > 0;
+    call->again = true;
+    call->none = (struct tend_none){.until_ms = TEND_UNSET};
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
-        look_for_dead(t);
+        recover_dead_quietly(t);
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
     if (!call->want.with_lock && call->want.not_kind_count == 0 && call->want.job_id == 0 &&
         settings_cached(t, call->want.queue, &call->settings) &&
@@ -236,7 +245,7 @@ static int check_claim(tend *t, const struct tend_claim *claim)
 }
 
 static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
-                     struct claim_want *want)
+                     struct claim_want *want, struct wait_clock *clock)
 {
     *want = (struct claim_want){
         .queue = claim->queue != NULL ? claim->queue : "default",
@@ -251,10 +260,11 @@ static int fill_want(tend *t, const struct tend_claim *claim, bool with_lock,
         .job_id = claim->job_id,
     };
     if (claim->while_pid > 0)
-        return worker_of_pid(t, claim->while_pid, want->owner, &want->worker_id);
+        return worker_of_pid(t, claim->while_pid, want->owner, wait_clock_patience(clock),
+                             &clock->process, &want->worker_id);
     if ((claim->flags & TEND_CLAIM_BY_TIME) != 0)
         return 0;
-    return worker_self(t, &want->worker_id);
+    return worker_self(t, wait_clock_patience(clock), &want->worker_id);
 }
 
 static int none_sentence(tend *t, const struct claim_call *call)
@@ -276,20 +286,42 @@ static int none_sentence(tend *t, const struct claim_call *call)
     }
 }
 
-/* Tries, and waits as long as wait_ms allows for something to try again for. */
-static int claim_loop(struct claim_call *call, int64_t wait_ms)
+/* What was claimed for a process that has ended meanwhile is given back, free of charge. */
+static int keep_for_process(struct claim_call *call, int claimed)
 {
     tend *t = call->t;
-    struct wait_clock clock = wait_clock_start(wait_ms);
+    const struct tend_jobs *jobs = &call->box->jobs;
+    int rc = worker_check_process(t, &call->clock.process, "claimed");
+    if (rc == 0)
+        return claimed;
+    struct err kept = *handle_err(t);
+    struct tend_lease *leases = arena_alloc(&call->box->arena, (jobs->count + 1) * sizeof *leases);
+    if (leases == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while giving back %zu jobs", jobs->count);
+    for (size_t i = 0; i < jobs->count; i++)
+        leases[i] = (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
+    int released = tend_release(t, leases, jobs->count, 0, "its process has ended", NULL);
+    if (released < 0 && released != TEND_ELEASELOST)
+        return released;
+    *handle_err(t) = kept;
+    return rc;
+}
+
+/* Tries, and waits as long as wait_ms allows for something to try again for. */
+static int claim_loop(struct claim_call *call)
+{
+    tend *t = call->t;
+    const struct wait_clock *clock = &call->clock;
     for (;;) {
-        uint64_t seen = wait_ms == 0 ? 0 : db_bell(t->db);
-        int rc = claim_once(call);
-        if (rc != 0)
+        int rc = worker_check_process(t, &clock->process, "claimed");
+        if (rc < 0)
             return rc;
-        if (wait_clock_over(&clock))
+        uint64_t seen = clock->waits ? db_bell(t->db) : 0;
+        if ((rc = claim_once(call)) != 0)
+            return rc < 0 ? rc : keep_for_process(call, rc);
+        if (wait_clock_over(clock))
             return none_sentence(t, call);
-        call->hint.recovery_failed = call->skip_recovery;
-        if ((rc = wait_for_queue(t, call->want.queue, seen, &clock, &call->hint, &call->none)) < 0)
+        if ((rc = wait_for_queue(t, call->want.queue, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }
 }
@@ -299,13 +331,20 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
 {
     struct claim_call call = {.t = t, .completion = completion};
     int rc = check_claim(t, claim);
-    if (rc < 0 || (rc = fill_want(t, claim, with_lock, &call.want)) < 0)
+    if (rc < 0)
         return rc;
+    call.clock = wait_clock_start(claim->wait_ms);
+    call.none.until_ms = TEND_UNSET;
+    if ((rc = fill_want(t, claim, with_lock, &call.want, &call.clock)) < 0) {
+        if (ret_none != NULL)
+            *ret_none = call.none;
+        return rc;
+    }
     call.want.look = &call.look;
     call.box = jobs_box_new();
     if (call.box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while claiming");
-    rc = claim_loop(&call, claim->wait_ms);
+    rc = claim_loop(&call);
     if (rc > 0) {
         *ret = &call.box->jobs;
         pthread_mutex_lock(&t->mutex);

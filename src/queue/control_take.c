@@ -175,9 +175,9 @@ static int take_body(struct db_tx *tx, void *arg)
         struct db_value *row = &params[at * 4];
         if (call->items[i].taken_at_ms != TEND_UNSET)
             continue;
-        row[0] = db_int(call->items[i].id);
-        row[1] = db_int(call->items[i].job_id);
-        row[2] = db_int(call->tokens[i]);
+        row[0] = db_int(call->items[i].job_id);
+        row[1] = db_int(call->tokens[i]);
+        row[2] = db_int(call->items[i].id);
         row[3] = db_now(tx);
         at++;
     }

@@ -32,6 +32,17 @@ void explain_add(struct explain_call *call, const char *format, ...)
     va_end(args);
 }
 
+void explain_take_back(struct explain_call *call)
+{
+    if (call->locked_by[0] == '\0') {
+        HINT(call, "'tend heal' takes it back at once.");
+        return;
+    }
+    explain_add(call, " But its row is locked by %s: not before that has ended.", call->locked_by);
+    HINT(call, "'tend heal' takes it back once that session has ended; the server ends one whose "
+               "connection is dead within 20 s.");
+}
+
 static void explain_running(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
@@ -40,7 +51,7 @@ static void explain_running(struct explain_call *call)
     if (job->until_ms <= call->now_ms) {
         SAY(call, "It is held by %s, whose lease has expired; the next claim takes it back.",
             job->owner);
-        HINT(call, "'tend heal' takes it back at once.");
+        explain_take_back(call);
         return;
     }
     SAY(call, "It is %s by %s; the lease ends in %s unless it is renewed%s.",
@@ -51,6 +62,25 @@ static void explain_running(struct explain_call *call)
     int64_t silent_ms = call->now_ms - job->seen_at_ms;
     if (job->seen_at_ms != TEND_UNSET && 2 * silent_ms >= job->until_ms - job->seen_at_ms)
         explain_add(call, " Nothing was heard of it for %s.", duration_text(silent_ms, left));
+}
+
+/* Its lease has ended once already, and was extended so that its worker can renew it (recover.c).
+ */
+static int explain_warning(struct db_tx *tx, struct explain_call *call)
+{
+    struct db_result found;
+    char left[DURATION_TEXT_BYTES];
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_WARNED, 0, params, &found);
+    if (rc < 0 || found.rows == 0 || db_number(&found, 0, 0) != 1 ||
+        call->job->until_ms <= call->now_ms)
+        return rc;
+    explain_because(call, "warned", call->job->owner, call->job->until_ms);
+    SAY(call,
+        "It is held by %s, whose lease has ended without a sign of death: it has been warned and "
+        "has %s to renew the lease.",
+        call->job->owner, explain_left(call, call->job->until_ms, left));
+    return 0;
 }
 
 static void explain_finished(struct explain_call *call)
@@ -108,7 +138,7 @@ static int explain_state(struct db_tx *tx, struct explain_call *call)
         return explain_pending(tx, call);
     case TEND_RUNNING:
         explain_running(call);
-        return 0;
+        return explain_warning(tx, call);
     case TEND_HELD:
         explain_because(call, "held", job->changed_by, TEND_UNSET);
         SAY(call, "It is held by %s%s%s.", job->changed_by, job->changed_why != NULL ? ": " : "",
@@ -142,6 +172,8 @@ static int explain_body(struct db_tx *tx, void *arg)
     snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
     call->out = (struct tend_explanation){.state = call->job->state, .until_ms = TEND_UNSET};
     call->out.waiting = call->job->state != TEND_RUNNING && call->job->state < TEND_DONE;
+    if (call->job->state == TEND_RUNNING && (rc = holder_read(tx, call->id, call->locked_by)) < 0)
+        return rc;
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;
     if (call->job->followed)

@@ -3,7 +3,7 @@
 #define QUEUE_EXPLAIN_H
 
 #include "base/timetext.h"
-#include "queue/handle.h"
+#include "queue/holder.h"
 
 #include <stdio.h>
 
@@ -14,6 +14,8 @@ struct explain_call {
     int64_t now_ms;
     int64_t worker_id; /* of a running job, or TEND_UNSET */
     char queue[NAME_BYTES];
+    char locked_by[HOLDER_BYTES]; /* of a running job: who keeps its row from being taken back; or
+                                     "" */
 };
 
 #define SAY(call, ...) snprintf((call)->out.text, sizeof(call)->out.text, __VA_ARGS__)
@@ -30,6 +32,9 @@ const char *explain_left(const struct explain_call *call, int64_t at_ms,
 /* A sentence more, as far as there is room. */
 void explain_add(struct explain_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* What can be done about a job whose owner is gone. */
+void explain_take_back(struct explain_call *call);
 
 /* --- explain_queue.c: inside the transaction --- */
 

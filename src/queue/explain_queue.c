@@ -1,5 +1,4 @@
 /* What a queue lets go on: paused, locked, limited, or first come, first served. */
-#include "core/limit.h"
 #include "queue/explain.h"
 #include "queue/settings.h"
 
@@ -66,11 +65,8 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
             return 0;
         }
     }
-    if (queue->rate_count != TEND_UNSET && settings->rate_level != TEND_UNSET) {
-        struct limit limit = {.count = queue->rate_count,
-                              .period_ms = queue->rate_period_ms,
-                              .level_micro = settings->rate_level,
-                              .at_ms = settings->rate_at};
+    if (queue->rate_count != TEND_UNSET) {
+        struct limit limit = settings_limit(settings, call->now_ms);
         char left[DURATION_TEXT_BYTES];
         if (limit_available(&limit, call->now_ms) <= 0) {
             int64_t next_ms = limit_next_ms(&limit, call->now_ms);

@@ -19,7 +19,7 @@ static void explain_dead(struct explain_call *call, const struct registry_entry 
                 " But that worker (pid %lld on %s) is dead: the next claim takes the job back.",
                 (long long)entry->process.pid, entry->host);
     explain_because(call, "worker_dead", entry->name, call->out.until_ms);
-    HINT(call, "'tend heal' takes it back at once.");
+    explain_take_back(call);
 }
 
 /* Its liveness lock is gone: after the grace it is taken for dead. */

@@ -95,14 +95,13 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
     return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
 }
 
-/* An array of leases to release; those that have changed are done. */
 struct release_call {
     const struct tend_lease *leases;
     size_t count;
     int64_t delay_ms;
     const char *why;
     int64_t *changed;
-    int64_t *before; /* by the plain release; the rest may be run again */
+    unsigned how; /* see move_jobs */
 };
 
 struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
@@ -124,31 +123,26 @@ static int release_body(struct db_tx *tx, void *arg)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
     for (size_t i = 0; i < call->count; i++)
         moves[i] = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
-    return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
+    return move_jobs(tx, moves, call->count, call->how, call->changed);
 }
 
-/* What a plain release did not match: lost, or a submission waits for the end of the run. */
-static int release_rest_body(struct db_tx *tx, void *arg)
+/* Releases what a plain release did not match: lost, or a submission waits for the end of the run.
+ */
+static int release_rest(tend *t, const struct release_call *all)
 {
-    struct release_call *call = arg;
-    for (size_t i = 0; i < call->count; i++) {
-        struct move move = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
-        int rc = call->before[i] != 0 ? 0 : move_jobs(tx, &move, 1, 0, &call->changed[i]);
-        if (rc < 0)
+    for (size_t i = 0; i < all->count; i++) {
+        struct release_call one = *all;
+        one.leases = &all->leases[i];
+        one.count = 1;
+        one.changed = &all->changed[i];
+        one.how = 0;
+        int rc = all->changed[i] != 0 ? 0 : handle_write(t, release_body, &one);
+        if (rc < 0) {
+            all->changed[i] = 0; /* it may have been run and undone before it failed */
             return rc;
+        }
     }
     return 0;
-}
-
-static int release(tend *t, struct release_call *call)
-{
-    int rc = handle_write(t, release_body, call);
-    bool all = true;
-    for (size_t i = 0; i < call->count; i++) {
-        call->before[i] = call->changed[i];
-        all = all && call->changed[i] != 0;
-    }
-    return rc < 0 || all ? rc : handle_write(t, release_rest_body, call);
 }
 
 int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
@@ -161,13 +155,15 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .count = count,
                                 .delay_ms = delay_ms,
                                 .why = why,
-                                .changed = calloc(2 * count, sizeof *call.changed)};
+                                .how = DB_LAST,
+                                .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = call.changed, .asked = LEASE_RELEASE};
-    call.before = call.changed + count;
-    rc = release(t, &call);
+    rc = handle_write(t, release_body, &call);
+    if (rc >= 0)
+        rc = release_rest(t, &call);
     if (rc >= 0)
         rc = lease_verdicts(t, &answers, ret_each);
     free(call.changed);

@@ -34,15 +34,8 @@ const char *tend_strerror(int code)
 
 struct err *handle_err(tend *t)
 {
-    struct err *err = pthread_getspecific(t->error_key);
-    if (err == NULL) {
-        err = calloc(1, sizeof *err);
-        if (err == NULL || pthread_setspecific(t->error_key, err) != 0) {
-            free(err);
-            return &t->open_error;
-        }
-    }
-    return err;
+    struct err *err = err_table_mine(&t->errors);
+    return err != NULL ? err : &t->open_error;
 }
 
 const char *tend_errmsg(tend *t)
@@ -124,13 +117,18 @@ const char *handle_clean_text(struct arena *arena, const char *text)
     return clean;
 }
 
-int handle_write(tend *t, db_body *body, void *arg)
+int handle_write_within(tend *t, int64_t wait_ms, db_body *body, void *arg)
 {
     struct arena arena;
     arena_init(&arena);
-    int rc = db_write(t->db, &arena, body, arg, handle_err(t));
+    int rc = db_write_within(t->db, wait_ms, &arena, body, arg, handle_err(t));
     arena_done(&arena);
     return rc;
+}
+
+int handle_write(tend *t, db_body *body, void *arg)
+{
+    return handle_write_within(t, -1, body, arg);
 }
 
 int handle_read(tend *t, db_body *body, void *arg)
@@ -181,6 +179,18 @@ static int recovery_interval(int64_t asked_ms, int64_t *ret_ms, struct err *err)
     return 0;
 }
 
+static void log_notice(void *arg, const char *text)
+{
+    handle_log(arg, "%s", text);
+}
+
+/* In the child of a fork. Another thread may have held it, and is not there to unlock it. */
+static void renew_mutex(void *arg)
+{
+    tend *t = arg;
+    pthread_mutex_init(&t->mutex, NULL);
+}
+
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
 {
     struct tend_options defaults;
@@ -191,7 +201,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     *ret = t;
     if (t == NULL)
         return TEND_ENOMEM;
-    if (pthread_key_create(&t->error_key, free) != 0) {
+    if (err_table_init(&t->errors) < 0) {
         free(t);
         *ret = NULL;
         return TEND_ENOMEM;
@@ -216,7 +226,12 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
+        .notice = log_notice,
+        .notice_arg = t,
+        .uptime_ms = options->uptime_ms,
     };
+    t->link = (struct fork_link){.child = renew_mutex, .arg = t};
+    forks_add(&t->link);
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }
 
@@ -224,12 +239,12 @@ void tend_close(tend *t)
 {
     if (t == NULL)
         return;
-    if (t->db != NULL)
+    if (t->db != NULL && !db_is_forked(t->db))
         worker_leave(t);
     db_close(t->db);
+    forks_remove(&t->link);
     free(t->buried);
-    free(pthread_getspecific(t->error_key));
-    pthread_key_delete(t->error_key);
+    err_table_done(&t->errors);
     pthread_mutex_destroy(&t->mutex);
     free(t);
 }

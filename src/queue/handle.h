@@ -4,8 +4,11 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/err_table.h"
 #include "base/rng.h"
+#include "core/limit.h"
 #include "store/db.h"
+#include "store/forks.h"
 
 #include <pthread.h>
 #include <tend.h>
@@ -22,24 +25,28 @@ struct claim_position {
 struct passed {
     char queue[NAME_BYTES];
     uint64_t kinds; /* which are passed over; 0: this is empty */
+    bool keyed;     /* ... and jobs with a key, where the queue has a limit on those */
     struct {
         int64_t due_at, id;
     } ends[PRIORITIES];          /* nothing else was seen up to here */
     struct claim_position again; /* how far the second look has come */
-    int64_t again_ms;            /* monotonic: when it goes on */
+    int64_t again_ms;            /* store time: when it goes on */
+    char key[NAME_BYTES];        /* the last one looked at, where there are too many; "": all */
 };
 
 /* Settings of a queue as a claim needs them. */
 struct queue_settings {
     struct tend_queue queue;
-    int64_t rate_level, rate_at; /* the bucket of core/limit.h; TEND_UNSET: full */
+    int64_t rate_level, rate_at;       /* the bucket of core/limit.h; TEND_UNSET: full */
+    char rate_slots[LIMIT_TEXT_BYTES]; /* ... of a strict rate; "": nothing was taken */
 };
 
 struct tend {
     struct db *db; /* NULL when opening failed */
+    struct fork_link link;
     struct tend_options options;
     char name[NAME_BYTES];   /* owner where a call gives none */
-    pthread_key_t error_key; /* struct err per thread */
+    struct err_table errors; /* one per thread */
     struct err open_error;   /* also the last resort when memory is out */
 
     pthread_mutex_t mutex; /* guards what follows */
@@ -54,14 +61,16 @@ struct tend {
     size_t cached_next;                            /* which is replaced next */
     struct passed passed[PASSED_KEPT];
     size_t passed_next;
-    int64_t alarms_next_ms;   /* monotonic: when a claim looks for alarms again */
-    int64_t workers_next_ms;  /* ... for dead workers */
-    int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */
-    int64_t purge_next_ms;    /* ... for retention */
-    uint64_t bell_seen;       /* tend_wait */
-    int64_t alarm_told_ms;    /* ... the last time by the clock it told of */
-    bool waited;              /* tend_wait has been called */
-    bool claimed;             /* this handle has claimed */
+    int64_t alarms_next_ms;    /* monotonic: when a claim looks for alarms again */
+    int64_t workers_next_ms;   /* ... for dead workers */
+    int64_t recovery_next_ms;  /* ... when the recovery timer of a waiting thread fires */
+    int64_t recovery_pause_ms; /* ... until when no recovery is tried, as one has failed; atomic */
+    unsigned recovery_failing; /* which kinds of it do, as the log was told; bits, atomic */
+    int64_t purge_next_ms;     /* ... for retention */
+    uint64_t bell_seen;        /* tend_wait */
+    int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
+    bool waited;               /* tend_wait has been called */
+    bool claimed;              /* this handle has claimed */
     bool limited; /* ... under a limit or lock: others may wait for the end of its leases */
 };
 
@@ -96,6 +105,8 @@ const char *handle_clean_text(struct arena *arena, const char *text);
 
 /* db_write and db_read with an arena of their own that ends with the call. */
 int handle_write(tend *t, db_body *body, void *arg);
+int handle_write_within(tend *t, int64_t wait_ms, db_body *body,
+                        void *arg); /* -1: as handle_write */
 int handle_read(tend *t, db_body *body, void *arg);
 
 #endif

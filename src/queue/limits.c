@@ -1,8 +1,8 @@
 #include "queue/limits.h"
 
-#include "core/limit.h"
 #include "queue/choice.h"
 #include "queue/recover.h"
+#include "queue/settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,17 +48,6 @@ static bool any_pending(struct db_tx *tx, const char *queue, int *rc)
 
 /* --- limits on number and rate --- */
 
-static struct limit bucket_of(const struct queue_settings *settings, int64_t now_ms)
-{
-    struct limit limit;
-    limit_init(&limit, settings->queue.rate_count, settings->queue.rate_period_ms, now_ms);
-    if (settings->rate_level != TEND_UNSET) {
-        limit.level_micro = settings->rate_level;
-        limit.at_ms = settings->rate_at;
-    }
-    return limit;
-}
-
 /* How many more may run; lowers *allowed, says why when that is none. */
 static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_t now_ms,
                  int64_t *allowed, struct tend_none *none)
@@ -78,7 +67,7 @@ static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_
         }
     }
     if (queue->rate_count != TEND_UNSET) {
-        struct limit limit = bucket_of(settings, now_ms);
+        struct limit limit = settings_limit(settings, now_ms);
         int64_t available = limit_available(&limit, now_ms);
         if (available < *allowed)
             *allowed = available;
@@ -93,10 +82,13 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
 {
     if (settings->queue.rate_count == TEND_UNSET)
         return 0;
-    struct limit limit = bucket_of(settings, now_ms);
+    struct limit limit = settings_limit(settings, now_ms);
+    struct queue_settings after = *settings;
     limit_take(&limit, now_ms, count);
-    const struct db_value params[] = {db_text(settings->queue.name), db_int(limit.level_micro),
-                                      db_int(limit.at_ms)};
+    settings_set_limit(&after, &limit);
+    const struct db_value params[] = {
+        db_text(settings->queue.name), db_int_or_null(after.rate_level),
+        db_int_or_null(after.rate_at), db_text(limit.strict ? after.rate_slots : NULL)};
     return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
 }
 
@@ -112,6 +104,21 @@ static int say_held(struct db_tx *tx, const char *lock_name, struct tend_none *n
     say(none, TEND_EBUSY, "lock", lock.rows > 0 ? db_string(&lock, 0, 1) : "",
         lock.rows > 0 ? db_number(&lock, 0, 4) : TEND_UNSET);
     return 0;
+}
+
+/*
+ * Something was pending a moment ago. On PostgreSQL a statement sees the jobs of its beginning, and
+ * those may all go to others while it looks, who left as many that came later; or it has begun
+ * behind a job that came back (store/pg_claim.c): so it looks again.
+ */
+static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
+                               const struct queue_settings *settings, int64_t count,
+                               struct db_result *ret)
+{
+    int rc = 0;
+    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
+        rc = limits_claim_plain(tx, want, settings, count, 0, ret);
+    return rc;
 }
 
 /* CL-1: lock and best entry, or neither. */
@@ -137,7 +144,7 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     if (taken.rows == 0)
         return say_held(tx, name, none);
     rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)
-                                       : limits_claim_plain(tx, want, settings, 1, 0, ret);
+                                       : claim_what_is_there(tx, want, settings, 1, ret);
     if (rc < 0)
         return rc;
     if (ret->rows ==
@@ -146,20 +153,6 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
     rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
-}
-
-/*
- * Something was pending a moment ago. On PostgreSQL a statement sees the jobs of its beginning, and
- * those may all go to others while it looks, who left as many that came later: so it looks again.
- */
-static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
-                               const struct queue_settings *settings, int64_t count,
-                               struct db_result *ret)
-{
-    int rc = 0;
-    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
-        rc = limits_claim_plain(tx, want, settings, count, 0, ret);
-    return rc;
 }
 
 int limits_claim(struct db_tx *tx, const struct claim_want *want,

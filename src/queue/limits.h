@@ -8,14 +8,19 @@
 
 #include "queue/handle.h"
 
-/* Where a claim that passes over kinds has looked. Its body may be run again, from the same place.
+/* Where a claim that passes over jobs has looked. Its body may be run again, from the same place.
  */
 struct claim_look {
     struct passed before;        /* as remembered */
     struct claim_position begin; /* CLAIM_START, or where the transaction before has come to */
-    struct passed after;         /* what is to be remembered once it has committed */
-    struct claim_position end;   /* where it has come to */
-    bool more;                   /* there is more behind that */
+    bool passed_kind_before;     /* what the transactions before have passed over */
+    bool passed_key_before;
+    bool used;                 /* it has looked, and what follows is set */
+    struct passed after;       /* what is to be remembered once it has committed */
+    struct claim_position end; /* where it has come to */
+    bool more;                 /* there is more behind that */
+    bool passed_kind;          /* jobs of kinds that are not wanted were passed over ... */
+    bool passed_key;           /* ... or jobs whose key is at its limit */
 };
 
 /* What a claim asks for, with everything looked up. */
@@ -28,8 +33,8 @@ struct claim_want {
     bool with_lock;               /* under the processing lock, serial queue or not */
     const char *const *not_kinds; /* to be passed over */
     size_t not_kind_count;
-    int64_t job_id;          /* > 0: only this one */
-    struct claim_look *look; /* with not_kinds */
+    int64_t job_id; /* > 0: only this one */
+    struct claim_look *look;
 };
 
 /* Parameters $3 to $9 of job_claim, the same for job_claim_one. */

@@ -1,12 +1,16 @@
 /* Named locks: a lease without a job. */
 #include "base/clock.h"
 #include "queue/event.h"
+#include "queue/recover.h"
 #include "queue/wait.h"
 #include "queue/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How often a lock that has expired, but under which a job still runs, is looked at. */
+enum { EXPIRED_LOOK_MS = 100 };
 
 void tend_lock_request_init(struct tend_lock_request *request)
 {
@@ -82,19 +86,21 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
 {
     int64_t now_ms;
     int rc;
-    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = worker_watch_all(t)) < 0)
+    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = wait_watch(t)) < 0)
         return rc;
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
+    int64_t pause_ms = recover_pause_ms(t);
     if (timeout_ms < 1)
-        timeout_ms = 1;
-    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - clock_mono_ms() < timeout_ms)
-        timeout_ms = clock->deadline_ms - clock_mono_ms();
-    rc = db_wait(t->db, seen, timeout_ms < 0 ? 0 : timeout_ms, handle_err(t));
+        timeout_ms = EXPIRED_LOOK_MS;
+    if (pause_ms > 0 && pause_ms < timeout_ms)
+        timeout_ms = pause_ms;
+    rc = db_wait(t->db, seen, wait_clock_limit(clock, timeout_ms), handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
                            call->name);
-    struct tend_recovery ignored;
-    return rc == DB_DEATH ? tend_detect_and_recover_stale(t, &ignored) : rc;
+    if (rc == DB_DEATH)
+        recover_dead_quietly(t);
+    return rc < 0 ? rc : 0;
 }
 
 static int check_names(tend *t, const char *name, const char *owner)
@@ -120,6 +126,20 @@ static int check_request(tend *t, const struct tend_lock_request *request)
     return rc;
 }
 
+/* What was acquired for a process that has ended meanwhile is released again. */
+static int keep_for_process(tend *t, const struct lock_call *call, const struct proc_id *process)
+{
+    int rc = worker_check_process(t, process, "locked");
+    if (rc == 0)
+        return 0;
+    struct err kept = *handle_err(t);
+    int released = tend_lock_release(t, call->name, call->owner);
+    if (released < 0)
+        return released;
+    *handle_err(t) = kept;
+    return rc;
+}
+
 int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret)
 {
     struct lock_call call = {.name = request->name,
@@ -130,26 +150,31 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     int rc = check_request(t, request);
     if (rc < 0)
         return rc;
-    if (request->while_pid > 0)
-        rc = worker_of_pid(t, request->while_pid, call.owner, &call.worker_id);
-    else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
-        rc = worker_self(t, &call.worker_id);
     struct wait_clock clock = wait_clock_start(request->wait_ms);
+    if (request->while_pid > 0)
+        rc = worker_of_pid(t, request->while_pid, call.owner, wait_clock_patience(&clock),
+                           &clock.process, &call.worker_id);
+    else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
+        rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
     bool recovered = false;
     while (rc >= 0) {
+        if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
+            return rc;
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
-        if ((rc = handle_write(t, acquire_body, &call)) < 0)
+        if (ret != NULL)
+            *ret = (struct tend_lock){0};
+        if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0)
             return rc;
         if (ret != NULL)
             *ret = call.lock;
         if (call.done)
-            return 0;
+            return keep_for_process(t, &call, &clock.process);
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
         if (!recovered && (may_be_stale || call.lock.expired)) {
-            struct tend_recovery ignored;
-            recovered = true;
-            if (tend_detect_and_recover_stale(t, &ignored) == 0 && ignored.locks_cleaned > 0)
+            struct tend_recovery done;
+            recovered = !call.lock.expired;
+            if (recover_stale_quietly(t, &done) && done.locks_cleaned > 0)
                 continue;
         }
         if (wait_clock_over(&clock))

@@ -80,5 +80,5 @@ int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned
     if (count > 0)
         db_ring(tx);
     int rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);
-    return rc < 0 || (how & DB_LAST) != 0 ? rc : move_followed(tx, moves, params, count, each);
+    return rc < 0 || how != 0 ? rc : move_followed(tx, moves, params, count, each);
 }

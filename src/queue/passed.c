@@ -1,15 +1,11 @@
 #include "queue/passed.h"
 
-#include "base/clock.h"
-
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    SETTLED_MS = 2000,     /* transactions that began before may still commit, and jobs fall due */
-    SECOND_LOOK_MS = 1000, /* before it begins */
-    PAUSE_LEAST_MS = 50,
-    PAUSE_SHARE = 20, /* a pause is this many times as long as the piece before it took */
+    SETTLED_MS = 2000, /* transactions that began before may still commit, and jobs fall due */
+    PAUSE_MS = 250,    /* between two pieces of the second look */
 };
 
 /* In any order; 0 is for an empty place. */
@@ -36,9 +32,7 @@ static struct passed *find(tend *t, const char *queue, uint64_t kinds)
 
 struct passed passed_find(tend *t, const char *queue, const char *const *kinds, size_t kind_count)
 {
-    struct passed passed = {.kinds = hash_kinds(kinds, kind_count),
-                            .again = CLAIM_START,
-                            .again_ms = clock_mono_ms() + SECOND_LOOK_MS};
+    struct passed passed = {.kinds = hash_kinds(kinds, kind_count), .again = CLAIM_START};
     snprintf(passed.queue, sizeof passed.queue, "%s", queue);
     pthread_mutex_lock(&t->mutex);
     const struct passed *kept = find(t, queue, passed.kinds);
@@ -58,7 +52,7 @@ void passed_keep(tend *t, const struct passed *passed)
     pthread_mutex_unlock(&t->mutex);
 }
 
-static bool is_before(const struct claim_position *at, const struct claim_position *other)
+bool position_is_before(const struct claim_position *at, const struct claim_position *other)
 {
     if (at->priority != other->priority)
         return at->priority < other->priority;
@@ -81,7 +75,7 @@ void passed_note(struct passed *passed, const struct claim_position *at, int64_t
     if (!is_priority(at->priority))
         return;
     struct claim_position end = end_of(passed, at->priority);
-    if (at->due_at > now_ms - SETTLED_MS || !is_before(&end, at))
+    if (at->due_at > now_ms - SETTLED_MS || !position_is_before(&end, at))
         return;
     passed->ends[at->priority].due_at = at->due_at;
     passed->ends[at->priority].id = at->id;
@@ -92,7 +86,7 @@ struct claim_position passed_jump(const struct passed *passed, const struct clai
     if (!is_priority(at->priority))
         return *at;
     struct claim_position end = end_of(passed, at->priority);
-    return is_before(at, &end) ? end : *at;
+    return position_is_before(at, &end) ? end : *at;
 }
 
 bool passed_any(const struct passed *passed)
@@ -103,10 +97,23 @@ bool passed_any(const struct passed *passed)
     return false;
 }
 
-void passed_looked(struct passed *passed, const struct claim_position *at, int64_t begun_ms)
+void passed_set_keyed(struct passed *passed, bool keyed)
 {
-    int64_t now_ms = clock_mono_ms();
-    int64_t pause_ms = (now_ms - begun_ms) * PAUSE_SHARE;
+    if (passed->keyed == keyed)
+        return;
+    memset(passed->ends, 0, sizeof passed->ends);
+    passed->keyed = keyed;
+    passed->again = CLAIM_START;
+}
+
+bool passed_is_time(const struct passed *passed, int64_t now_ms)
+{
+    bool clock_set_back = passed->again_ms > now_ms + PAUSE_MS;
+    return passed_any(passed) && (now_ms >= passed->again_ms || clock_set_back);
+}
+
+void passed_looked(struct passed *passed, const struct claim_position *at, int64_t now_ms)
+{
     passed->again = at == NULL ? CLAIM_START : *at;
-    passed->again_ms = now_ms + (pause_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : pause_ms);
+    passed->again_ms = now_ms + PAUSE_MS;
 }

@@ -21,6 +21,7 @@ void policy_row_read(struct policy_row *row, const struct db_result *from, size_
         .started = db_number(from, index, 5) != TEND_UNSET,
         .owner = db_string(from, index, 6),
         .queue = db_string(from, index, 7),
+        .spared_ms = from->columns > 12 ? db_number(from, index, 12) : TEND_UNSET,
         .policy = policy,
     };
 }

@@ -12,6 +12,7 @@ struct policy_row {
     int64_t attempts, crashes;
     bool started;
     const char *owner, *queue;
+    int64_t spared_ms; /* its lease is not taken yet, job_alarms says; TEND_UNSET: it may be */
     struct retry_policy policy; /* the job's, else its queue's, else the default */
 };
 

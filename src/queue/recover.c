@@ -1,13 +1,16 @@
 #include "queue/recover.h"
 
+#include "base/clock.h"
+#include "base/timetext.h"
 #include "queue/event.h"
+#include "queue/holder.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
 #include "queue/worker.h"
 
 #include <string.h>
 
-enum { CHUNK = 1000 };
+enum { CHUNK = 1000, SPARED_COLUMN = 12 }; /* of job_alarms, behind those of policy_row.h */
 
 struct recovery_note {
     const char *text;
@@ -62,7 +65,7 @@ static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struc
     for (size_t i = 0; i < rows->rows; i++) {
         struct policy_row row;
         policy_row_read(&row, rows, i);
-        if (row.state == JOB_RUNNING)
+        if (row.state == JOB_RUNNING && row.spared_ms == TEND_UNSET)
             moves[count++] = crash_move(tx, &row, recovery->by, why);
     }
     int rc = move_jobs(tx, moves, count, 0, moved);
@@ -99,6 +102,51 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
 }
 
 /*
+ * Where the clock may have jumped, or the store been out of reach for all, an expired lease is no
+ * evidence against a worker that lives: it is extended once, in which time a healthy worker
+ * heartbeats. Whoever is still silent then has been silent while it could write.
+ */
+static bool is_spared(const struct db_result *jobs, size_t row)
+{
+    return db_number(jobs, row, SPARED_COLUMN) != TEND_UNSET;
+}
+
+static int warn_one(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs,
+                    size_t row)
+{
+    int64_t warned = 0;
+    const struct db_value *id = db_at(jobs, row, 0);
+    char spared[DURATION_TEXT_BYTES];
+    const struct db_value params[] = {*id, *db_at(jobs, row, 2), *db_at(jobs, row, SPARED_COLUMN),
+                                      db_now(tx)};
+    int rc = db_each(tx, Q_JOB_WARN, 0, params, 1, &warned);
+    if (rc < 0 || warned == 0)
+        return rc;
+    const char *why = arena_printf(
+        db_arena(tx),
+        "its lease has ended, but %s may have been unable to renew it and has %s more",
+        db_string(jobs, row, 6), duration_text(db_number(jobs, row, SPARED_COLUMN), spared));
+    const struct db_value event[] = {*id, db_now(tx), db_text(recovery->by), db_text(why)};
+    if ((rc = db_each(tx, Q_EVENT_OF_WARNING, DB_LATER, event, 1, NULL)) < 0 ||
+        (rc = db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, id, 1, NULL)) < 0 ||
+        (rc = db_each(tx, Q_LOCK_FOLLOW, DB_LATER, id, 1, NULL)) < 0)
+        return rc;
+    recovery->jobs_warned++;
+    note(tx, recovery,
+         arena_printf(db_arena(tx), "job %lld warned: %s", (long long)id->number, why));
+    return 0;
+}
+
+static int warn_spared(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs)
+{
+    int rc = 0;
+    for (size_t i = 0; rc >= 0 && i < jobs->rows; i++)
+        if (is_spared(jobs, i))
+            rc = warn_one(tx, recovery, jobs, i);
+    return rc;
+}
+
+/*
  * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then
  * the owner may heartbeat, and would go on without its lock. Column 3 is the job that still runs
  * under it.
@@ -108,19 +156,25 @@ static bool is_still_needed(const struct db_result *locks, size_t row, const str
     int64_t job_id = db_number(locks, row, 3);
     for (size_t i = 0; i < jobs->rows; i++)
         if (db_number(jobs, i, 0) == job_id)
-            return false;
+            return is_spared(jobs, i);
     return job_id != TEND_UNSET;
 }
 
-/* Locks whose holder has lost them; rows begin with name, owner, token, which query takes. */
+/*
+ * Locks whose holder has lost them; rows begin with name, owner, token. They were judged by the
+ * worker who holds them (jobs is NULL), or by their time, which is in column 4, or as query says.
+ */
 static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_query query,
-                       const struct db_result *rows, const struct db_result *jobs, const char *why)
+                       const struct db_result *rows, const struct db_result *jobs,
+                       int64_t worker_id, const char *why)
 {
     for (size_t i = 0; i < rows->rows; i++) {
         int64_t cleaned = 0;
         if (jobs != NULL && is_still_needed(rows, i, jobs))
             continue;
-        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2),
+                                          db_int_or_null(worker_id),
+                                          jobs != NULL ? *db_at(rows, i, 4) : db_null()};
         int rc = db_each(tx, query, 0, params, 1, &cleaned);
         if (rc < 0)
             return rc;
@@ -145,7 +199,8 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
 {
     struct db_result jobs;
     struct db_result locks;
-    const struct db_value params[] = {db_now(tx), db_int(limit)};
+    const struct db_value params[] = {db_now(tx), db_int(limit),
+                                      db_int(!db_clock_is_even(db_store(tx)))};
     int rc;
     if ((rc = db_run(tx, Q_LOCK_EXPIRED, DB_LATER, params, &locks)) < 0 ||
         (rc = db_run(tx, Q_JOB_ALARMS, 0, params, &jobs)) < 0)
@@ -155,7 +210,9 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
-        (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, &jobs, "it has expired")) < 0 ||
+        (rc = warn_spared(tx, recovery, &jobs)) < 0 ||
+        (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, &jobs, TEND_UNSET,
+                          "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
     return (int)(jobs.rows + locks.rows);
@@ -167,7 +224,7 @@ int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char
     const struct db_value params[] = {db_int(CHUNK), db_text(name)};
     int rc = db_run(tx, Q_LOCK_UNTIED, 0, params, &locks);
     return rc < 0 ? rc
-                  : clean_locks(tx, recovery, Q_LOCK_CLEAN_UNTIED, &locks, NULL,
+                  : clean_locks(tx, recovery, Q_LOCK_CLEAN_UNTIED, &locks, NULL, TEND_UNSET,
                                 "the job it is tied to does not run under it");
 }
 
@@ -187,18 +244,57 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
         return rc;
     do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &rows, NULL, why)) < 0)
+            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &rows, NULL, worker_id, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
-    while ((rc = reclaim_rows(tx, recovery, &jobs, why)) >= 0 && jobs.rows == CHUNK)
-        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
-            return rc;
-    if (rc < 0)
+    if ((rc = reclaim_rows(tx, recovery, &jobs, why)) < 0)
         return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));
     return event_add(tx, &event, 0);
+}
+
+/* --- along with something else --- */
+
+int64_t recover_pause_ms(const tend *t)
+{
+    int64_t until_ms = __atomic_load_n(&t->recovery_pause_ms, __ATOMIC_RELAXED);
+    if (until_ms == 0)
+        return 0;
+    int64_t left_ms = until_ms - clock_mono_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
+bool recover_is_failing(const tend *t, enum recovery_kind kind)
+{
+    return (__atomic_load_n(&t->recovery_failing, __ATOMIC_RELAXED) & (unsigned)kind) != 0;
+}
+
+void recover_told(tend *t, enum recovery_kind kind, int rc)
+{
+    const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
+    unsigned bit = (unsigned)kind;
+    if (rc < 0) {
+        __atomic_store_n(&t->recovery_pause_ms, clock_mono_ms() + RECOVERY_RETRY_MS,
+                         __ATOMIC_RELAXED);
+        if ((__atomic_fetch_or(&t->recovery_failing, bit, __ATOMIC_RELAXED) & bit) == 0)
+            handle_log(t, "%s failed and is tried again every second: %s", what,
+                       handle_err(t)->text);
+    } else if (recover_is_failing(t, kind) &&
+               (__atomic_fetch_and(&t->recovery_failing, ~bit, __ATOMIC_RELAXED) & bit) != 0) {
+        handle_log(t, "%s works again", what);
+    }
+}
+
+bool recover_dead_quietly(tend *t)
+{
+    struct recovery recovery = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    if (recover_pause_ms(t) > 0)
+        return false;
+    int rc = recover_dead_workers(t, &recovery);
+    recover_told(t, RECOVER_DEAD, rc);
+    return rc >= 0;
 }
 
 /* --- on demand --- */
@@ -207,9 +303,18 @@ struct recover_call {
     tend *t;
     struct recovery recovery;
     int64_t threshold_ms;
+    int64_t wait_ms; /* as in db_write_within */
     int found;
     int64_t now_ms;
+    struct tend_recovery left; /* what it had to leave alone, once it is through */
 };
+
+/* The end of a chunk. After the last: what others hold. */
+static int end_chunk(struct db_tx *tx, struct recover_call *call, int64_t silent_ms)
+{
+    int rc = call->found < CHUNK ? holder_read_skipped(tx, silent_ms, &call->left) : 0;
+    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+}
 
 static int alarms_body(struct db_tx *tx, void *arg)
 {
@@ -217,7 +322,7 @@ static int alarms_body(struct db_tx *tx, void *arg)
     call->recovery = (struct recovery){.by = call->t->name};
     call->found = recover_alarms(tx, &call->recovery, CHUNK);
     int rc = call->found < 0 ? call->found : recover_untied_locks(tx, &call->recovery, NULL);
-    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+    return rc < 0 ? rc : end_chunk(tx, call, TEND_UNSET);
 }
 
 static int silent_body(struct db_tx *tx, void *arg)
@@ -231,7 +336,7 @@ static int silent_body(struct db_tx *tx, void *arg)
         return rc;
     call->found = (int)rows.rows;
     rc = reclaim_rows(tx, &call->recovery, &rows, "no sign of life for longer than was asked for");
-    return rc < 0 ? rc : db_time(tx, &call->now_ms);
+    return rc < 0 ? rc : end_chunk(tx, call, call->threshold_ms);
 }
 
 /* Transactions of CHUNK entries each, until nothing is left; adds up into ret. */
@@ -242,25 +347,28 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
     do {
         struct arena arena;
         arena_init(&arena);
-        int rc = db_write(t->db, &arena, body, call, handle_err(t));
+        int rc = db_write_within(t->db, call->wait_ms, &arena, body, call, handle_err(t));
         if (rc >= 0)
             recover_log(t, &call->recovery);
         arena_done(&arena);
         if (rc < 0)
             return rc;
         before = call->recovery.entries_reclaimed + call->recovery.locks_cleaned +
-                 call->recovery.jobs_due;
+                 call->recovery.jobs_due + call->recovery.jobs_warned;
         ret->locks_cleaned += call->recovery.locks_cleaned;
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
         ret->recovery_timestamp_ms = call->now_ms;
     } while (call->found >= CHUNK && before > 0);
+    ret->entries_skipped = call->left.entries_skipped;
+    memcpy(ret->skipped_ids, call->left.skipped_ids, sizeof ret->skipped_ids);
+    memcpy(ret->skipped_by, call->left.skipped_by, sizeof ret->skipped_by);
     return 0;
 }
 
 int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t};
-    struct recovery dead = {.by = t->name};
+    struct recover_call call = {.t = t, .wait_ms = -1};
+    struct recovery dead = {.by = t->name, .wait_ms = -1};
     int rc = recover_dead_workers(t, &dead);
     if (rc < 0)
         return rc;
@@ -269,9 +377,27 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     return recover_in_chunks(t, alarms_body, &call, ret);
 }
 
+bool recover_stale_quietly(tend *t, struct tend_recovery *ret)
+{
+    struct recover_call call = {.t = t, .wait_ms = RECOVERY_WAIT_MS};
+    struct recovery dead = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    *ret = (struct tend_recovery){0};
+    if (recover_pause_ms(t) > 0)
+        return false;
+    int rc = recover_dead_workers(t, &dead);
+    recover_told(t, RECOVER_DEAD, rc);
+    if (rc < 0)
+        return false;
+    ret->locks_cleaned = dead.locks_cleaned;
+    ret->entries_reclaimed = dead.entries_reclaimed;
+    rc = recover_in_chunks(t, alarms_body, &call, ret);
+    recover_told(t, RECOVER_ALARMS, rc);
+    return rc >= 0;
+}
+
 int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t, .threshold_ms = threshold_ms};
+    struct recover_call call = {.t = t, .threshold_ms = threshold_ms, .wait_ms = -1};
     int rc = handle_check_time(t, "a threshold of", threshold_ms, 0);
     if (rc == 0)
         rc = tend_detect_and_recover_stale(t, ret);
@@ -296,6 +422,6 @@ static int count_body(struct db_tx *tx, void *arg)
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)
 {
     *ret = (struct tend_recovery){0};
-    int rc = worker_count_held_by_dead(t, &ret->entries_reclaimed, &ret->locks_cleaned);
+    int rc = worker_count_stale(t, &ret->entries_reclaimed, &ret->locks_cleaned);
     return rc < 0 ? rc : handle_read(t, count_body, ret);
 }

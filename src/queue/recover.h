@@ -11,11 +11,34 @@
 /* What a recovery did; kept until the commit, then logged. */
 struct recovery {
     const char *by;
-    int64_t locks_cleaned, entries_reclaimed, jobs_due;
+    int64_t locks_cleaned, entries_reclaimed, jobs_due, jobs_warned;
     struct recovery_note *notes; /* in the arena of the call */
+    int64_t wait_ms;             /* as in db_write_within */
 };
 
-/* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. */
+/*
+ * Recovery that goes along with something else (a claim, a wait) must not keep that from happening:
+ * it waits only so long for the store, and after any failure, of whatever kind, none is tried for a
+ * pause. A worker that cannot be buried stays dead, an alarm stays due; without the pause whoever
+ * waits would try again at once, for ever. The log is told when it begins to fail and when it works
+ * again.
+ */
+enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
+enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2 };
+
+/* How long until recovery may be tried; 0: now. */
+int64_t recover_pause_ms(const tend *t);
+/* The last try of this kind has failed. */
+bool recover_is_failing(const tend *t, enum recovery_kind kind);
+/* What became of a try: rc, with the sentence in handle_err when it is negative. */
+void recover_told(tend *t, enum recovery_kind kind, int rc);
+/* Both kinds, unless there is a pause. True: recovery went well or was not needed. */
+bool recover_dead_quietly(tend *t);
+bool recover_stale_quietly(tend *t, struct tend_recovery *ret);
+
+/* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. An
+ * expired lease whose owner may not have been able to renew it is extended once instead of taken.
+ */
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit);
 
 /*
@@ -33,8 +56,8 @@ void recover_log(tend *t, const struct recovery *recovery);
 /* Finds dead workers and recovers what they held. Their number, or a negative code. */
 int recover_dead_workers(tend *t, struct recovery *total);
 
-/* The timers of a thread that waits: dead workers, alarms, schedules, retention. Errors are logged
- * only. */
+/* The timers of a thread that waits or claims in a loop: what is stale, retention. Errors are
+ * logged only. */
 void recover_on_timer(tend *t);
 
 #endif

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A worker that has only just registered may not have taken its liveness lock yet. */
+/* A worker that has only just registered may not have taken its liveness lock yet, where that is
+ * not done in one. */
 enum { NEWCOMER_MS = 2000 };
 
 static int load_body(struct db_tx *tx, void *arg)
@@ -15,7 +16,7 @@ static int load_body(struct db_tx *tx, void *arg)
     int rc = db_run(tx, Q_WORKER_LIST, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
-    proc_self(&self);
+    bool known = proc_self(&self) == 0;
     registry->entries = arena_zalloc(db_arena(tx), (rows.rows + 1) * sizeof(struct registry_entry));
     if (registry->entries == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading workers");
@@ -35,7 +36,8 @@ static int load_body(struct db_tx *tx, void *arg)
         };
         snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s",
                  db_string(&rows, i, 3));
-        entry->here = strcmp(entry->process.boot_id, self.boot_id) == 0;
+        entry->here = known && strcmp(entry->process.boot_id, self.boot_id) == 0;
+        entry->elsewhere = known && !entry->here;
         registry->now_ms = db_number(&rows, i, 10);
     }
     return 0;
@@ -82,7 +84,7 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
             return FATE_DEAD;
         if (fate == PROC_ALIVE)
             return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
-    } else if (db_one_machine(t->db)) {
+    } else if (entry->elsewhere && db_one_machine(t->db)) {
         return FATE_DEAD; /* it ran before the machine was booted */
     }
     if (!entry->session)
@@ -92,8 +94,8 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
     if (ret_by_lock != NULL)
         *ret_by_lock = true;
     if (entry->lost_at_ms == TEND_UNSET)
-        return now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
-               : db_alive_grace_ms(t->db) == 0        ? FATE_DEAD
-                                                      : FATE_LOST;
+        return !db_alive_in_body(t->db) && now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
+               : db_alive_grace_ms(t->db) == 0                                    ? FATE_DEAD
+                                                                                  : FATE_LOST;
     return now_ms - entry->lost_at_ms >= db_alive_grace_ms(t->db) ? FATE_DEAD : FATE_ALIVE;
 }

@@ -19,7 +19,8 @@ struct registry_entry {
     bool session;
     int64_t since_ms, lost_at_ms;
     bool lock_held;
-    bool here; /* its process is one of this machine and boot that can be looked at */
+    bool here;      /* its process is one of this machine and boot that can be looked at */
+    bool elsewhere; /* it is not; neither: this process could not find out where it is itself */
 };
 
 struct registry {

@@ -1,10 +1,14 @@
-/* Retention: what is finished is kept as long as its queue says, events as long as anything. */
+/*
+ * Retention: what is finished is kept as long as its queue says, events as long as retain.c does.
+ * Deleting happens in every process that waits, in every runner however busy it is, and on demand
+ * (tend_purge); in small transactions, between which others can write.
+ */
 #ifndef QUEUE_RETAIN_H
 #define QUEUE_RETAIN_H
 
 #include "queue/handle.h"
 
-/* Events older than this go with the jobs; those of jobs that are kept longer go too. */
-#define EVENTS_KEPT_MS (30LL * 24 * 3600 * 1000)
+/* Deletes some of what is over when it is time to. Errors are logged only. */
+void retain_on_timer(tend *t);
 
 #endif

@@ -46,6 +46,7 @@ enum job_column {
     COL_RESULT,
     COL_PAYLOAD,
     COL_STOPPED_TOKEN,
+    COL_NOMINAL_AT,
     COL_FOLLOWED,
     JOB_COLUMNS
 };
@@ -95,6 +96,7 @@ static void read_job(struct tend_job *job, const struct db_result *from, size_t 
         .tags = db_string(from, row, COL_TAGS),
         .workspace = db_string(from, row, COL_WORKSPACE),
         .schedule = db_string(from, row, COL_SCHEDULE),
+        .nominal_at_ms = db_number(from, row, COL_NOMINAL_AT),
         .error_class = db_string(from, row, COL_ERROR_CLASS),
         .error_text = db_string(from, row, COL_ERROR_TEXT),
         .result = db_string(from, row, COL_RESULT),

@@ -3,98 +3,15 @@
 #include "core/cron.h"
 #include "queue/add.h"
 #include "queue/event.h"
+#include "queue/schedule_zone.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* With catch-up "all", runs added at once; the rest come with the next look. */
-enum { CATCH_UP_MAX = 1000 };
 
 void tend_schedule_init(struct tend_schedule *schedule)
 {
     *schedule = (struct tend_schedule){
         .priority = TEND_PRIORITY_DEFAULT, .last_at_ms = TEND_UNSET, .next_at_ms = TEND_UNSET};
-}
-
-/* --- firing --- */
-
-struct firing {
-    int64_t runs;    /* jobs to add */
-    int64_t last_ms; /* the run they stand for, or the last of them */
-    int64_t next_ms; /* TEND_UNSET: never again */
-};
-
-/* What is to be done at now_ms for a schedule that was due at next_ms. */
-static struct firing plan(const struct cron *cron, const char *catch_up, int64_t next_ms,
-                          int64_t now_ms)
-{
-    struct firing firing = {.last_ms = next_ms};
-    bool all = strcmp(catch_up, "all") == 0;
-    int64_t at_ms = next_ms;
-    int64_t due = 0;
-    while (at_ms >= 0 && at_ms <= now_ms && due < CATCH_UP_MAX) {
-        due++;
-        firing.last_ms = at_ms;
-        at_ms = cron_next(cron, at_ms);
-    }
-    if (!all && at_ms >= 0 && at_ms <= now_ms) { /* far behind: no need to count every run missed */
-        firing.last_ms = now_ms;
-        at_ms = cron_next(cron, now_ms);
-    }
-    /* "none" drops what was missed, that is all but a run whose successor is not due yet. */
-    bool missed = due > 1;
-    firing.runs = all ? due : strcmp(catch_up, "none") == 0 && missed ? 0 : 1;
-    firing.next_ms = at_ms < 0 ? TEND_UNSET : at_ms;
-    return firing;
-}
-
-static int add_runs(struct db_tx *tx, const struct db_result *rows, size_t row, int64_t runs)
-{
-    struct tend_job_spec spec;
-    const char *name = db_string(rows, row, 0);
-    tend_job_spec_init(&spec);
-    spec.queue = db_string(rows, row, 2);
-    spec.kind = db_string(rows, row, 3);
-    spec.payload = db_string(rows, row, 4);
-    spec.payload_bytes = db_at(rows, row, 4)->bytes;
-    spec.priority = (int)db_number(rows, row, 5);
-    struct tend_added added;
-    struct add_batch batch = {.specs = &spec,
-                              .count = 1,
-                              .by = arena_printf(db_arena(tx), "schedule:%s", name),
-                              .schedule = name,
-                              .ret = &added};
-    for (int64_t i = 0; i < runs; i++) {
-        int rc = add_jobs(tx, &batch, 0);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-static int fire(struct db_tx *tx, const struct db_result *rows, size_t row)
-{
-    struct cron cron;
-    int64_t fired = 0;
-    struct firing firing = {.last_ms = db_number(rows, row, 7), .next_ms = TEND_UNSET};
-    if (cron_parse(db_string(rows, row, 1), &cron, NULL) == 0)
-        firing =
-            plan(&cron, db_string(rows, row, 6), db_number(rows, row, 7), db_number(rows, row, 9));
-    const struct db_value params[] = {*db_at(rows, row, 0), *db_at(rows, row, 8),
-                                      db_int(firing.last_ms), db_int_or_null(firing.next_ms)};
-    int rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
-    /* Whoever changes the version adds the jobs, in the same transaction. */
-    return rc < 0 || fired == 0 ? rc : add_runs(tx, rows, row, firing.runs);
-}
-
-int schedule_fire_due(struct db_tx *tx)
-{
-    struct db_result rows;
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    for (size_t i = 0; rc >= 0 && i < rows.rows; i++)
-        rc = fire(tx, &rows, i);
-    return rc;
 }
 
 /* --- setting up --- */
@@ -106,15 +23,56 @@ struct put_call {
     int64_t removed;
 };
 
+/* Runs that are due are added before the schedule is replaced, as it was until now. On return *row
+ * is the schedule as it is then, without rows when there is none. */
+static int fire_before(struct db_tx *tx, const char *name, int64_t now_ms, struct db_result *row)
+{
+    const struct db_value params[] = {db_text(name)};
+    for (;;) {
+        int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, row);
+        if (rc < 0 || row->rows == 0)
+            return rc;
+        int64_t next_ms = db_number(row, 0, FIRING_NEXT_AT);
+        if (db_number(row, 0, FIRING_PAUSED) != 0 || next_ms == TEND_UNSET || next_ms > now_ms)
+            return 0;
+        if ((rc = schedule_fire(tx, row, 0)) < 0)
+            return rc;
+    }
+}
+
+/* "UTC" is what there is without a zone, also on machines that have no tz database. */
+static const char *timezone_of(const struct tend_schedule *schedule)
+{
+    const char *timezone = schedule->timezone;
+    return timezone == NULL || strcmp(timezone, "UTC") == 0 ? NULL : timezone;
+}
+
+static int load_zone(struct db_tx *tx, const struct tend_schedule *schedule,
+                     const struct db_result *before, struct schedule_zone *ret)
+{
+    const char *timezone = timezone_of(schedule);
+    const char *kept = NULL;
+    if (before->rows > 0 && timezone != NULL) {
+        const char *old = db_string(before, 0, FIRING_TIMEZONE);
+        if (old != NULL && strcmp(old, timezone) == 0)
+            kept = db_string(before, 0, FIRING_ZONE);
+    }
+    return schedule_zone_load(timezone, kept, db_arena(tx), ret, db_err(tx));
+}
+
 static int put_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
     const struct tend_schedule *schedule = call->schedule;
+    struct schedule_zone zone;
+    struct db_result before;
     int64_t now_ms;
-    int rc = db_time(tx, &now_ms);
-    if (rc < 0)
+    int rc;
+    if ((rc = db_time(tx, &now_ms)) < 0 ||
+        (rc = fire_before(tx, schedule->name, now_ms, &before)) < 0 ||
+        (rc = load_zone(tx, schedule, &before, &zone)) < 0)
         return rc;
-    int64_t next_ms = cron_next(&call->cron, now_ms);
+    int64_t next_ms = cron_next(&call->cron, zone.zone, now_ms);
     if (next_ms < 0)
         return err_set(db_err(tx), TEND_EINVAL, "'%s' never comes; give a schedule that does",
                        schedule->cron);
@@ -128,6 +86,9 @@ static int put_body(struct db_tx *tx, void *arg)
         db_text(schedule->catch_up != NULL ? schedule->catch_up : "one"),
         db_int(schedule->paused != 0),
         db_int(next_ms),
+        db_text(timezone_of(schedule)),
+        db_text(zone.copy),
+        db_text(schedule->overlap != NULL ? schedule->overlap : "queue"),
     };
     if ((rc = db_each(tx, Q_SCHEDULE_PUT, 0, params, 1, NULL)) < 0)
         return rc;
@@ -135,6 +96,16 @@ static int put_body(struct db_tx *tx, void *arg)
         .who = call->by, .what = "schedule.put", .why = schedule->name, .queue = schedule->queue};
     db_ring(tx);
     return event_add(tx, &event, DB_LAST);
+}
+
+/* Whether a word is one of three; NULL stands for the default. */
+static int check_word(tend *t, const char *what, const char *word, const char *const words[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (word == NULL || strcmp(word, words[i]) == 0)
+            return 0;
+    return handle_fail(t, TEND_EINVAL, "%s cannot be '%s'; it must be %s, %s or %s", what, word,
+                       words[0], words[1], words[2]);
 }
 
 static int check_schedule(tend *t, const struct tend_schedule *schedule)
@@ -149,11 +120,20 @@ static int check_schedule(tend *t, const struct tend_schedule *schedule)
     if (rc == 0 && (schedule->priority < 0 || schedule->priority > 9))
         rc = handle_fail(t, TEND_EINVAL, "priority is %d; it must be from 0 to 9",
                          schedule->priority);
-    const char *catch_up = schedule->catch_up != NULL ? schedule->catch_up : "one";
-    if (rc == 0 && strcmp(catch_up, "none") != 0 && strcmp(catch_up, "one") != 0 &&
-        strcmp(catch_up, "all") != 0)
-        rc = handle_fail(t, TEND_EINVAL, "catch-up cannot be '%s'; it must be none, one or all",
-                         catch_up);
+    static const char *const catch_up[] = {"none", "one", "all"};
+    static const char *const overlap[] = {"queue", "skip", "replace"};
+    if (rc == 0)
+        rc = check_word(t, "catch-up", schedule->catch_up, catch_up);
+    return rc < 0 ? rc : check_word(t, "overlap", schedule->overlap, overlap);
+}
+
+static int check_cron(tend *t, const struct tend_schedule *schedule, struct cron *ret)
+{
+    const char *cron = schedule->cron != NULL ? schedule->cron : "";
+    int rc = cron_parse(cron, ret, handle_err(t));
+    if (rc == 0 && ret->every_ms > 0 && timezone_of(schedule) != NULL)
+        rc = handle_fail(t, TEND_EINVAL, "'%s' knows no time zone; leave out %s", cron,
+                         schedule->timezone);
     return rc;
 }
 
@@ -164,7 +144,7 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
     if (rc == 0 && by != NULL)
         rc = handle_check_name(t, "person or program", by);
     if (rc == 0)
-        rc = cron_parse(schedule->cron != NULL ? schedule->cron : "", &call.cron, handle_err(t));
+        rc = check_cron(t, schedule, &call.cron);
     return rc < 0 ? rc : handle_write(t, put_body, &call);
 }
 
@@ -210,6 +190,17 @@ void tend_schedules_free(struct tend_schedules *schedules)
     free(box);
 }
 
+static const char *local_time(struct arena *arena, const struct tend_schedule *schedule,
+                              const char *kept)
+{
+    struct schedule_zone zone;
+    char text[ZONE_TIME_BYTES];
+    if (schedule->next_at_ms == TEND_UNSET ||
+        schedule_zone_load(schedule->timezone, kept, arena, &zone, NULL) < 0)
+        return NULL;
+    return arena_strdup(arena, zone_time_text(zone.zone, schedule->next_at_ms, text));
+}
+
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct schedules_box *box = arg;
@@ -220,7 +211,7 @@ static int list_body(struct db_tx *tx, void *arg)
     struct tend_schedule *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing schedules");
-    for (size_t i = 0; i < rows.rows; i++)
+    for (size_t i = 0; i < rows.rows; i++) {
         items[i] = (struct tend_schedule){
             .name = db_string(&rows, i, 0),
             .cron = db_string(&rows, i, 1),
@@ -232,7 +223,11 @@ static int list_body(struct db_tx *tx, void *arg)
             .paused = (int)db_number(&rows, i, 7),
             .last_at_ms = db_number(&rows, i, 8),
             .next_at_ms = db_number(&rows, i, 9),
+            .timezone = db_string(&rows, i, 10),
+            .overlap = db_string(&rows, i, 12),
         };
+        items[i].next_local = local_time(&box->arena, &items[i], db_string(&rows, i, 11));
+    }
     box->schedules = (struct tend_schedules){.count = rows.rows, .items = items};
     return 0;
 }

@@ -4,7 +4,27 @@
 
 #include "queue/handle.h"
 
+/* The order of {firing} in sql/schedule.sql. */
+enum firing_column {
+    FIRING_NAME,
+    FIRING_CRON,
+    FIRING_QUEUE,
+    FIRING_KIND,
+    FIRING_PAYLOAD,
+    FIRING_PRIORITY,
+    FIRING_CATCH_UP,
+    FIRING_NEXT_AT,
+    FIRING_VERSION,
+    FIRING_TIMEZONE,
+    FIRING_ZONE,
+    FIRING_OVERLAP,
+    FIRING_PAUSED
+};
+
 /* Adds the jobs of all schedules that are due. */
 int schedule_fire_due(struct db_tx *tx);
+
+/* The same for the one of a row, which is due; of a catch-up over many runs, some at a time. */
+int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row);
 
 #endif

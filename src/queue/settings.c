@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "base/timetext.h"
 #include "core/budget.h"
-#include "core/limit.h"
 #include "core/policy.h"
 #include "queue/event.h"
 
@@ -38,7 +37,8 @@ static const struct tend_setting_info infos[] = {
     {"serial", "on|off", "one job at a time, under the lock queue:NAME"},
     {"concurrency", "N|none", "jobs running at once, over all workers"},
     {"key-concurrency", "N|none", "jobs running at once with the same concurrency key"},
-    {"rate", "N/DURATION|none", "jobs handed out per time, e.g. 20/60s"},
+    {"rate", "N/DURATION|none", "jobs handed out per time, e.g. 20/60s; up to twice N at first"},
+    {"rate-strict", "on|off", "never more than N in any stretch of that time"},
     {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
     {"max-attempts", "N", "attempts before a job has failed, default 3"},
     {"max-crashes", "N", "lost workers before a job is quarantined, default 3"},
@@ -61,6 +61,7 @@ static const struct setting_row table[] = {
     {FORM_COUNT, AT(concurrency), 1, 1000000, TEND_UNSET},
     {FORM_COUNT, AT(key_concurrency), 1, 1000000, TEND_UNSET},
     {FORM_RATE, AT(rate_count), 1, RATE_COUNT_MAX, TEND_UNSET},
+    {FORM_ON_OFF, AT(rate_strict), 0, 1, NO_NONE},
     {FORM_DURATION, AT(lease_ms), 100, 30 * DAY_MS, NO_NONE},
     {FORM_COUNT, AT(max_attempts), 1, 1000000, NO_NONE},
     {FORM_COUNT, AT(max_crashes), 1, 1000000, NO_NONE},
@@ -91,6 +92,7 @@ const struct tend_setting_info *tend_setting_table(size_t *ret_count)
 static void read_stored(struct queue_settings *settings, const struct db_result *rows, size_t row)
 {
     const char *why = db_string(rows, row, 2);
+    const char *slots = db_string(rows, row, 25);
     *settings = (struct queue_settings){
         .queue = {.exists = 1,
                   .paused = (int)db_number(rows, row, 1),
@@ -112,13 +114,15 @@ static void read_stored(struct queue_settings *settings, const struct db_result 
                   .step_idle_timeout_ms = db_number(rows, row, 20),
                   .step_no_progress_limit = db_number(rows, row, 21),
                   .job_self_heal_max_resets = db_number(rows, row, 22),
-                  .step_grace_ms = db_number(rows, row, 23)},
+                  .step_grace_ms = db_number(rows, row, 23),
+                  .rate_strict = (int)db_number(rows, row, 24)},
         .rate_level = db_number(rows, row, 8),
         .rate_at = db_number(rows, row, 9),
     };
     snprintf(settings->queue.name, sizeof settings->queue.name, "%s", db_string(rows, row, 0));
     snprintf(settings->queue.paused_why, sizeof settings->queue.paused_why, "%s",
              why != NULL ? why : "");
+    snprintf(settings->rate_slots, sizeof settings->rate_slots, "%s", slots != NULL ? slots : "");
 }
 
 static void stored_default(struct queue_settings *settings, const char *name)
@@ -191,6 +195,33 @@ int settings_load(struct db_tx *tx, const char *name, bool lock, struct queue_se
     else
         settings_default(ret, name);
     return 0;
+}
+
+struct limit settings_limit(const struct queue_settings *settings, int64_t now_ms)
+{
+    const struct tend_queue *queue = &settings->queue;
+    struct limit limit;
+    if (queue->rate_strict) {
+        limit_init_strict(&limit, queue->rate_count, queue->rate_period_ms, now_ms);
+        if (!limit_slots_parse(&limit, settings->rate_slots))
+            limit_init_strict(&limit, queue->rate_count, queue->rate_period_ms, now_ms);
+        return limit;
+    }
+    limit_init(&limit, queue->rate_count, queue->rate_period_ms, now_ms);
+    if (settings->rate_level != TEND_UNSET) {
+        limit.level_micro = settings->rate_level;
+        limit.at_ms = settings->rate_at;
+    }
+    return limit;
+}
+
+void settings_set_limit(struct queue_settings *settings, const struct limit *limit)
+{
+    settings->rate_level = limit->strict ? TEND_UNSET : limit->level_micro;
+    settings->rate_at = limit->strict ? TEND_UNSET : limit->at_ms;
+    settings->rate_slots[0] = '\0';
+    if (limit->strict)
+        limit_slots_text(limit, settings->rate_slots);
 }
 
 bool settings_are_plain(const struct queue_settings *settings)
@@ -351,11 +382,13 @@ static int store_settings(struct db_tx *tx, const struct queue_settings *s)
         db_int_or_null(q->step_no_progress_limit),
         db_int_or_null(q->job_self_heal_max_resets),
         db_int_or_null(q->step_grace_ms),
+        db_int(q->rate_strict),
+        db_text(s->rate_slots[0] != '\0' ? s->rate_slots : NULL),
     };
     return db_each(tx, Q_QUEUE_PUT, 0, params, 1, NULL);
 }
 
-/* A rate that changes keeps the tokens it has; a new one begins with a full bucket. */
+/* A rate that changes keeps what was taken; a new one begins with nothing taken. */
 static int carry_rate(struct db_tx *tx, const struct queue_settings *before,
                       struct queue_settings *after)
 {
@@ -364,20 +397,18 @@ static int carry_rate(struct db_tx *tx, const struct queue_settings *before,
     if (rc < 0)
         return rc;
     const struct tend_queue *q = &after->queue;
-    struct limit limit = {.count = before->queue.rate_count,
-                          .period_ms = before->queue.rate_period_ms,
-                          .level_micro = before->rate_level,
-                          .at_ms = before->rate_at};
-    if (q->rate_count == TEND_UNSET) {
-        after->rate_level = after->rate_at = TEND_UNSET;
+    struct limit limit;
+    after->rate_level = after->rate_at = TEND_UNSET;
+    after->rate_slots[0] = '\0';
+    if (q->rate_count == TEND_UNSET)
         return 0;
+    if (before->queue.rate_count == TEND_UNSET) {
+        limit = settings_limit(after, now_ms);
+    } else {
+        limit = settings_limit(before, now_ms);
+        limit_change(&limit, q->rate_count, q->rate_period_ms, q->rate_strict != 0, now_ms);
     }
-    if (before->queue.rate_count == TEND_UNSET || before->rate_level == TEND_UNSET)
-        limit_init(&limit, q->rate_count, q->rate_period_ms, now_ms);
-    else
-        limit_change(&limit, q->rate_count, q->rate_period_ms, now_ms);
-    after->rate_level = limit.level_micro;
-    after->rate_at = limit.at_ms;
+    settings_set_limit(after, &limit);
     return 0;
 }
 

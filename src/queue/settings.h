@@ -19,4 +19,8 @@ bool settings_are_plain(const struct queue_settings *settings);
 bool settings_cached(tend *t, const char *name, struct queue_settings *ret);
 void settings_remember(tend *t, const struct queue_settings *settings);
 
+/* The queue's rate, which it has, as far as it was used; and back again. */
+struct limit settings_limit(const struct queue_settings *settings, int64_t now_ms);
+void settings_set_limit(struct queue_settings *settings, const struct limit *limit);
+
 #endif

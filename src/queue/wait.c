@@ -7,10 +7,14 @@
 #include "queue/worker.h"
 
 /* The slow tick behind the bell: nothing should depend on it. */
-enum { TICK_MS = 5000, PURGE_MS = 600000 };
+enum { TICK_MS = 5000 };
 
-/* How long a recovery that has failed is left alone by a thread that waits. */
-enum { RECOVERY_RETRY_MS = 1000 };
+/* How often a thread that waits for a process looks at it; its end may be told to another thread.
+ */
+enum { PROCESS_LOOK_MS = 1000 };
+
+/* The store is given this long however short a caller waits. */
+enum { PATIENCE_LEAST_MS = 1000 };
 
 /* Longer than this is for ever; sums with it stay in range. */
 static const int64_t ever_ms = INT64_MAX / 4;
@@ -18,7 +22,16 @@ static const int64_t ever_ms = INT64_MAX / 4;
 struct wait_clock wait_clock_start(int64_t wait_ms)
 {
     bool ever = wait_ms < 0 || wait_ms > ever_ms;
-    return (struct wait_clock){.deadline_ms = ever ? INT64_MAX : clock_mono_ms() + wait_ms};
+    return (struct wait_clock){.deadline_ms = ever ? INT64_MAX : clock_mono_ms() + wait_ms,
+                               .waits = wait_ms != 0};
+}
+
+int64_t wait_clock_patience(const struct wait_clock *clock)
+{
+    if (!clock->waits || clock->deadline_ms == INT64_MAX)
+        return -1;
+    int64_t left_ms = clock->deadline_ms - clock_mono_ms();
+    return left_ms > PATIENCE_LEAST_MS ? left_ms : PATIENCE_LEAST_MS;
 }
 
 bool wait_clock_over(const struct wait_clock *clock)
@@ -47,20 +60,28 @@ static int64_t earlier(int64_t timeout_ms, int64_t at_ms, int64_t now_ms)
     return at_ms <= now_ms ? 1 : at_ms - now_ms;
 }
 
-/* retry_ms: what the clock asks for is not looked at before then (monotonic). */
-static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
-                        const struct tend_none *none, int64_t retry_ms)
+int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
 {
-    int64_t now_ms = clock_mono_ms();
+    int64_t left_ms =
+        clock->deadline_ms == INT64_MAX ? timeout_ms : clock->deadline_ms - clock_mono_ms();
+    if (clock->process.pid != 0 && timeout_ms > PROCESS_LOOK_MS)
+        timeout_ms = PROCESS_LOOK_MS;
+    if (left_ms < timeout_ms)
+        timeout_ms = left_ms;
+    return timeout_ms < 0 ? 0 : timeout_ms;
+}
+
+/* pause_ms: for how long what the clock asks for is left alone, and looked at then. */
+static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
+                        const struct tend_none *none, int64_t pause_ms)
+{
     int64_t timeout_ms = TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
-    if (timeout_ms < retry_ms - now_ms)
-        timeout_ms = retry_ms - now_ms;
+    if (pause_ms > 0)
+        timeout_ms = pause_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
-    if (clock->deadline_ms != INT64_MAX && clock->deadline_ms - now_ms < timeout_ms)
-        timeout_ms = clock->deadline_ms - now_ms;
-    return timeout_ms < 0 ? 0 : timeout_ms;
+    return wait_clock_limit(clock, timeout_ms);
 }
 
 struct peek {
@@ -110,45 +131,34 @@ static bool recovery_is_due(tend *t)
     return due;
 }
 
-static bool purge_is_due(tend *t)
-{
-    int64_t now_ms = clock_mono_ms();
-    pthread_mutex_lock(&t->mutex);
-    bool due = now_ms >= t->purge_next_ms;
-    if (due)
-        t->purge_next_ms = now_ms + PURGE_MS;
-    pthread_mutex_unlock(&t->mutex);
-    return due;
-}
-
 void recover_on_timer(tend *t)
 {
     struct tend_recovery done;
-    int64_t purged;
-    if (recovery_is_due(t) && tend_detect_and_recover_stale(t, &done) < 0)
-        handle_log(t, "recovery failed: %s", handle_err(t)->text);
-    if (purge_is_due(t) && tend_purge(t, &purged) < 0)
-        handle_log(t, "retention failed: %s", handle_err(t)->text);
+    if (recovery_is_due(t))
+        recover_stale_quietly(t, &done);
+    retain_on_timer(t);
 }
 
-static void recover_the_dead(tend *t)
+/* Whoever is dead and could not be buried is told of anew when the pause is over, not before. */
+int wait_watch(tend *t)
 {
-    struct recovery recovery = {.by = t->name};
-    if (recover_dead_workers(t, &recovery) < 0)
-        handle_log(t, "looking for dead workers failed: %s", handle_err(t)->text);
+    if (recover_pause_ms(t) > 0)
+        return 0;
+    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t))
+        return 0;
+    return worker_watch_all(t);
 }
 
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
                    const struct wait_hint *hint, const struct tend_none *none)
 {
     struct peek peek = {.queue = queue, .hint = *hint};
-    int64_t retry_ms = hint->recovery_failed ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
-        int rc = worker_watch_all(t);
+        int rc = wait_watch(t);
         if (rc < 0)
             return rc;
         recover_on_timer(t);
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, retry_ms);
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, none, recover_pause_ms(t));
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -156,13 +166,15 @@ int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
                                queue);
         if (news == DB_DEATH)
-            recover_the_dead(t);
+            recover_dead_quietly(t);
+        if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
+            return rc;
         if (wait_clock_over(clock))
             return 0;
         seen = db_bell(t->db);
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
             return rc;
-        if (peek.pending || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
+        if (peek.pending || (recover_pause_ms(t) == 0 && clock_asks(&peek.hint)))
             return 0;
     }
 }
@@ -195,22 +207,43 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
     return at_ms;
 }
 
-/* Sleeps once. 1: news, 0: the time is over. */
+/*
+ * db_wait that ends by time not before store time is at_ms, which need not run at the pace of the
+ * clock that db_wait sleeps by.
+ */
+static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t timeout_ms)
+{
+    for (;;) {
+        int64_t now_ms;
+        int rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+        if (rc != DB_TIMEOUT || (rc = tend_now(t, &now_ms)) < 0)
+            return rc;
+        if (now_ms >= at_ms)
+            return DB_TIMEOUT;
+        timeout_ms = at_ms - now_ms;
+    }
+}
+
+/* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
 static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
 {
     struct wait_hint hint;
     int rc;
-    if ((rc = worker_watch_all(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
+    if ((rc = wait_watch(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
         return rc;
-    recover_on_timer(t);
+    int64_t pause_ms = recover_pause_ms(t);
+    if (pause_ms > 0 && (timeout_ms < 0 || pause_ms < timeout_ms))
+        timeout_ms = pause_ms;
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
-    rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+    bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
+    rc = by_clock ? wait_until_store_time(t, seen, at_ms, timeout_ms)
+                  : db_wait(t->db, seen, timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
-        recover_the_dead(t);
-    if (rc == DB_TIMEOUT && at_ms != TEND_UNSET && timeout_ms != asked_ms) {
+        return recover_dead_quietly(t); /* what could not be recovered is no news */
+    if (rc == DB_TIMEOUT && by_clock) {
         pthread_mutex_lock(&t->mutex);
         t->alarm_told_ms = at_ms;
         pthread_mutex_unlock(&t->mutex);
@@ -227,9 +260,16 @@ int tend_wait(tend *t, int64_t timeout_ms)
     uint64_t seen = t->bell_seen = bell;
     t->waited = true;
     pthread_mutex_unlock(&t->mutex);
+    recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
     if (news)
         return 1;
-    int rc = wait_once(t, seen, timeout_ms > ever_ms ? -1 : timeout_ms);
+    struct wait_clock clock = wait_clock_start(timeout_ms);
+    int rc;
+    do {
+        int64_t left_ms =
+            clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
+        rc = wait_once(t, seen, left_ms);
+    } while (rc == 0 && !wait_clock_over(&clock));
     bell = db_bell(t->db);
     pthread_mutex_lock(&t->mutex);
     t->bell_seen = bell;

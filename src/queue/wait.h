@@ -7,22 +7,32 @@
 
 /* How long the caller is willing to wait, on the monotonic clock. */
 struct wait_clock {
-    int64_t deadline_ms; /* INT64_MAX: for ever */
+    int64_t deadline_ms;    /* INT64_MAX: for ever */
+    struct proc_id process; /* ... and only while it lives; pid 0: none */
+    bool waits;             /* more than not at all */
 };
 struct wait_clock wait_clock_start(int64_t wait_ms);
+/* For db_write_within: who waits for a job or a lock waits no longer for the store either, but at
+ * least a second; who does not wait at all lets the options say. */
+int64_t wait_clock_patience(const struct wait_clock *clock);
 bool wait_clock_over(const struct wait_clock *clock);
+/* How long to sleep of timeout_ms: not beyond the deadline, nor long without a look at the process.
+ */
+int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms);
 
 /* When the clock will act next in this store. */
 struct wait_hint {
     int64_t next_alarm_ms, next_schedule_ms, now_ms; /* store time; TEND_UNSET: none */
-    bool recovery_failed;                            /* just now: not to be tried again at once */
 };
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
+
+/* What db_wait reports is brought up to date, as worker_watch_all; not while recovery pauses. */
+int wait_watch(tend *t);
 
 /*
  * Sleeps until queue may have something: the bell rang and a job is pending, an alarm is due, a
  * worker died, none->until_ms has come, or the clock is over. 0 or a negative code
- * (TEND_EINTERRUPTED).
+ * (TEND_EINTERRUPTED, TEND_ESTATE: the clock's process has ended).
  */
 int wait_for_queue(tend *t, const char *queue, uint64_t seen, const struct wait_clock *clock,
                    const struct wait_hint *hint, const struct tend_none *none);

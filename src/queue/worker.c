@@ -11,6 +11,9 @@
 
 enum { HELD_CHUNK = 1000, LEAVE_TRIES = 3, LEAVE_AGAIN_MS = 1000 };
 
+/* How long closing waits for a store that could not be written just before. */
+enum { LEAVE_BLOCKED_MS = 200 };
+
 /* --- registering --- */
 
 struct register_call {
@@ -18,9 +21,16 @@ struct register_call {
     char host[128];
     struct proc_id process;
     bool session;
+    struct db *alive;     /* where its liveness lock is taken along with the entry; NULL: later */
     int64_t registration; /* random; under it a repeated call finds what the first has made */
     int64_t id;
 };
+
+/* The liveness lock is there before anybody can see the entry. */
+static int begin_alive(struct db_tx *tx, const struct register_call *call)
+{
+    return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, db_err(tx));
+}
 
 static int register_body(struct db_tx *tx, void *arg)
 {
@@ -32,7 +42,7 @@ static int register_body(struct db_tx *tx, void *arg)
         return rc;
     if (found.rows > 0) {
         call->id = db_number(&found, 0, 0);
-        return 0;
+        return begin_alive(tx, call);
     }
     const struct db_value params[] = {
         db_text(call->name),
@@ -45,7 +55,8 @@ static int register_body(struct db_tx *tx, void *arg)
         db_now(tx),
         registration[0],
     };
-    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0)
+    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0 ||
+        (rc = begin_alive(tx, call)) < 0)
         return rc;
     db_ring(tx); /* those who wait watch it from now on */
     struct event_note event = {.who = call->name,
@@ -78,7 +89,7 @@ static void note_buried(tend *t)
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
  * fails, nobody knows whether its entry was made, and the next call takes that one.
  */
-int worker_self(tend *t, int64_t *ret_id)
+int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 {
     int rc = 0;
     pthread_mutex_lock(&t->mutex);
@@ -87,19 +98,24 @@ int worker_self(tend *t, int64_t *ret_id)
     if (t->worker_id == 0) {
         if (t->registration == 0)
             t->registration = new_registration(t);
-        struct register_call call = {
-            .name = t->name, .session = true, .registration = t->registration};
+        bool in_body = db_alive_in_body(t->db);
+        struct register_call call = {.name = t->name,
+                                     .session = true,
+                                     .alive = in_body ? t->db : NULL,
+                                     .registration = t->registration};
         proc_host(call.host, sizeof call.host);
         if (proc_self(&call.process) < 0)
             rc = handle_fail(t, TEND_EIO, "this process cannot be identified; is /proc mounted?");
         if (rc == 0)
-            rc = handle_write(t, register_body, &call);
+            rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
-            rc = handle_write(t, register_body, &call);
-        if (rc >= 0)
+            rc = handle_write_within(t, wait_ms, register_body, &call);
+        if (rc >= 0 && !in_body)
             rc = db_alive_begin(t->db, call.id, handle_err(t));
         if (rc >= 0)
             t->worker_id = call.id;
+        else if (in_body && call.id != 0) /* the entry is not there, or not known to be */
+            db_alive_end(t->db, call.id);
     }
     *ret_id = t->worker_id;
     pthread_mutex_unlock(&t->mutex);
@@ -114,7 +130,8 @@ static bool same_process(const struct proc_id *a, const struct proc_id *b)
            strcmp(a->boot_id, b->boot_id) == 0;
 }
 
-int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id)
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
+                  struct proc_id *ret_process, int64_t *ret_id)
 {
     struct register_call call = {.name = name};
     if (proc_of(pid, &call.process) < 0)
@@ -132,10 +149,19 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id)
         pthread_mutex_lock(&t->mutex);
         call.registration = new_registration(t);
         pthread_mutex_unlock(&t->mutex);
-        rc = handle_write(t, register_body, &call);
+        rc = handle_write_within(t, wait_ms, register_body, &call);
     }
+    *ret_process = call.process;
     *ret_id = call.id;
     return rc < 0 ? rc : 0;
+}
+
+int worker_check_process(tend *t, const struct proc_id *process, const char *what)
+{
+    if (process->pid == 0 || proc_fate(process) != PROC_DEAD)
+        return 0;
+    return handle_fail(t, TEND_ESTATE, "process %lld has ended; nothing was %s for it",
+                       (long long)process->pid, what);
 }
 
 int worker_watch_all(tend *t)
@@ -144,17 +170,22 @@ int worker_watch_all(tend *t)
     struct proc_id self = {0};
     size_t count = 0;
     int rc = registry_load(t, &registry);
-    struct proc_id *processes =
-        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *processes);
+    struct db_watched *workers =
+        rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *workers);
     proc_self(&self);
-    if (processes != NULL) {
+    if (workers != NULL) {
         for (size_t i = 0; i < registry.count; i++) {
             const struct registry_entry *entry = &registry.entries[i];
-            if (entry->here && entry->process.pid_ns == self.pid_ns &&
-                entry->process.pid != self.pid)
-                processes[count++] = entry->process;
+            bool same_ns = entry->process.pid_ns == self.pid_ns;
+            if (!entry->here || (same_ns && entry->process.pid == self.pid))
+                continue;
+            struct db_watched worker = {.id = entry->session && entry->lock_held ? entry->id : 0};
+            if (same_ns)
+                worker.process = entry->process;
+            if (worker.id != 0 || same_ns)
+                workers[count++] = worker;
         }
-        rc = db_watch(t->db, processes, count, handle_err(t));
+        rc = db_watch(t->db, workers, count, handle_err(t));
     }
     registry_done(&registry);
     return rc;
@@ -163,47 +194,55 @@ int worker_watch_all(tend *t)
 /* --- leaving --- */
 
 /* Rows are name, owner, token. Those who wait for a lock are woken. */
-static int leave_locks(struct db_tx *tx, const struct db_result *rows)
+static int leave_locks(struct db_tx *tx, const struct db_result *rows, int64_t id)
 {
     for (size_t i = 0; i < rows->rows; i++) {
-        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2)};
+        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2), db_int(id),
+                                        db_null()};
+        int64_t cleaned = 0;
         struct event_note event = {.who = db_string(rows, i, 1),
                                    .what = "lock.released",
                                    .token = db_number(rows, i, 2),
                                    .owner = db_string(rows, i, 1),
                                    .why = db_string(rows, i, 0)};
-        int rc;
-        if ((rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, NULL)) < 0 ||
-            (rc = event_add(tx, &event, 0)) < 0)
+        int rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, &cleaned);
+        if (rc >= 0 && cleaned != 0)
+            rc = event_add(tx, &event, 0);
+        if (rc < 0)
             return rc;
         db_ring(tx);
     }
     return 0;
 }
 
-/* All that is held under one id is given back. */
-static int leave_leases(struct db_tx *tx, const tend *t, int64_t id)
+/* The jobs held under one id are given back. */
+static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
+{
+    struct db_result rows;
+    const struct db_value held[] = {db_int(id)};
+    int rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows);
+    if (rc < 0)
+        return rc;
+    struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
+    if (moves == NULL)
+        return TEND_ENOMEM;
+    for (size_t i = 0; i < rows.rows; i++) {
+        moves[i] =
+            move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2), MOVE_RELEASE);
+        moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
+    }
+    return move_jobs(tx, moves, rows.rows, 0, NULL);
+}
+
+/* All named locks held under it. */
+static int leave_all_locks(struct db_tx *tx, int64_t id)
 {
     struct db_result rows;
     int rc;
     const struct db_value held[] = {db_int(id), db_int(HELD_CHUNK)};
     do {
-        if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows)) < 0)
-            return rc;
-        struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
-        if (moves == NULL)
-            return TEND_ENOMEM;
-        for (size_t i = 0; i < rows.rows; i++) {
-            moves[i] = move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2),
-                                  MOVE_RELEASE);
-            moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
-        }
-        if ((rc = move_jobs(tx, moves, rows.rows, 0, NULL)) < 0)
-            return rc;
-    } while (rows.rows == HELD_CHUNK);
-    do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = leave_locks(tx, &rows)) < 0)
+            (rc = leave_locks(tx, &rows, id)) < 0)
             return rc;
     } while (rows.rows == HELD_CHUNK);
     return 0;
@@ -220,11 +259,18 @@ static int leave_body(struct db_tx *tx, void *arg)
     /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
     int64_t removed = 0;
     int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
-    rc = leave_leases(tx, t, id);
-    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
-        rc = leave_leases(tx, t, t->buried[i]);
     const struct db_value remove[] = {db_int(id)};
-    if (rc < 0 || (rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0 || removed == 0)
+    /* As whoever takes it for dead: the worker, then its jobs, then its locks. */
+    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0)
+        return rc;
+    rc = leave_jobs(tx, t, id);
+    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
+        rc = leave_jobs(tx, t, t->buried[i]);
+    if (rc >= 0)
+        rc = leave_all_locks(tx, id);
+    for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)
+        rc = leave_all_locks(tx, t->buried[i]);
+    if (rc < 0 || removed == 0)
         return rc;
     struct event_note event = {.who = t->name,
                                .what = "worker.left",
@@ -238,11 +284,12 @@ void worker_leave(tend *t)
     if (t->registration == 0)
         return;
     int64_t begun_ms = clock_mono_ms();
+    int64_t wait_ms = db_is_blocked(t->db) ? LEAVE_BLOCKED_MS : -1;
     int rc = TEND_EUNREACHABLE;
     /* Done twice it does no harm; but a server that is gone is not waited for again and again. */
     for (int i = 0; rc == TEND_EUNREACHABLE && i < LEAVE_TRIES; i++)
         if (i == 0 || clock_mono_ms() - begun_ms < LEAVE_AGAIN_MS)
-            rc = handle_write(t, leave_body, t);
+            rc = handle_write_within(t, wait_ms, leave_body, t);
     if (rc < 0)
         handle_log(t, "worker %s could not sign off: %s", t->name, handle_err(t)->text);
     if (t->worker_id != 0)

@@ -8,11 +8,19 @@
 
 #include "queue/handle.h"
 
-/* The id of this handle's worker, registered at the first call. */
-int worker_self(tend *t, int64_t *ret_id);
+/* The id of this handle's worker, registered at the first call. wait_ms as in db_write_within. */
+int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id);
 
 /* The id of a worker that lives as long as process pid. TEND_EINVAL when there is none. */
-int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t *ret_id);
+int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
+                  struct proc_id *ret_process, int64_t *ret_id);
+
+/*
+ * 0, or TEND_ESTATE when the process that a call is made for has ended; pid 0: there is none, 0.
+ * what is for the sentence: "claimed". Asked before and after something is taken for it: whoever
+ * buries its worker in between does so after its end, so that one of the two sees it.
+ */
+int worker_check_process(tend *t, const struct proc_id *process, const char *what);
 
 /* On closing: what this handle's worker still holds is released free of charge, and its entry
  * removed. */
@@ -21,7 +29,10 @@ void worker_leave(tend *t);
 /* The processes of this machine behind registered workers become the ones db_wait watches. */
 int worker_watch_all(tend *t);
 
-/* What recover_dead_workers would find, counted; without what has expired anyway. */
-int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks);
+/*
+ * What recovery would find beyond what has expired: held by dead workers, and less what living ones
+ * would be given more time for.
+ */
+int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks);
 
 #endif

@@ -1,4 +1,9 @@
-/* Dead workers: found, recorded, and what they held given back. */
+/*
+ * Dead workers: found, recorded, and what they held given back.
+ *
+ * Rule: who was marked as lost by its liveness lock is buried only if it has given no sign of life
+ * since the mark. Its session may be late in coming back while its heartbeats go through.
+ */
 #include "queue/recover.h"
 #include "queue/registry.h"
 
@@ -10,6 +15,35 @@ struct bury_call {
     bool back;
 };
 
+/*
+ * The last look at a worker judged by its lock. 1: it is dead; 0: it is not, or somebody else has
+ * buried it. A sign of life since the mark begins the grace anew. Its row is locked before its
+ * jobs, as in recover_worker.
+ */
+static int is_gone(struct db_tx *tx, int64_t worker_id)
+{
+    struct db_result mark;
+    struct db_result sign;
+    int64_t now_ms;
+    const struct db_value worker[] = {db_int(worker_id)};
+    int rc = db_alive_deny(tx, worker_id);
+    if (rc <= 0)
+        return rc; /* its session has come back */
+    if ((rc = db_run(tx, Q_WORKER_LOST_SINCE, 0, worker, &mark)) < 0)
+        return rc;
+    if (mark.rows == 0)
+        return 0;
+    int64_t lost_at_ms = db_number(&mark, 0, 0);
+    if (lost_at_ms == TEND_UNSET)
+        return 1; /* no grace is given */
+    if ((rc = db_run(tx, Q_WORKER_SIGN, 0, worker, &sign)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
+        return rc;
+    if (db_number(&sign, 0, 0) == TEND_UNSET || db_number(&sign, 0, 0) <= lost_at_ms)
+        return 1;
+    const struct db_value again[] = {db_int(worker_id), db_int(now_ms)};
+    return db_each(tx, Q_WORKER_LOST, DB_LAST, again, 1, NULL);
+}
+
 static int bury_body(struct db_tx *tx, void *arg)
 {
     struct bury_call *call = arg;
@@ -17,8 +51,8 @@ static int bury_body(struct db_tx *tx, void *arg)
         arena_printf(db_arena(tx), "worker %s (pid %lld on %s) has died", call->entry->name,
                      (long long)call->entry->process.pid, call->entry->host);
     call->recovery = (struct recovery){.by = call->t->name};
-    if (call->by_lock) { /* its session may have come back since */
-        int rc = db_alive_deny(tx, call->entry->id);
+    if (call->by_lock) {
+        int rc = is_gone(tx, call->entry->id);
         if (rc <= 0)
             return rc;
     }
@@ -42,7 +76,7 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
     struct arena arena;
     struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
     arena_init(&arena);
-    int rc = db_write(t->db, &arena, bury_body, &call, handle_err(t));
+    int rc = db_write_within(t->db, total->wait_ms, &arena, bury_body, &call, handle_err(t));
     if (rc >= 0)
         recover_log(t, &call.recovery);
     arena_done(&arena);
@@ -66,11 +100,11 @@ int recover_dead_workers(tend *t, struct recovery *total)
             dead++;
             break;
         case FATE_LOST:
-            rc = handle_write(t, mark_body, &mark);
+            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
             break;
         case FATE_BACK:
             mark.back = true;
-            rc = handle_write(t, mark_body, &mark);
+            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
             break;
         case FATE_ALIVE:
             break;

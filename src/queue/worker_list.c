@@ -77,7 +77,17 @@ static int expired_body(struct db_tx *tx, void *arg)
     return db_run(tx, Q_WORKER_EXPIRED, DB_LAST, params, arg);
 }
 
-int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks)
+/* Leases of a living worker that have expired and would be extended once. */
+static int64_t spared_of(const struct db_result *expired, int64_t id)
+{
+    int64_t spared = 0;
+    for (size_t i = 0; i < expired->rows; i++)
+        if (db_number(expired, i, 0) == id)
+            spared += db_number(expired, i, 3);
+    return spared;
+}
+
+int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks)
 {
     struct tend_workers *workers;
     struct db_result expired;
@@ -89,8 +99,10 @@ int worker_count_held_by_dead(tend *t, int64_t *ret_leases, int64_t *ret_locks)
     for (size_t i = 0; rc >= 0 && i < workers->count; i++) {
         int64_t leases = 0;
         int64_t locks = 0;
-        if (workers->items[i].alive != 0)
+        if (workers->items[i].alive != 0) {
+            *ret_leases -= db_clock_is_even(t->db) ? 0 : spared_of(&expired, workers->items[i].id);
             continue;
+        }
         holdings_of(&expired, workers->items[i].id, &leases, &locks);
         *ret_leases += workers->items[i].leases - leases;
         *ret_locks += workers->items[i].locks - locks;

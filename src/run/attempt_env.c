@@ -1,6 +1,7 @@
 /* The environment of a step's process: the worker's, the job's, the step's, and what tend adds. */
 #include "run/job.h"
 
+#include "base/timetext.h"
 #include "run/attempt_env.h"
 
 #include <string.h>
@@ -55,17 +56,30 @@ static void put_number(struct environment *env, const char *name, int64_t number
 /* Where the worker is itself a step: that one's, and not always replaced below. */
 static bool is_of_a_step(const char *entry)
 {
-    static const char *const names[] = {"TEND_WORKSPACE=", "TEND_RETRY_CONTEXT="};
+    static const char *const names[] = {"TEND_WORKSPACE=", "TEND_RETRY_CONTEXT=", "TEND_SCHEDULE=",
+                                        "TEND_NOMINAL_TIME=", "TEND_NOMINAL_TIME_MS="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
     return false;
 }
 
+/* What added the job, and the time it was named for: not when it was added, nor when it runs. */
+static void put_schedule(struct environment *env, const struct tend_job *job)
+{
+    char time[TIME_TEXT_BYTES];
+    if (job->schedule != NULL)
+        put_named(env, "TEND_SCHEDULE", job->schedule);
+    if (job->nominal_at_ms == TEND_UNSET)
+        return;
+    put_named(env, "TEND_NOMINAL_TIME", time_text(job->nominal_at_ms, time));
+    put_number(env, "TEND_NOMINAL_TIME_MS", job->nominal_at_ms);
+}
+
 const char *const *attempt_environment(const struct attempt *attempt, struct arena *arena)
 {
     const struct job_run *run = attempt->run;
-    enum { OWN = 12 };
+    enum { OWN = 15 };
     size_t room = OWN + run->plan.env.count + attempt->step->env.count;
     while (environ[room - OWN - run->plan.env.count - attempt->step->env.count] != NULL)
         room++;
@@ -85,6 +99,7 @@ const char *const *attempt_environment(const struct attempt *attempt, struct are
     put_number(&env, "TEND_STEP_ATTEMPT", attempt->attempt);
     put_named(&env, "TEND_OUTPUT", attempt->run->output_path);
     put_named(&env, "TEND_INPUT", attempt->run->input_path);
+    put_schedule(&env, run->task->job);
     const char *folder = job_base_folder(run, arena);
     if (folder != NULL && folder != run->runner->here)
         put_named(&env, "TEND_WORKSPACE", folder);

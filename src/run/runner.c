@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "queue/handle.h"
+#include "queue/recover.h"
+#include "run/statsd.h"
 #include "run/sweep.h"
 
 #include <poll.h>
@@ -23,7 +25,7 @@ enum {
     CLAIM_MOST = 100,
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
-    LOOK_AGAIN_MS = 100, /* where so much is passed over that a claim does not see all of it */
+    WAIT_LEAST_MS = 5, /* however soon a claim says that it may be asked again */
 };
 
 void tend_runner_options_init(struct tend_runner_options *options)
@@ -118,11 +120,14 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
     }
 }
 
-/* One look at one queue. Returns as tend_claim_jobs. *ret_unseen: what a claim passed over is more
- * than it looks at each time. */
-static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
+/*
+ * One look at one queue. Returns as tend_claim_jobs. *ret_answered: the queue has told why there is
+ * nothing, so it is not the store that failed. *ret_until_ms: when to ask again, in store time.
+ */
+static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered,
+                      int64_t *ret_until_ms)
 {
-    struct tend_none none;
+    struct tend_none none = {.until_ms = TEND_UNSET};
     struct wish wish;
     struct tend_claim claim;
     struct tend_jobs *jobs;
@@ -137,8 +142,8 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
     claim.job_id = runner->options.job_id;
     int64_t claimed_mono_ms = clock_mono_ms();
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
-    *ret_unseen =
-        rc == TEND_ELIMITED && strcmp(none.what, "kind") == 0 && none.until_ms != TEND_UNSET;
+    *ret_answered = rc == none.code;
+    *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
     return rc;
@@ -146,25 +151,28 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_unseen)
 
 /* A round over all queues, each first in its turn. */
 struct round {
-    int claimed; /* how many jobs in all */
-    bool left;   /* something is there, but cannot be had now */
-    bool unseen; /* ... and more may be */
-    int failed;  /* the last code that is no answer, or 0 */
+    int claimed;      /* how many jobs in all */
+    size_t nothing;   /* how many queues have answered that they are empty or paused */
+    int64_t until_ms; /* store time: the first at which a claim said to ask again; TEND_UNSET */
+    int failed;       /* the last code that is no answer, or 0 */
 };
 
 static struct round go_round(tend_runner *runner, size_t first)
 {
-    struct round round = {0};
+    struct round round = {.until_ms = TEND_UNSET};
     size_t count = runner->options.queue_count;
     for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
-        bool unseen;
-        int rc = claim_from(runner, runner->options.queues[(first + i) % count], &unseen);
-        round.unseen |= unseen;
+        bool answered;
+        int64_t until_ms;
+        int rc =
+            claim_from(runner, runner->options.queues[(first + i) % count], &answered, &until_ms);
+        if (until_ms != TEND_UNSET && (round.until_ms == TEND_UNSET || until_ms < round.until_ms))
+            round.until_ms = until_ms;
         if (rc > 0)
             round.claimed += rc;
-        else if (rc == TEND_ELIMITED || rc == TEND_EBUSY)
-            round.left = true;
-        else if (rc < 0 && rc != TEND_EEMPTY && rc != TEND_EPAUSED && rc != TEND_EINTERRUPTED)
+        else if (answered)
+            round.nothing += rc == TEND_EEMPTY || rc == TEND_EPAUSED;
+        else if (rc != TEND_EINTERRUPTED)
             round.failed = rc;
     }
     return round;
@@ -176,13 +184,28 @@ static bool passes(int rc)
     return task_passes(rc) || rc == TEND_ENOMEM;
 }
 
+/* Only what every queue has said in this round counts: a claim that failed or was interrupted says
+ * nothing about its queue. */
 static bool is_drained(tend_runner *runner, const struct round *round)
 {
     pthread_mutex_lock(&runner->mutex);
     bool idle = runner->task_count == 0 && clock_mono_ms() >= runner->back_ms;
     pthread_mutex_unlock(&runner->mutex);
-    return runner->options.drain != 0 && idle && round->claimed == 0 && round->failed == 0 &&
-           !round->left;
+    return runner->options.drain != 0 && idle && round->nothing == runner->options.queue_count;
+}
+
+/*
+ * Sleeps until there may be something to claim: the bell rings, a task ends or changes its kind
+ * (which interrupts the sleep), or the time has come that a claim named.
+ */
+static void wait_for_work(tend_runner *runner, const struct round *round)
+{
+    int64_t wait_ms = WAIT_MS;
+    int64_t now_ms;
+    if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
+        round->until_ms - now_ms < wait_ms)
+        wait_ms = round->until_ms - now_ms;
+    tend_wait(runner->t, wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
 }
 
 static int claim_until_stopped(tend_runner *runner)
@@ -191,7 +214,8 @@ static int claim_until_stopped(tend_runner *runner)
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         struct round round = go_round(runner, turn);
-        if (round.failed < 0 && !passes(round.failed))
+        recover_on_timer(runner->t); /* one that is never idle never waits */
+        if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)
             runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", tend_errmsg(runner->t));
@@ -204,10 +228,7 @@ static int claim_until_stopped(tend_runner *runner)
         if (round.failed < 0)
             poll(&stop, 1, STORE_AGAIN_MS);
         else
-            tend_wait(runner->t,
-                      round.unseen
-                          ? LOOK_AGAIN_MS
-                          : WAIT_MS); /* a task that ends or changes its kind interrupts it */
+            wait_for_work(runner, &round);
     }
     return 0;
 }
@@ -263,6 +284,11 @@ static void wait_for_tasks(tend_runner *runner)
     }
 }
 
+static void say_note(void *arg, const char *text)
+{
+    runner_tell(arg, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", text);
+}
+
 int tend_runner_run(tend_runner *runner)
 {
     struct err err;
@@ -273,12 +299,18 @@ int tend_runner_run(tend_runner *runner)
         tree_pool_close(runner->pool);
         return handle_fail(runner->t, TEND_EIO, "no thread could be started");
     }
+    const char *statsd = runner->options.statsd;
+    if (statsd != NULL &&
+        statsd_open(&runner->statsd, statsd, STATSD_AGAIN_MS, say_note, runner, &err) < 0)
+        say_note(runner, err.text);
     sweep_left_behind(runner, 0);
     rc = claim_until_stopped(runner);
     if (rc < 0)
         tend_runner_stop(runner, 0);
     wait_for_tasks(runner);
     pulse_end(runner);
+    statsd_close(runner->statsd);
+    runner->statsd = NULL;
     tree_pool_close(runner->pool);
     runner->pool = NULL;
     return rc;

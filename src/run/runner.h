@@ -87,7 +87,7 @@ struct tend_runner {
     struct redactor *redactor; /* of this process' own environment */
     struct tree_pool *pool;    /* under pool_mutex */
     pthread_mutex_t pool_mutex;
-    struct statsd *statsd; /* NULL: no metrics */
+    struct statsd *statsd; /* while it runs; NULL: no metrics */
 
     pthread_mutex_t mutex;
     struct bulkheads bulkheads;

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "queue/handle.h"
 #include "run/job.h"
-#include "run/metrics.h"
+#include "run/statsd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,6 +74,7 @@ static bool copy_options(tend_runner *runner, const struct tend_runner_options *
     options->limits = NULL; /* the bulkheads have them */
     options->helper_path =
         given->helper_path == NULL ? NULL : arena_strdup(arena, given->helper_path);
+    options->statsd = given->statsd == NULL ? NULL : arena_strdup(arena, given->statsd);
     return options->queues != NULL && handlers != NULL;
 }
 
@@ -92,8 +93,10 @@ static int make_folder(tend_runner *runner, const char *given)
     if (path == NULL || runner->here == NULL)
         return handle_fail(runner->t, TEND_ENOMEM, "out of memory");
     for (char *at = path + 1; (at = strchr(at, '/')) != NULL; *at++ = '/') {
+        static const char ours[] = "/.tend"; /* holds the store too: for its owner alone */
         *at = '\0';
-        mkdir(path, 0777);
+        bool private = at - path >= (ptrdiff_t)strlen(ours) && strcmp(at - strlen(ours), ours) == 0;
+        mkdir(path, private ? 0700 : 0777);
     }
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return handle_fail(runner->t, errno == ENOSPC ? TEND_EFULL : TEND_EREADONLY,
@@ -203,7 +206,7 @@ int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options
     if (budget_from_environment(environ, &runner->environment, &err) < 0 ||
         classifier_new(&runner->classifier, &err) < 0 ||
         runner_redactor(NULL, &runner->redactor, &err) < 0 ||
-        (options->statsd != NULL && metrics_open(&runner->statsd, options->statsd, &err) < 0))
+        (options->statsd != NULL && statsd_check(options->statsd, &err) < 0))
         return runner_fail(runner, &err);
     return 0;
 }
@@ -216,7 +219,6 @@ void tend_runner_free(tend_runner *runner)
         close(runner->stop_fd);
     if (runner->pulse_fd >= 0)
         close(runner->pulse_fd);
-    metrics_close(runner->statsd);
     classifier_free(runner->classifier);
     redactor_free(runner->redactor);
     pthread_mutex_destroy(&runner->tell_mutex);

@@ -17,9 +17,16 @@ enum {
     CLAIM_PARAMS = 9,
 };
 
-/* Columns of a whole job ("define: job") by which claimed ones are ordered, and how many there are.
+/* Columns of a whole job ("define: job") by which claimed ones are ordered, when that was, and how
+ * many there are.
  */
-enum { CLAIM_ID = 0, CLAIM_PRIORITY = 4, CLAIM_DUE_AT = 5, CLAIM_COLUMNS = 39 };
+enum {
+    CLAIM_ID = 0,
+    CLAIM_PRIORITY = 4,
+    CLAIM_DUE_AT = 5,
+    CLAIM_CHANGED_AT = 14,
+    CLAIM_COLUMNS = 40
+};
 
 /*
  * Makes whole jobs of the rows; columns behind those of "claimed" are left out. The texts of params

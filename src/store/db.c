@@ -1,9 +1,11 @@
 /* Picks the engine by the URL and passes calls on to it; values and results, which are the same for
  * all. */
 #include "store/db_engine.h"
+#include "store/gate.h"
 
 #include <string.h>
 #include <tend.h>
+#include <unistd.h>
 
 struct db_value db_null(void)
 {
@@ -58,7 +60,8 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err)
+static int open_engine(struct db **ret, const char *url, const struct db_options *options,
+                       struct err *err)
 {
     if (begins_with(url, "sqlite:"))
         return db_sqlite_open(ret, url + strlen("sqlite:"), options, err);
@@ -71,19 +74,92 @@ int db_open(struct db **ret, const char *url, const struct db_options *options, 
         (int)strcspn(url, ":/@?"), url);
 }
 
+static void before_fork(void *arg)
+{
+    struct db *db = arg;
+    if (!db->forked && db->engine->before_fork != NULL)
+        db->engine->before_fork(db);
+}
+
+static void after_fork(void *arg)
+{
+    struct db *db = arg;
+    if (!db->forked && db->engine->fork_parent != NULL)
+        db->engine->fork_parent(db);
+}
+
+static void after_fork_in_child(void *arg)
+{
+    struct db *db = arg;
+    if (!db->forked && db->engine->fork_child != NULL)
+        db->engine->fork_child(db);
+    db->forked = true;
+}
+
+int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err)
+{
+    int rc = open_engine(ret, url, options, err);
+    if (rc < 0)
+        return rc;
+    struct db *db = *ret;
+    db->pid = getpid();
+    db->link = (struct fork_link){
+        .before = before_fork, .parent = after_fork, .child = after_fork_in_child, .arg = db};
+    forks_add(&db->link);
+    return rc;
+}
+
+bool db_is_forked(const struct db *db)
+{
+    return db->forked;
+}
+
+static int say_forked(const struct db *db, struct err *err)
+{
+    return err_set(
+        err, TEND_ESTATE,
+        "this handle belongs to process %lld, of which this one is a child by fork; close "
+        "it here and open the store again",
+        (long long)db->pid);
+}
+
 void db_close(struct db *db)
 {
-    if (db != NULL)
+    if (db == NULL)
+        return;
+    forks_remove(&db->link);
+    if (db->forked)
+        db->engine->close_forked(db);
+    else
         db->engine->close(db);
 }
 
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->write(db, arena, body, arg, err);
+}
+
+int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                    struct err *err)
+{
+    if (db->forked)
+        return say_forked(db, err);
+    if (wait_ms < 0 || db->engine->write_within == NULL)
+        return db_write(db, arena, body, arg, err);
+    return db->engine->write_within(db, wait_ms, arena, body, arg, err);
+}
+
+bool db_is_blocked(struct db *db)
+{
+    return !db->forked && db->engine->is_blocked != NULL && db->engine->is_blocked(db);
 }
 
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->read(db, arena, body, arg, err);
 }
 
@@ -95,6 +171,11 @@ struct arena *db_arena(struct db_tx *tx)
 struct err *db_err(struct db_tx *tx)
 {
     return tx->err;
+}
+
+struct db *db_store(struct db_tx *tx)
+{
+    return tx->db;
 }
 
 int db_run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
@@ -135,39 +216,53 @@ void db_ring(struct db_tx *tx)
     tx->ring = true;
 }
 
+bool db_concurrent(const struct db_tx *tx)
+{
+    return tx->db->engine->concurrent;
+}
+
 uint64_t db_bell(struct db *db)
 {
-    return db->engine->bell(db);
+    return db->forked ? 0 : db->engine->bell(db);
 }
 
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->wait(db, seen, timeout_ms, err);
 }
 
 void db_interrupt(struct db *db)
 {
-    db->engine->interrupt(db);
+    if (!db->forked)
+        db->engine->interrupt(db);
 }
 
-int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err)
+int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err)
 {
-    return db->engine->watch(db, processes, count, err);
+    if (db->forked)
+        return say_forked(db, err);
+    return db->engine->watch(db, workers, count, err);
 }
 
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->alive_begin(db, worker_id, err);
 }
 
 void db_alive_end(struct db *db, int64_t worker_id)
 {
-    db->engine->alive_end(db, worker_id);
+    if (!db->forked)
+        db->engine->alive_end(db, worker_id);
 }
 
 bool db_alive_buried(struct db *db, int64_t worker_id)
 {
-    return db->engine->alive_buried != NULL && db->engine->alive_buried(db, worker_id);
+    return !db->forked && db->engine->alive_buried != NULL &&
+           db->engine->alive_buried(db, worker_id);
 }
 
 int db_alive_deny(struct db_tx *tx, int64_t worker_id)
@@ -178,7 +273,20 @@ int db_alive_deny(struct db_tx *tx, int64_t worker_id)
 int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                    struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->alive_check(db, worker_ids, count, ret_alive, err);
+}
+
+bool db_gone(struct db *db)
+{
+    return db->engine->gone != NULL && db->engine->gone(db);
+}
+
+void db_notice(const struct db_options *options, const char *text)
+{
+    if (options->notice != NULL)
+        options->notice(options->notice_arg, text);
 }
 
 int64_t db_alive_grace_ms(const struct db *db)
@@ -186,9 +294,19 @@ int64_t db_alive_grace_ms(const struct db *db)
     return db->engine->alive_grace_ms;
 }
 
+bool db_alive_in_body(const struct db *db)
+{
+    return db->engine->alive_in_body;
+}
+
 bool db_one_machine(const struct db *db)
 {
     return db->engine->one_machine;
+}
+
+bool db_clock_is_even(const struct db *db)
+{
+    return db->engine->clock_is_uneven == NULL || !db->engine->clock_is_uneven(db);
 }
 
 int64_t db_alarm_interval_ms(const struct db *db)
@@ -196,16 +314,37 @@ int64_t db_alarm_interval_ms(const struct db *db)
     return db->engine->alarm_interval_ms;
 }
 
+/* Who waits in line for longer than this is stopped there, and gives the turn back if it gets it.
+ */
+enum { PAUSE_MS = 500 };
+
+void db_pause_process(void)
+{
+    gate_close(PAUSE_MS);
+}
+
+void db_resume_process(void)
+{
+    gate_open();
+}
+
 int db_library_schema(void)
 {
     int count = 0;
-    while (db_migrations_sqlite[count] != NULL)
+    while (db_migrations_sqlite[count].sql != NULL)
         count++;
     return count;
 }
 
+const struct db_migration *db_migrations(const struct db *db)
+{
+    return db->engine->migrations;
+}
+
 int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     *ret_library = db_library_schema();
     return db->engine->schema_version(db, ret_store, err);
 }
@@ -214,5 +353,7 @@ int db_doctor(struct db *db,
               void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,
               struct err *err)
 {
+    if (db->forked)
+        return say_forked(db, err);
     return db->engine->doctor(db, report, arg, err);
 }

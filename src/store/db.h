@@ -63,10 +63,17 @@ struct db_tx;
 struct db_options {
     bool must_exist;
     bool durability_normal;
+    /* For tests: whether claims begin behind the last one (pg_claim.c); gets clock_arg. NULL: when
+     * something is in their way. */
+    bool (*claim_behind)(void *arg);
     int connections;
     int64_t busy_ms;
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */
     void *clock_arg;
+    /* What somebody should know although nothing failed; any thread, outside of transactions. */
+    void (*notice)(void *arg, const char *text); /* or NULL */
+    void *notice_arg;
+    int64_t (*uptime_ms)(void *arg, int with_sleep); /* for tests: see tend.h */
 };
 
 /* Opens by URL and brings the schema up to date. On failure *ret stays NULL and err has the
@@ -74,20 +81,44 @@ struct db_options {
 int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err);
 void db_close(struct db *db);
 
+/*
+ * After fork(), in the child: every call fails with TEND_ESTATE, and db_close frees memory and does
+ * nothing to the store. The child has no copy of any lock or session of its parent.
+ */
+bool db_is_forked(const struct db *db);
+
 typedef int db_body(struct db_tx *tx, void *arg);
 
 /* Both return what body returned, or a negative code with the sentence in err. */
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 
+/*
+ * db_write for a caller that cannot wait for the store's write lock as long as the options allow:
+ * TEND_EBUSY after wait_ms (-1: as the options say).
+ */
+int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                    struct err *err);
+/* The last write could not be made because another process keeps the store's write lock. */
+bool db_is_blocked(struct db *db);
+
 struct arena *db_arena(struct db_tx *tx);
 struct err *db_err(struct db_tx *tx);
+struct db *db_store(struct db_tx *tx);
 
 /*
  * For a program's main, before anything else: SQLite stops counting its allocations, each of which
  * takes a process-wide mutex. Changes the process, so the library never does it by itself.
  */
 void db_tune_process(void);
+
+/*
+ * For a program that is about to be stopped, by Ctrl-Z: no thread of the process keeps the writers
+ * of others waiting from the return of db_pause_process to db_resume_process; those that want to
+ * write wait.
+ */
+void db_pause_process(void);
+void db_resume_process(void);
 
 /* --- inside a body --- */
 
@@ -127,6 +158,13 @@ int db_skip_ids(struct db_tx *tx, int64_t next);
 /* Others may have work to do once this has committed: wake them. */
 void db_ring(struct db_tx *tx);
 
+/*
+ * Whether bodies of others run at the same time, so that a row one has locked keeps others waiting:
+ * on PostgreSQL. Then rows are locked in one order (store/pg_order.c, queue/claim.c), and what is
+ * large is sent before the first is locked.
+ */
+bool db_concurrent(const struct db_tx *tx);
+
 /* --- waiting --- */
 
 /*
@@ -146,8 +184,15 @@ enum db_news {
  * code. */
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
-/* Processes of this machine whose end db_wait reports; replaces those given before. */
-int db_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+
+/* A worker of this machine, other than this process. */
+struct db_watched {
+    int64_t id;             /* 0: it holds no liveness lock */
+    struct proc_id process; /* pid 0: of another pid namespace */
+};
+
+/* Whose end db_wait reports; replaces those given before. */
+int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
 
 /* --- liveness --- */
 
@@ -155,6 +200,12 @@ int db_watch(struct db *db, const struct proc_id *processes, size_t count, struc
  */
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
+
+/*
+ * Whether db_alive_begin may be called inside the body that makes worker_id known, so that nobody
+ * ever sees the one without the other. On PostgreSQL it cannot: another session holds the lock.
+ */
+bool db_alive_in_body(const struct db *db);
 
 /* Whether worker_id, of this handle, was taken for dead while its session was lost. Cheap. */
 bool db_alive_buried(struct db *db, int64_t worker_id);
@@ -176,13 +227,31 @@ int64_t db_alive_grace_ms(const struct db *db);
 /* Whether all workers run on one machine, so that another boot id means an earlier boot. */
 bool db_one_machine(const struct db *db);
 
+/*
+ * Whether store time tells by itself that an owner was silent: it moves leases along with time that
+ * nobody has lived through. False where the clock is the server's, which may jump or be away.
+ */
+bool db_clock_is_even(const struct db *db);
+
 /* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many
  * ms. */
 int64_t db_alarm_interval_ms(const struct db *db);
 
+/* Whether the store was deleted or replaced while it was open: no call on it can succeed any more.
+ */
+bool db_gone(struct db *db);
+
 /* --- care --- */
 
 int db_schema_version(struct db *db, int *ret_store, int *ret_library, struct err *err);
+
+struct db_migration {
+    const char *sql;
+    const char *checksum; /* of that text */
+};
+/* All this library has for the store, in order; one without a text ends them. */
+const struct db_migration *db_migrations(const struct db *db);
+
 /* Engine-specific findings, as tend_doctor; verdict is an enum tend_verdict. */
 int db_doctor(struct db *db,
               void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,

@@ -7,10 +7,20 @@
 #define STORE_DB_ENGINE_H
 
 #include "store/db.h"
+#include "store/forks.h"
 
 struct db_engine {
     void (*close)(struct db *db);
+    /* Around fork(), see forks.h; each but close_forked may be NULL. The child closes descriptors;
+     * close_forked, in the child, frees memory and tells nobody. */
+    void (*before_fork)(struct db *db);
+    void (*fork_parent)(struct db *db);
+    void (*fork_child)(struct db *db);
+    void (*close_forked)(struct db *db);
     int (*write)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
+    int (*write_within)(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body,
+                        void *arg, struct err *err); /* NULL: as write */
+    bool (*is_blocked)(struct db *db);               /* NULL: never */
     int (*read)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
     int (*run)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
                struct db_result *result);
@@ -21,7 +31,7 @@ struct db_engine {
     uint64_t (*bell)(struct db *db);
     int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
     void (*interrupt)(struct db *db);
-    int (*watch)(struct db *db, const struct proc_id *processes, size_t count, struct err *err);
+    int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
     int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);
     void (*alive_end)(struct db *db, int64_t worker_id);
     bool (*alive_buried)(struct db *db, int64_t worker_id); /* NULL: never */
@@ -31,14 +41,22 @@ struct db_engine {
     int (*schema_version)(struct db *db, int *ret_store, struct err *err);
     int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
                   struct err *err);
+    const struct db_migration *migrations;
+    bool (*gone)(struct db *db);                  /* NULL: never */
+    bool (*clock_is_uneven)(const struct db *db); /* NULL: it is even */
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;
+    bool concurrent;
+    bool alive_in_body;
 };
 
 /* The part of a store every engine starts its own struct with. */
 struct db {
     const struct db_engine *engine;
+    struct fork_link link;
+    int64_t pid; /* of the process that opened it */
+    bool forked; /* this is another one, a child of it */
 };
 
 /* The part of a transaction every engine starts its own struct with. */
@@ -49,6 +67,8 @@ struct db_tx {
     struct db_value now; /* see db_now */
     bool ring;
 };
+
+void db_notice(const struct db_options *options, const char *text);
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err);
@@ -67,10 +87,13 @@ struct db_query_text {
 };
 extern const struct db_query_text db_query_texts[DB_QUERIES];
 
-/* The migrations of one dialect, in order; texts end with NULL. The store's version is how many
- * ran. */
-extern const char *const db_migrations_sqlite[];
-extern const char *const db_migrations_postgres[];
+/*
+ * The migrations of one dialect, in order; one without a text ends them. The store's version is how
+ * many ran. Each that has run is a row of the store's table migration with the checksum it had; for
+ * those before version 4, which made the table, it is the one known then.
+ */
+extern const struct db_migration db_migrations_sqlite[];
+extern const struct db_migration db_migrations_postgres[];
 int db_library_schema(void);
 
 #endif

@@ -4,8 +4,9 @@
  *
  * A handle has a pool of connections for statements and, once it waits or registers a worker, a
  * keeper: a thread with a session of its own (pg_keeper.c). Behind a transaction pooler
- * (tend_pooler=1) nothing can live in a session: there is no keeper, waits are a slow tick, and
- * workers are known by their pid and the time of their leases alone.
+ * (tend_pooler=1, or found out with the first connection) nothing can live in a session: there is
+ * no keeper, waits are a slow tick, and workers are known by their pid and the time of their leases
+ * alone.
  */
 #include "base/clock.h"
 #include "store/pg_tx.h"
@@ -15,13 +16,16 @@
 #include <stdlib.h>
 #include <tend.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     GRACE_MS = 2000, /* a lost session may come back */
     DENY_TRIES = 20,
-    ALARM_INTERVAL_MS = 100, /* a look for alarms costs a round trip */
-    TICK_MS = 5000,          /* behind the bell; nothing should depend on it */
-    DEAF_TICK_MS = 500,      /* when rings do not reach us */
+    MARGIN_MS = 2000,         /* the server says that a statement took too long before we do */
+    BUSY_MOST_MS = 864000000, /* the server's timeouts count in ints */
+    ALARM_INTERVAL_MS = 100,  /* a look for alarms costs a round trip */
+    TICK_MS = 5000,           /* behind the bell; nothing should depend on it */
+    DEAF_TICK_MS = 500,       /* when rings do not reach us */
 };
 
 double pg_db_random(struct pg_db *db)
@@ -30,6 +34,11 @@ double pg_db_random(struct pg_db *db)
     double random = rng_double(&db->rng);
     pthread_mutex_unlock(&db->rng_mutex);
     return random;
+}
+
+int64_t pg_db_limit_ms(const struct pg_db *db)
+{
+    return db->options.busy_ms + MARGIN_MS;
 }
 
 void pg_db_sleep(int64_t ms)
@@ -74,9 +83,9 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct pg_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
 {
-    return waiter_watch(&((struct pg_db *)base)->waiter, processes, count, err);
+    return waiter_watch(&((struct pg_db *)base)->waiter, workers, count, NULL, err);
 }
 
 /* The engine has no descriptors of its own in the waiter: the keeper tells it what it hears. */
@@ -191,8 +200,51 @@ static void close_db(struct db *base)
     free(db);
 }
 
+/* The server's clock may be set, and while the server was away nobody could renew a lease. */
+static bool clock_is_uneven(const struct db *base)
+{
+    const struct db_options *options = &((const struct pg_db *)base)->options;
+    return options->clock_ms == NULL || options->uptime_ms != NULL;
+}
+
+/* In the child of a fork the sockets are blind already (pg_connect.c). */
+static void before_fork(struct db *base)
+{
+    pthread_mutex_lock(&((struct pg_db *)base)->waiter.mutex);
+}
+
+static void fork_parent(struct db *base)
+{
+    pthread_mutex_unlock(&((struct pg_db *)base)->waiter.mutex);
+}
+
+static void fork_child(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    fork_parent(base);
+    waiter_after_fork(&db->waiter);
+    if (db->keeper.wake_fd >= 0)
+        close(db->keeper.wake_fd);
+    db->keeper.wake_fd = -1;
+}
+
+/* libpq's connections stay where they are: a thread that is not there may have been inside of one.
+ * Mutexes and threads go with the memory. */
+static void close_forked(struct db *base)
+{
+    struct pg_db *db = (struct pg_db *)base;
+    free(db->keeper.workers);
+    free(db->waiter.processes);
+    pg_url_done(&db->url);
+    free(db);
+}
+
 static const struct db_engine engine = {
     .close = close_db,
+    .before_fork = before_fork,
+    .fork_parent = fork_parent,
+    .fork_child = fork_child,
+    .close_forked = close_forked,
     .write = pg_tx_write,
     .read = pg_tx_read,
     .run = pg_tx_run,
@@ -208,10 +260,13 @@ static const struct db_engine engine = {
     .alive_deny = alive_deny,
     .alive_check = alive_check,
     .schema_version = schema_version,
+    .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
+    .clock_is_uneven = clock_is_uneven,
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,
     .one_machine = false,
+    .concurrent = true,
 };
 
 static void write_own_sql(struct pg_db *db)
@@ -220,21 +275,22 @@ static void write_own_sql(struct pg_db *db)
              "SELECT pg_notify('tend_%s', ''), set_config('synchronous_commit', 'off', true) "
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
-    snprintf(
-        db->local_sql, sizeof db->local_sql,
-        "SELECT set_config('search_path', '\"%s\"', true), set_config('tend.engine', 'on', true), "
-        "set_config('enable_seqscan', 'off', true), "
-        "set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
-        "set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), "
-        "set_config('lock_timeout', '%lldms', true)",
-        db->url.schema, (long long)db->options.busy_ms);
+    pg_settings_local(db, db->local_sql, sizeof db->local_sql);
 }
 
-/* The first connection: it also brings the schema up to date. */
+/* The first connection: it tells whether a pooler is in between, and brings the schema up to date.
+ */
 static int connect_first(struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn;
-    int rc = pg_conn_connect(&conn, db, err);
+    bool shared;
+    int64_t most_ms = pg_db_limit_ms(db);
+    int rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    if (rc < 0 && shared) {
+        db->url.pooler = true;
+        pg_url_set_options(&db->url, NULL);
+        rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    }
     if (rc < 0)
         return rc;
     rc = pg_schema_update(db, conn->pg, err);
@@ -259,21 +315,24 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
     db->options = *options;
     if (db->options.busy_ms <= 0)
         db->options.busy_ms = 30000;
+    if (db->options.busy_ms > BUSY_MOST_MS)
+        db->options.busy_ms = BUSY_MOST_MS;
     int rc = pg_url_parse(&db->url, url, err);
     if (rc < 0) {
         pg_url_done(&db->url);
         free(db);
         return rc;
     }
-    write_own_sql(db);
     rng_seed_random(&db->rng);
+    write_own_sql(db);
     pthread_mutex_init(&db->rng_mutex, NULL);
     pg_claims_init(&db->claims);
     pg_pool_init(&db->pool, options->connections);
     pg_group_init(&db->group);
     int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);
     rc = pg_keeper_init(&db->keeper, db, err);
-    if (waiter_rc < 0 || rc < 0 || (rc = connect_first(db, err)) < 0) {
+    if (waiter_rc < 0 || rc < 0 || (rc = pg_settings_offer(db, err)) < 0 ||
+        (rc = connect_first(db, err)) < 0) {
         close_db(&db->base);
         return waiter_rc < 0 ? waiter_rc : rc;
     }

@@ -13,15 +13,15 @@
  * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside
  * the writer.
  *
- * Invariants: no body is acknowledged before the commit that holds it has returned; a body that
- * fails is rolled back to its savepoint; when the whole transaction is lost, all of its bodies
- * fail.
+ * Invariants: no body is acknowledged before the commit that holds it has returned and the store
+ * was seen in its place afterwards (sqlite_files.h); a body that fails is rolled back to its
+ * savepoint; when the whole transaction is lost, all of its bodies fail.
  */
 #include "store/sqlite_db.h"
 
-#include "base/clock.h"
 #include "core/policy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <tend.h>
 #include <time.h>
@@ -29,23 +29,21 @@
 /* More would keep other processes waiting too long. */
 enum { GROUP_MAX = 256 };
 
+enum { LONGEST_MS = 86400000 };
+
 /* A body waiting to be run. Lives on the stack of the thread that waits for it. */
 struct sqlite_write {
     struct sqlite_tx tx;
     db_body *body;
     void *arg;
     int rc;
+    int64_t until_ns; /* monotonic: how long it may wait for its turn */
+    bool taken;       /* it is in a group */
     bool done;
     bool lead; /* its thread is to lead the next group */
     pthread_cond_t answered;
     struct sqlite_write *next;
 };
-
-int64_t sqlite_db_clock(const struct sqlite_db *db)
-{
-    return db->options.clock_ms != NULL ? db->options.clock_ms(db->options.clock_arg)
-                                        : clock_wall_ms();
-}
 
 static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
 {
@@ -70,18 +68,6 @@ static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *
                             err);
 }
 
-/* Time as this handle has given it out before, to writers and readers, is not undercut when the
- * clock is set back. */
-static int64_t not_backwards(struct sqlite_db *db, int64_t now_ms)
-{
-    int64_t last_ms = __atomic_load_n(&db->last_now_ms, __ATOMIC_RELAXED);
-    while (now_ms > last_ms)
-        if (__atomic_compare_exchange_n(&db->last_now_ms, &last_ms, now_ms, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return now_ms;
-    return last_ms;
-}
-
 /* Ids and time go on from the newest event, whoever wrote it. */
 static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
@@ -89,15 +75,8 @@ static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_
     int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_LAST_EVENT, NULL, &last);
     if (rc < 0)
         return rc;
-    int64_t now_ms = sqlite_db_clock(db);
-    db->writer.next_event = 1;
-    if (last.rows > 0) {
-        db->writer.next_event = db_number(&last, 0, 0) + 1;
-        if (db_number(&last, 0, 1) > now_ms)
-            now_ms = db_number(&last, 0, 1);
-    }
-    *ret_now_ms = not_backwards(db, now_ms);
-    return 0;
+    db->writer.next_event = last.rows > 0 ? db_number(&last, 0, 0) + 1 : 1;
+    return sqlite_clock_begin(db, tx, last.rows > 0 ? db_number(&last, 0, 1) : 0, ret_now_ms);
 }
 
 /* CL-5: what is in the way is not tend, so it may go away by itself. */
@@ -155,9 +134,11 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
             db->last = NULL;
         last->next = NULL;
     }
-    pthread_mutex_unlock(&db->mutex);
-    for (struct sqlite_write *write = taken; write != NULL; write = write->next)
+    for (struct sqlite_write *write = taken; write != NULL; write = write->next) {
         write->rc = 0;
+        write->taken = true;
+    }
+    pthread_mutex_unlock(&db->mutex);
     return taken;
 }
 
@@ -166,7 +147,8 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
  * at it still get in: the threads answered last are back by then, and would otherwise wait for a
  * commit more.
  */
-static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct err *err)
+static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret_committed,
+                     struct err *err)
 {
     int64_t now_ms = 0;
     struct err ignored;
@@ -194,24 +176,87 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, struct er
         if (write->next == NULL && count < GROUP_MAX)
             write->next = take_waiting(db, GROUP_MAX - count);
     }
-    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0)
-        return 0;
+    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0) {
+        *ret_committed = true;
+        return sqlite_files_check_store(&db->files, err);
+    }
 undo:
     if (!sqlite3_get_autocommit(db->writer.sqlite))
         run_fixed(db, FIXED_ROLLBACK, &ignored);
     return rc;
 }
 
-/* The bodies that wait by the time it is this process's turn, all run; they are to be answered. */
-static struct sqlite_write *lead(struct sqlite_db *db)
+int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
+{
+    if (sqlite_files_gone(&db->files))
+        return sqlite_files_check_store(&db->files, err);
+    int rc = turnstile_enter(&db->turnstile, wait_ms, err);
+    if (rc == 0 && (rc = sqlite_files_check_beside(&db->files, err)) < 0)
+        turnstile_leave(&db->turnstile);
+    return rc;
+}
+
+/*
+ * What the clock is to know of a group: a commit that has changed nothing does not show that the
+ * store can be written.
+ */
+static enum clock_outcome outcome_of(const struct sqlite_db *db, const struct sqlite_write *group,
+                                     bool committed, int changes_before, int rc)
+{
+    int code = rc < 0 ? rc : group->rc; /* one that ran alone has its own */
+    if (committed)
+        return sqlite3_total_changes(db->writer.sqlite) != changes_before ? CLOCK_WRITTEN
+                                                                          : CLOCK_UNCHANGED;
+    return code == TEND_EFULL || code == TEND_EIO || code == TEND_EREADONLY ? CLOCK_UNWRITABLE
+                                                                            : CLOCK_UNDONE;
+}
+
+static struct timespec to_timespec(int64_t ns)
+{
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+/* Takes a body off the list of those waiting. */
+static void drop(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct sqlite_write **at = &db->first;
+    struct sqlite_write *before = NULL;
+    while (*at != mine) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = mine->next;
+    if (db->last == mine)
+        db->last = before;
+    mine->next = NULL;
+    mine->taken = true;
+}
+
+/*
+ * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
+ * When it is not in time for the one that leads, that one fails alone: others may wait longer.
+ */
+static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, &err);
-    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
-    if (rc == 0) {
-        rc = run_group(db, group, &err);
-        turnstile_leave(&db->turnstile);
+    int64_t left_ns = mine->until_ns - clock_mono_ns();
+    int rc = sqlite_db_enter(db, left_ns > 0 ? left_ns / 1000000 : 0, &err);
+    if (rc < 0) {
+        pthread_mutex_lock(&db->mutex);
+        drop(db, mine);
+        pthread_mutex_unlock(&db->mutex);
+        mine->rc = 0;
+        fail_group(mine, &err);
+        return mine;
     }
+    struct sqlite_write *group = take_waiting(db, GROUP_MAX);
+    bool committed = false;
+    int changes = sqlite3_total_changes(db->writer.sqlite);
+    rc = run_group(db, group, &committed, &err);
+    sqlite_clock_end(&db->clock, outcome_of(db, group, committed, changes, rc));
+    if (rc == 0)
+        sqlite_wal_tend(db);
+    turnstile_leave(&db->turnstile);
     if (rc < 0)
         fail_group(group, &err);
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
@@ -223,13 +268,35 @@ static struct sqlite_write *lead(struct sqlite_db *db)
     return group;
 }
 
-int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+/* Until its body is answered, it is to lead, or its time is over. Under the mutex. */
+static void wait_for_leader(struct sqlite_db *db, struct sqlite_write *mine)
+{
+    struct timespec until = to_timespec(mine->until_ns);
+    while (db->leading && !mine->lead && !mine->done) {
+        if (mine->taken)
+            pthread_cond_wait(&mine->answered, &db->mutex);
+        else if (pthread_cond_clockwait(&mine->answered, &db->mutex, CLOCK_MONOTONIC, &until) ==
+                     ETIMEDOUT &&
+                 !mine->taken && !mine->lead && db->leading) {
+            drop(db, mine);
+            mine->done = true;
+            mine->rc = turnstile_say_busy(&db->turnstile, mine->tx.base.err);
+        }
+    }
+}
+
+int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                           void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
+    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
     struct sqlite_write mine = {
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
-        .arg = arg};
+        .arg = arg,
+        .until_ns =
+            clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000};
+    bool tell = false;
     pthread_cond_init(&mine.answered, NULL);
 
     pthread_mutex_lock(&db->mutex);
@@ -238,12 +305,11 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     else
         db->first = &mine;
     db->last = &mine;
-    while (db->leading && !mine.lead && !mine.done)
-        pthread_cond_wait(&mine.answered, &db->mutex);
+    wait_for_leader(db, &mine);
     if (!mine.done) {
         db->leading = true;
         pthread_mutex_unlock(&db->mutex);
-        struct sqlite_write *group = lead(db);
+        struct sqlite_write *group = lead(db, &mine);
         pthread_mutex_lock(&db->mutex);
         /* An answered body's thread may return at once, so its link is read first. */
         for (struct sqlite_write *write = group, *next; write != NULL; write = next) {
@@ -251,6 +317,7 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
             write->done = true;
             pthread_cond_signal(&write->answered);
         }
+        tell = sqlite_wal_to_tell(db);
         db->leading = db->first != NULL;
         if (db->leading) {
             db->first->lead = true;
@@ -259,10 +326,30 @@ int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *a
     }
     pthread_mutex_unlock(&db->mutex);
     pthread_cond_destroy(&mine.answered);
+    if (tell)
+        sqlite_wal_tell(db);
     return mine.rc;
 }
 
+int sqlite_db_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    return sqlite_db_write_within(base, db->options.busy_ms, arena, body, arg, err);
+}
+
 /* --- reading --- */
+
+/* NULL: there is none to give back. */
+static void give_reader(struct sqlite_db *db, struct sqlite_conn *conn)
+{
+    pthread_mutex_lock(&db->mutex);
+    if (conn != NULL) {
+        conn->next = db->readers;
+        db->readers = conn;
+    }
+    db->reading--;
+    pthread_mutex_unlock(&db->mutex);
+}
 
 static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct err *err)
 {
@@ -270,15 +357,18 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     struct sqlite_conn *conn = db->readers;
     if (conn != NULL)
         db->readers = conn->next;
+    db->reading++;
     pthread_mutex_unlock(&db->mutex);
     if (conn != NULL) {
         *ret = conn;
         return 0;
     }
     conn = malloc(sizeof *conn);
-    if (conn == NULL)
+    if (conn == NULL) {
+        give_reader(db, NULL);
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store");
-    int rc = sqlite_conn_open(conn, db->path, 0, err);
+    }
+    int rc = sqlite_conn_open(conn, db->path, SQLITE_OPEN_NOFOLLOW, err);
     if (rc == 0) {
         sqlite3_db_config(conn->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
@@ -287,6 +377,7 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
     if (rc < 0) {
         sqlite_conn_close(conn);
         free(conn);
+        give_reader(db, NULL);
         return rc;
     }
     *ret = conn;
@@ -297,32 +388,41 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
 static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
 {
     struct db_result last;
-    int64_t now_ms = sqlite_db_clock(db);
     int rc = sqlite_conn_run(tx->conn, &tx->base, Q_STORE_LAST_EVENT, NULL, &last);
     if (rc < 0)
         return rc;
-    if (last.rows > 0 && db_number(&last, 0, 1) > now_ms)
-        now_ms = db_number(&last, 0, 1);
-    tx->base.now = db_int(not_backwards(db, now_ms));
+    int64_t newest_ms = last.rows > 0 ? db_number(&last, 0, 1) : 0;
+    tx->base.now = db_int(sqlite_clock_read(&db->clock, newest_ms));
     return 0;
+}
+
+static int read_with(struct sqlite_db *db, struct sqlite_tx *tx, db_body *body, void *arg)
+{
+    struct err ignored;
+    int rc = take_reader(db, &tx->conn, tx->base.err);
+    if (rc < 0)
+        return rc;
+    if ((rc = sqlite_conn_exec(tx->conn, "BEGIN", "reading the store", tx->base.err)) == 0) {
+        if ((rc = read_now(db, tx)) == 0)
+            rc = body(&tx->base, arg);
+        sqlite_conn_exec(tx->conn, "ROLLBACK", "reading the store", &ignored);
+    }
+    pthread_mutex_lock(&db->mutex);
+    tx->conn->next = db->readers;
+    db->readers = tx->conn;
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
 }
 
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
     struct sqlite_tx tx = {.base = {.db = base, .arena = arena, .err = err}};
-    int rc = take_reader(db, &tx.conn, err);
-    if (rc < 0)
+    struct err gone;
+    int rc = read_with(db, &tx, body, arg);
+    /* Also when it failed: then this is why. */
+    if (sqlite_files_check_store(&db->files, &gone) == 0)
         return rc;
-    if ((rc = sqlite_conn_exec(tx.conn, "BEGIN", "reading the store", err)) == 0) {
-        struct err ignored;
-        if ((rc = read_now(db, &tx)) == 0)
-            rc = body(&tx.base, arg);
-        sqlite_conn_exec(tx.conn, "ROLLBACK", "reading the store", &ignored);
-    }
-    pthread_mutex_lock(&db->mutex);
-    tx.conn->next = db->readers;
-    db->readers = tx.conn;
-    pthread_mutex_unlock(&db->mutex);
-    return rc;
+    *err = gone;
+    return gone.code;
 }

@@ -6,9 +6,17 @@
  *
  * So each claim tells how many entries it has read. If that is out of proportion to what it found,
  * the claims after it begin behind the job claimed last; at the beginning again after
- * FROM_START_MS, and whenever fewer came than were wanted. Only then can a job that was added in
- * front be overtaken, and for no longer than that; where nothing is in the way, the order is strict
- * (CL-4).
+ * FROM_START_MS, and whenever fewer came than were wanted.
+ *
+ * The order is strict all the same (CL-4): such a claim finds nothing, and the next one begins at
+ * the beginning, when a job can be had before the position. It is one that came back or was added
+ * with a time in the past, which are in an index of their own (job_cut_in), or one added since the
+ * last look from the beginning, which its due time says. The one rule that is not kept: a job whose
+ * adding took longer than SETTLED_MS to commit, or that was added while the server's clock was set
+ * back, may be overtaken, for FROM_START_MS at most.
+ *
+ * Time and the decision come from the test where it gives them (db_options), so that a simulated
+ * history that goes wrong goes wrong again.
  */
 #include "store/pg_db.h"
 
@@ -22,7 +30,9 @@
 
 enum {
     FROM_START_MS = 100,
-    ENTRIES_PER_JOB = 4, /* more than that, and a few: something is in the way */
+    FROM_START_TEST_MS = 3600000, /* where a test decides */
+    SETTLED_MS = 100,             /* transactions that began before may still commit */
+    ENTRIES_PER_JOB = 4,          /* more than that, and a few: something is in the way */
     ENTRIES_FREE = 500,
 };
 
@@ -57,17 +67,29 @@ static struct pg_position *find_or_replace(struct pg_claims *claims, const char 
     return position;
 }
 
-/* Fills in the position to begin behind; false: at the beginning. */
-static bool begin_behind(struct pg_claims *claims, const char *queue, struct db_value *ret)
+static int64_t clock_of(const struct pg_db *db)
 {
+    return db->options.clock_ms != NULL ? db->options.clock_ms(db->options.clock_arg)
+                                        : clock_mono_ms();
+}
+
+/* Fills in the position to begin behind; false: at the beginning. */
+static bool begin_behind(struct pg_db *db, const char *queue, struct db_value *ret)
+{
+    struct pg_claims *claims = &db->claims;
+    const struct db_options *options = &db->options;
+    int64_t now_ms = clock_of(db);
+    int64_t longest_ms = options->claim_behind != NULL ? FROM_START_TEST_MS : FROM_START_MS;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);
-    bool behind = position != NULL && position->used &&
-                  clock_mono_ms() - position->from_start_ms < FROM_START_MS;
+    bool behind = position != NULL && position->used && now_ms >= position->from_start_ms &&
+                  now_ms - position->from_start_ms < longest_ms &&
+                  (options->claim_behind == NULL || options->claim_behind(options->clock_arg));
     if (behind) {
         ret[0] = db_int(position->priority);
         ret[1] = db_int(position->due_at);
         ret[2] = db_int(position->id);
+        ret[3] = db_int(position->from_start_at - SETTLED_MS);
     }
     pthread_mutex_unlock(&claims->mutex);
     return behind;
@@ -77,7 +99,7 @@ struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, b
                               struct db_result *result)
 {
     struct pg_db *db = (struct pg_db *)tx->db;
-    struct db_value *all = arena_alloc(tx->arena, (CLAIM_PARAMS + 3) * sizeof *all);
+    struct db_value *all = arena_alloc(tx->arena, (CLAIM_PARAMS + 4) * sizeof *all);
     if (all == NULL)
         return NULL;
     memcpy(all, params, CLAIM_PARAMS * sizeof *all);
@@ -88,7 +110,7 @@ struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, b
         if (all[i].text == NULL)
             return NULL;
     }
-    bool behind = begin_behind(&db->claims, all[CLAIM_PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
+    bool behind = begin_behind(db, all[CLAIM_PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
     struct pg_call *call =
         pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, all, keep, result);
     if (call != NULL)
@@ -171,21 +193,26 @@ static void move_on(struct pg_position *position, const struct db_value *job, bo
     position->id = id;
 }
 
-static void learn(struct pg_claims *claims, const struct pg_call *call,
-                  const struct db_result *rows, int64_t entries)
+static void learn(struct pg_db *db, const struct pg_call *call, const struct db_result *rows,
+                  int64_t entries)
 {
+    struct pg_claims *claims = &db->claims;
+    int64_t now_ms = clock_of(db);
     bool from_start = call->query == Q_JOB_CLAIM;
     const char *queue = call->claim[CLAIM_PARAM_QUEUE].text;
     bool enough = (int64_t)rows->rows == call->claim[CLAIM_PARAM_COUNT].number;
-    bool in_the_way = entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
+    bool in_the_way = db->options.claim_behind != NULL ||
+                      entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);
     if (position == NULL && in_the_way && enough)
         position = find_or_replace(claims, queue);
     if (position != NULL) {
         if (from_start) {
-            position->from_start_ms = clock_mono_ms();
-            position->used = in_the_way;
+            position->from_start_ms = now_ms;
+            position->used = in_the_way && rows->rows > 0;
+            if (position->used)
+                position->from_start_at = db_number(rows, 0, CLAIM_CHANGED_AT);
         }
         position->used = position->used && enough;
         if (position->used)
@@ -200,6 +227,6 @@ bool pg_claim_answer(const struct pg_call *call, struct db_result *rows)
     int64_t entries = rows->rows > 0 ? db_number(rows, 0, rows->columns - 1) : 0;
     if (!complete(call, rows))
         return false;
-    learn(&db->claims, call, rows, entries);
+    learn(db, call, rows, entries);
     return true;
 }

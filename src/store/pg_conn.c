@@ -9,56 +9,29 @@
  */
 #include "store/pg_db.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tend.h>
 
-/* A process that says nothing for so long in the middle of a transaction is frozen: what it has
- * locked is let go. */
-enum { FROZEN_MS = 5000 };
-
-/*
- * The planner is told what tend's queries are: every one goes by an index. With that, one plan per
- * query is made and kept, also when it was made while the tables were empty. A process that is
- * stopped in the middle of a transaction must not hold others up for ever, hence the two timeouts.
- */
-static int set_up(PGconn *pg, const struct pg_db *db, struct err *err)
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
+                    struct err *err)
 {
-    char sql[1536];
-    int64_t busy_ms = db->options.busy_ms;
-    snprintf(
-        sql, sizeof sql,
-        "SET search_path = \"%s\"; SET tend.engine = on; SET plan_cache_mode = force_generic_plan; "
-        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; "
-        "SET enable_mergejoin = off; SET jit = off; SET client_min_messages = error; "
-        "SET default_transaction_isolation = 'read committed'; "
-        "SET idle_in_transaction_session_timeout = '%lldms'; SET lock_timeout = '%lldms'; "
-        "PREPARE tend_bell AS %s; %s",
-        db->url.schema, (long long)(busy_ms < FROZEN_MS ? busy_ms : FROZEN_MS), (long long)busy_ms,
-        db->bell_sql,
-        db->options.durability_normal ? ""
-                                      : "SELECT set_config('synchronous_commit', 'on', false) "
-                                        "WHERE current_setting('synchronous_commit') = 'off'");
-    PGresult *result = PQexec(pg, sql);
-    ExecStatusType status = PQresultStatus(result);
-    int rc = 0;
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-        pg_error(result, "setting up a session", db->url.where, err);
-        rc = err->code;
-    }
-    PQclear(result);
-    return rc;
-}
-
-int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err)
-{
+    bool refused = false;
+    bool ours = true;
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    int rc = pg_connect(&conn->pg, &db->url, err);
+    conn->limit_ms = pg_db_limit_ms(db);
+    int rc = pg_connect(&conn->pg, &db->url, most_ms, &refused, err);
+    if (rc == 0)
+        rc = pg_settings_apply(conn->pg, db, conn->limit_ms, &ours, err);
+    bool shared = !ours || (rc < 0 && refused && db->url.options != NULL);
+    if (shared)
+        rc = pg_settings_shared(db, err);
+    if (ret_shared != NULL)
+        *ret_shared = shared;
     if (rc < 0) {
         pg_conn_close(conn);
         return rc;
@@ -67,18 +40,34 @@ int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *er
     return 0;
 }
 
+static int prepare_bell(struct pg_conn *conn, const struct pg_db *db, struct err *err)
+{
+    char sql[sizeof db->bell_sql + 32];
+    int rc = 0;
+    snprintf(sql, sizeof sql, "PREPARE tend_bell AS %s", db->bell_sql);
+    PGresult *result = pg_exec(conn->pg, sql, conn->limit_ms);
+    if (result == NULL)
+        pg_error_silent(db->url.where, conn->limit_ms, err);
+    else if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        pg_error(result, "setting up a session", db->url.where, err);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        rc = err->code;
+    PQclear(result);
+    return rc;
+}
+
 int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err)
 {
-    int rc = db->url.pooler ? 0 : set_up(conn->pg, db, err);
+    int rc = db->url.pooler ? 0 : prepare_bell(conn, db, err);
     if (rc == 0 && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
         rc = pg_error_connect(conn->pg, &db->url, err);
     return rc;
 }
 
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, struct err *err)
+int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, struct err *err)
 {
     struct pg_conn *conn;
-    int rc = pg_conn_connect(&conn, db, err);
+    int rc = pg_conn_connect(&conn, db, most_ms, NULL, err);
     if (rc < 0)
         return rc;
     if ((rc = pg_conn_prepare(conn, db, err)) < 0) {
@@ -93,18 +82,21 @@ void pg_conn_close(struct pg_conn *conn)
 {
     if (conn == NULL)
         return;
-    PQfinish(conn->pg);
+    pg_disconnect(conn->pg);
     free(conn);
+}
+
+enum pg_fault pg_conn_lost(const struct pg_conn *conn, const char *where, struct err *err)
+{
+    return conn->silent ? pg_error_silent(where, conn->limit_ms, err)
+                        : pg_error_lost(conn->pg, where, err);
 }
 
 static bool wait_for(struct pg_conn *conn, short events, short *ret_events)
 {
-    struct pollfd fd = {.fd = PQsocket(conn->pg), .events = events};
-    int rc;
-    while ((rc = poll(&fd, 1, -1)) < 0 && errno == EINTR)
-        ;
-    *ret_events = fd.revents;
-    return rc > 0;
+    int ready = pg_wait(conn->pg, events, conn->limit_ms, ret_events);
+    conn->silent |= ready == 0;
+    return ready > 0;
 }
 
 static bool is_readable(const struct pg_conn *conn)
@@ -211,18 +203,18 @@ enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
     if (PQsendQueryParams(conn->pg, sql, params, NULL, values, NULL, NULL, 0) != 1 ||
         PQpipelineSync(conn->pg) != 1 || pg_conn_flush(conn) != PG_FINE ||
         pg_conn_skip(conn) != PG_FINE)
-        return pg_error_lost(conn->pg, where, err);
+        return pg_conn_lost(conn, where, err);
     PGresult *result = pg_conn_result(conn);
     enum pg_fault fault = PG_FINE;
     if (result == NULL || PQstatus(conn->pg) != CONNECTION_OK)
-        fault = pg_error_lost(conn->pg, where, err);
+        fault = pg_conn_lost(conn, where, err);
     else if (PQresultStatus(result) != PGRES_TUPLES_OK &&
              PQresultStatus(result) != PGRES_COMMAND_OK)
         fault = pg_error(result, "asking the server", where, err);
     if (fault != PG_LOST) {
         conn->owed = 1;
         if (pg_conn_skip(conn) != PG_FINE)
-            fault = pg_error_lost(conn->pg, where, err);
+            fault = pg_conn_lost(conn, where, err);
     }
     if (fault == PG_FINE)
         *ret = result;

@@ -31,17 +31,9 @@ static void ignore_notice(void *arg, const char *message)
 
 /* --- what the URL says --- */
 
-static size_t find(const struct pg_url *url, const char *keyword)
-{
-    size_t i = 0;
-    while (url->keywords[i] != NULL && strcmp(url->keywords[i], keyword) != 0)
-        i++;
-    return i;
-}
-
 static const char *value_of(const struct pg_url *url, const char *keyword)
 {
-    return url->values[find(url, keyword)];
+    return url->values[pg_url_find(url, keyword)];
 }
 
 static size_t elements(const char *list)
@@ -73,12 +65,13 @@ static size_t turns(const struct pg_url *url)
     return fit ? count : 1;
 }
 
-/* As libpq reads it: none, or at least two seconds. */
-static int64_t time_limit_ms(const struct pg_url *url)
+/* As libpq reads it: none, or at least two seconds; but never more than the caller has. */
+static int64_t time_limit_ms(const struct pg_url *url, int64_t most_ms)
 {
     const char *text = value_of(url, "connect_timeout");
-    long seconds = text != NULL ? strtol(text, NULL, 10) : 0;
-    return seconds <= 0 ? -1 : seconds < 2 ? 2000 : seconds * 1000;
+    int64_t seconds = text != NULL ? strtoll(text, NULL, 10) : 0;
+    int64_t limit_ms = seconds < 2 ? 2000 : seconds * 1000;
+    return seconds <= 0 || limit_ms > most_ms ? most_ms : limit_ms;
 }
 
 /* libpq does not use a file of passwords that others can read, and prints that it does not. */
@@ -111,12 +104,11 @@ static bool wait_for(PGconn *pg, short events, int64_t until_ms)
 {
     for (;;) {
         struct pollfd fd = {.fd = PQsocket(pg), .events = events};
-        int64_t left_ms = until_ms < 0 ? -1 : until_ms - clock_mono_ms();
-        int ready = until_ms >= 0 && left_ms <= 0 ? 0 : poll(&fd, 1, (int)left_ms);
-        if (ready > 0)
-            return true;
-        if (until_ms >= 0 && clock_mono_ms() >= until_ms)
+        int64_t left_ms = until_ms - clock_mono_ms();
+        if (left_ms <= 0)
             return false;
+        if (poll(&fd, 1, (int)left_ms) > 0)
+            return true;
     }
 }
 
@@ -130,7 +122,7 @@ static PGconn *connect_to(const char *const *keywords, const char *const *values
         return NULL;
     PQsetNoticeProcessor(pg, ignore_notice, NULL);
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-    int64_t until_ms = limit_ms < 0 ? -1 : clock_mono_ms() + limit_ms;
+    int64_t until_ms = clock_mono_ms() + limit_ms;
     while (PQstatus(pg) != CONNECTION_BAD && next != PGRES_POLLING_OK &&
            next != PGRES_POLLING_FAILED) {
         *ret_silent = !wait_for(pg, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_ms);
@@ -157,15 +149,23 @@ static int fail(PGconn *pg, const struct pg_url *url, bool silent, struct err *e
                   : pg_error_connect(pg, url, err);
 }
 
-int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err)
+/* The sentence of PgBouncer, with what it refuses behind it. */
+static bool refuses_options(const PGconn *pg)
+{
+    return strstr(PQerrorMessage(pg), "unsupported startup parameter") != NULL;
+}
+
+int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, bool *ret_refused,
+               struct err *err)
 {
     static const char *const lists[] = {"host", "hostaddr", "port"};
     enum { LISTS = sizeof lists / sizeof *lists };
-    int64_t limit_ms = time_limit_ms(url);
+    int64_t limit_ms = time_limit_ms(url, most_ms);
     size_t count = turns(url);
-    size_t width = find(url, ""); /* of all that are */
+    size_t width = pg_url_find(url, ""); /* of all that are */
     bool silent = false;
     PGconn *pg = NULL;
+    *ret_refused = false;
     const char **keywords = calloc(width + 2, sizeof *keywords);
     const char **values = calloc(width + 2, sizeof *values);
     for (size_t n = 0; keywords != NULL && values != NULL && n < count; n++) {
@@ -174,9 +174,9 @@ int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err)
         memcpy(values, url->values, width * sizeof *values);
         for (size_t i = 0; count > 1 && i < LISTS; i++)
             if (value_of(url, lists[i]) != NULL)
-                values[find(url, lists[i])] = own[i] = element(value_of(url, lists[i]), n);
+                values[pg_url_find(url, lists[i])] = own[i] = element(value_of(url, lists[i]), n);
         if (passfile_is_unfit(url)) {
-            size_t at = find(url, "passfile");
+            size_t at = pg_url_find(url, "passfile");
             keywords[at] = "passfile";
             values[at] = NO_PASSFILE;
         }
@@ -186,14 +186,23 @@ int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err)
             free(own[i]);
         if (PQstatus(pg) == CONNECTION_OK)
             break;
+        *ret_refused |= refuses_options(pg);
     }
     free(keywords);
     free(values);
     if (PQstatus(pg) == CONNECTION_OK) {
+        forks_add_socket(PQsocket(pg));
         *ret = pg;
         return 0;
     }
     int rc = fail(pg, url, silent, err);
     PQfinish(pg);
     return rc;
+}
+
+void pg_disconnect(PGconn *pg)
+{
+    if (pg != NULL)
+        forks_remove_socket(PQsocket(pg));
+    PQfinish(pg);
 }

@@ -3,10 +3,14 @@
  *
  *     pg_url.c      the store URL: what libpq gets, what tend keeps (tend_schema, tend_pooler)
  *     pg_errors.c   SQLSTATE to code and sentence
+ *     pg_connect.c  making a connection, silently
+ *     pg_exec.c     waiting for the server, within limits
+ *     pg_settings.c what a session is set to, and whether it is ours
  *     pg_conn.c     one connection in pipeline mode: sending, and reading answers in order
  *     pg_pool.c     the connections of a handle, handed out fairly
  *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
  *     pg_array.c    parameters that are arrays
+ *     pg_order.c    the order in which rows are locked
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
@@ -38,12 +42,21 @@ struct pg_url {
     char schema[PG_SCHEMA_BYTES];
     char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
     bool pooler;                /* behind a transaction pooler: nothing may live in the session */
+    bool pooler_given;          /* the URL says whether; otherwise it is found out */
     bool several_hosts;         /* one of them may be another primary */
     PQconninfoOption *parsed;   /* owns the strings */
+    char *options;              /* ... but this one: the startup options with ours; or NULL */
 };
 
 int pg_url_parse(struct pg_url *url, const char *text, struct err *err);
 void pg_url_done(struct pg_url *url);
+/* Where the keyword is, or where the lists end. */
+size_t pg_url_find(const struct pg_url *url, const char *keyword);
+/* The startup options that the user has given somewhere, for free(), or NULL. */
+char *pg_url_given_options(const struct pg_url *url);
+/* Takes over the string, which is sent from here on instead of the user's; NULL: the user's again.
+ */
+void pg_url_set_options(struct pg_url *url, char *options);
 
 /* Keys of advisory locks: one class per purpose and schema. */
 enum pg_lock_class { PG_LOCK_SCHEMA, PG_LOCK_ALIVE, PG_LOCK_BELL };
@@ -57,39 +70,83 @@ enum pg_fault {
     PG_REFUSED,   /* the statement was refused; trying again would not help */
     PG_CONTENDED, /* serialization failure or deadlock: run the body again */
     PG_READONLY,  /* the server has become a standby: find the primary */
+    PG_SHARED,    /* the session is used by others, too: nothing more is to be done in it */
     PG_LOST,      /* the connection is gone */
 };
+
+/* Whether the connection cannot be used after it. */
+bool pg_fault_ends_it(enum pg_fault fault);
 
 /* Sentence, code and meaning of a failed result; what is the name of the query. */
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
                        struct err *err);
 /* The same for a connection that broke. */
 enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err);
+/* The same for a server that has said nothing for so long. */
+enum pg_fault pg_error_silent(const char *where, int64_t limit_ms, struct err *err);
 /* Why no connection could be made. Returns the code. */
 int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 
 /* --- pg_connect.c --- */
 
-/* As PQconnectdbParams, and silent. TEND_EUNREACHABLE. */
-int pg_connect(PGconn **ret, const struct pg_url *url, struct err *err);
+/*
+ * As PQconnectdbParams, and silent. TEND_EUNREACHABLE. No host gets more than most_ms, whatever the
+ * URL says. *ret_refused: a pooler did not let us in because of the startup options.
+ */
+int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, bool *ret_refused,
+               struct err *err);
+
+/* As PQfinish. A child of a fork keeps no copy of the sockets in between. */
+void pg_disconnect(PGconn *pg);
+
+/* --- pg_exec.c --- */
+
+/*
+ * Waits for the socket: > 0 when it is ready, 0 when it was not within the limit, after which
+ * nothing goes through it any more, < 0 when there is none.
+ */
+int pg_wait(PGconn *pg, short events, int64_t limit_ms, short *ret_events);
+/* As PQexec, outside pipeline mode. NULL: no answer within the limit; the connection is lost. */
+PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms);
+
+/* --- pg_settings.c --- */
+
+struct pg_db;
+
+/* Puts the settings into the URL's startup options, unless it says tend_pooler. */
+int pg_settings_offer(struct pg_db *db, struct err *err);
+/* After connecting: *ret_ours is whether the session can be relied on; behind a pooler nobody does.
+ */
+int pg_settings_apply(PGconn *pg, const struct pg_db *db, int64_t limit_ms, bool *ret_ours,
+                      struct err *err);
+/* The sentence when it cannot. Returns the code. */
+int pg_settings_shared(const struct pg_db *db, struct err *err);
+/* The statement that each transaction behind a pooler begins with. */
+void pg_settings_local(const struct pg_db *db, char *out, size_t size);
 
 /* --- pg_conn.c --- */
 
 struct pg_conn {
     PGconn *pg;
+    int64_t limit_ms;     /* how long to wait for the server to say something */
+    bool silent;          /* it has not */
     struct pg_conn *next; /* in the pool's list of idle ones */
     unsigned owed;        /* synchronisation points whose answers nobody has waited for */
     /* per query: 0 not prepared, 1 on its way, 2 prepared */
     unsigned char prepared[DB_QUERIES];
 };
 
-struct pg_db;
-
-/* Connects; then sets the session up and enters pipeline mode; both. */
-int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, struct err *err);
+/*
+ * Connects, in at most most_ms, and sets the session up; *ret_shared when that fails (may be NULL):
+ * because a pooler is in between. Then pg_conn_prepare enters pipeline mode. pg_conn_open: both.
+ */
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
+                    struct err *err);
 int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, struct err *err);
+int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, struct err *err);
 void pg_conn_close(struct pg_conn *conn);
+/* Why the connection is lost. */
+enum pg_fault pg_conn_lost(const struct pg_conn *conn, const char *where, struct err *err);
 /* Whether an idle connection can still be used, as far as can be told without asking the server. */
 bool pg_conn_usable(struct pg_conn *conn);
 /* Sends what is in the buffers, reading meanwhile, so that neither side waits for the other for
@@ -122,14 +179,17 @@ struct pg_pool {
 void pg_pool_init(struct pg_pool *pool, int limit);
 void pg_pool_done(struct pg_pool *pool);
 /*
- * A connection for this thread alone; waits for one when all are in use. When the server cannot be
- * reached, tries again until deadline_ms (monotonic; 0: not at all).
+ * A connection for this thread alone; waits for one when all are in use (TEND_EBUSY when none has
+ * become free), and tries again when the server cannot be reached, until deadline_ms (monotonic).
  */
 int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, struct err *err);
 /* Gives it back; a broken one is closed. */
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
 
 /* --- pg_query.c --- */
+
+/* What a statement may have to wait for, in the order in which it may: see pg_order.c. */
+enum pg_waits { PG_WAITS_FOR_JOBS, PG_WAITS_FOR_LOCK, PG_WAITS_NOT };
 
 /* A query on its way to the server. Lives in the transaction's arena. */
 struct pg_call {
@@ -148,7 +208,10 @@ struct pg_call {
     bool arrays; /* all rows in one statement */
     size_t rows;
     int64_t *ret_each;             /* what became of each row; may be NULL */
-    int64_t *ids;                  /* of the rows, where the answer tells ids; else NULL */
+    const size_t *order;           /* where each row stood in what was given; NULL: as it is sent */
+    enum pg_waits waits;           /* what its rows are known by: */
+    const int64_t *keys;           /* PG_WAITS_FOR_JOBS: their ids, as they are sent */
+    int64_t key;                   /* where keys points to if there is one row */
     enum db_query asked;           /* the query that was asked for, where a shorter one serves */
     const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
     bool quiet;                    /* it has seen to it that nobody need be woken */
@@ -177,6 +240,29 @@ bool pg_call_looks(const struct pg_call *call);
 bool pg_array_put(struct pg_call *call, int index, const struct db_value *params, size_t rows,
                   struct arena *arena);
 
+/* --- pg_order.c --- */
+
+/*
+ * The order in which the rows of a db_each are sent, as places in params; NULL: as they are given.
+ * False: out of memory.
+ */
+bool pg_order_rows(enum db_query query, const struct db_value *params, size_t rows,
+                   struct arena *arena, const size_t **ret_order);
+/* The rows in that order; NULL: out of memory. */
+const struct db_value *pg_order_params(enum db_query query, const struct db_value *params,
+                                       size_t rows, const size_t *order, struct arena *arena);
+/* Notes in the call what its rows, given as they are sent, wait for. False: out of memory. */
+bool pg_order_note(struct pg_call *call, const struct db_value *params, size_t rows,
+                   struct arena *arena);
+/*
+ * Puts statements that commit together in order. *ret_first: one that has to go before them all, or
+ * NULL. False: out of memory.
+ */
+bool pg_order_calls(struct pg_call **calls, size_t count, struct arena *arena,
+                    struct pg_call **ret_first);
+/* Whether the calls of one transaction are in that order. */
+bool pg_order_kept(const struct pg_call *calls);
+
 /* --- pg_flight.c --- */
 
 /* Statements that go to the server together, and their answers. */
@@ -200,7 +286,6 @@ int pg_flight_go(struct pg_flight *flight);
 /* --- pg_schema.c --- */
 
 int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err);
-int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, struct err *err);
 
 /* --- pg_claim.c --- */
 
@@ -211,7 +296,8 @@ struct pg_position {
     char queue[PG_QUEUE_BYTES];
     int64_t priority, due_at, id; /* of the job claimed last */
     bool used;                    /* dead entries have been seen before it */
-    int64_t from_start_ms;        /* monotonic: when a claim last looked from the beginning */
+    int64_t from_start_ms; /* when a claim last looked from the beginning, on pg_claim.c's clock */
+    int64_t from_start_at; /* the same in store time */
 };
 
 struct pg_claims {
@@ -305,9 +391,13 @@ struct pg_db {
     struct pg_group group;
     pthread_mutex_t rng_mutex;
     struct rng rng;
-    char bell_sql[512];  /* wakes those who wait, if there are any */
-    char local_sql[512]; /* sets up a transaction behind a pooler */
+    char session_name[20]; /* by which our own sessions are known; see pg_settings.c */
+    char bell_sql[512];    /* wakes those who wait, if there are any */
+    char local_sql[1024];  /* sets up a transaction behind a pooler */
 };
+
+/* How long a call waits for the server to say something: longer than a statement may take there. */
+int64_t pg_db_limit_ms(const struct pg_db *db);
 
 double pg_db_random(struct pg_db *db);
 void pg_db_sleep(int64_t ms);

@@ -44,7 +44,13 @@ static void look_at_settings(struct examination *exam, const PGresult *row)
              exam->db->url.where, exam->db->url.schema);
     say(exam, TEND_FINE, "server", text);
     bool waits = strcmp(value(row, 1), "off") != 0;
-    snprintf(text, sizeof text, "synchronous_commit = %s%s", value(row, 1),
+    const char *commit = value(row, 1);
+    /* Behind a pooler each transaction sees to it, and this question is none. */
+    if (exam->db->url.pooler && !exam->db->options.durability_normal && !waits) {
+        commit = "on";
+        waits = true;
+    }
+    snprintf(text, sizeof text, "synchronous_commit = %s%s", commit,
              waits ? ": what is acknowledged survives a crash of the server"
                    : ": a crash of the server may take the last commits with it");
     say(exam, waits ? TEND_FINE : TEND_WRONG, "durability", text);
@@ -56,7 +62,11 @@ static void look_at_settings(struct examination *exam, const PGresult *row)
         whole ? "on" : "off: safe only where the disk writes whole pages");
     if (exam->db->url.pooler)
         say(exam, TEND_NOTE, "pooler",
-            "tend_pooler=1: new work is noticed by a tick, and workers are known by their leases alone");
+            exam->db->url.pooler_given
+                ? "tend_pooler=1: new work is noticed by a tick, and workers are known by their "
+                  "leases alone"
+                : "a pooler lends the sessions to others, so tend does as with tend_pooler=1: new "
+                  "work is noticed by a tick, and workers are known by their leases alone");
 }
 
 static void look_at_replication(struct examination *exam, const PGresult *row)

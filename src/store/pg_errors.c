@@ -8,6 +8,9 @@
 #include <string.h>
 #include <tend.h>
 
+/* Prepared statements are there twice, or not at all: somebody else uses this session, too. */
+#define SHARED_HINT "a pooler lends this session to others; add tend_pooler=1 to the store URL"
+
 /* The longest prefix that fits decides. */
 static const struct {
     const char *state; /* SQLSTATE or the beginning of one */
@@ -23,14 +26,19 @@ static const struct {
     {"22", TEND_EINVAL, PG_REFUSED, NULL},
     {"25006", TEND_EREADONLY, PG_READONLY,
      "it is a standby; name the primary in the URL, or all hosts"},
+    {"26000", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
     {"25P03", TEND_EUNREACHABLE, PG_LOST, NULL}, /* idle in transaction for too long */
     {"42501", TEND_EREADONLY, PG_REFUSED, "grant this role the rights on the schema"},
+    {"42P05", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
     {"42P01", TEND_ENOTADB, PG_REFUSED, "is this the store of another version? see 'tend doctor'"},
     {"53100", TEND_EFULL, PG_REFUSED, "make room on the server's disk"},
     {"53200", TEND_EIO, PG_REFUSED, "the server is short of memory"},
     {"53300", TEND_EUNREACHABLE, PG_LOST, "raise max_connections or lower --connections"},
     {"55P03", TEND_EBUSY, PG_REFUSED, "a session holds the row; see pg_stat_activity"},
-    {"57014", TEND_EINTERRUPTED, PG_REFUSED, NULL},
+    /* No interrupt of ours: nobody here asked for it. */
+    {"57014", TEND_EBUSY, PG_REFUSED,
+     "the server ended it: it took longer than statement_timeout, or pg_cancel_backend was called; "
+     "see pg_stat_activity for what holds it up, then try again"},
     {"57P0", TEND_EUNREACHABLE, PG_LOST, NULL}, /* shut down, crashed, starting up, dropped */
     {"58030", TEND_EIO, PG_REFUSED, NULL},
     {"08", TEND_EUNREACHABLE, PG_LOST, NULL},
@@ -52,6 +60,11 @@ static int find(const char *state)
         }
     }
     return best;
+}
+
+bool pg_fault_ends_it(enum pg_fault fault)
+{
+    return fault == PG_LOST || fault == PG_READONLY || fault == PG_SHARED;
 }
 
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where, struct err *err)
@@ -81,6 +94,15 @@ enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err
     const char *message = PQerrorMessage(pg);
     err_set(err, TEND_EUNREACHABLE, "the connection to PostgreSQL at %s was lost: %.*s", where,
             (int)strcspn(message, "\n"), message);
+    return PG_LOST;
+}
+
+enum pg_fault pg_error_silent(const char *where, int64_t limit_ms, struct err *err)
+{
+    err_set(err, TEND_EUNREACHABLE,
+            "PostgreSQL at %s has not answered for %lld.%lld s; is the server well? see "
+            "pg_stat_activity there",
+            where, (long long)(limit_ms / 1000), (long long)(limit_ms % 1000 / 100));
     return PG_LOST;
 }
 

@@ -13,7 +13,7 @@
 
 static int lost(struct pg_flight *flight)
 {
-    flight->fault = pg_error_lost(flight->conn->pg, flight->db->url.where, flight->err);
+    flight->fault = pg_conn_lost(flight->conn, flight->db->url.where, flight->err);
     return flight->err->code;
 }
 

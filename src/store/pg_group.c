@@ -21,7 +21,8 @@
 
 enum {
     FLIGHTS = 2,
-    ROWS_MAX = 64, /* of one transaction: larger ones are worth a flight of their own */
+    ROWS_MAX = 64,         /* of one transaction: larger ones are worth a flight of their own */
+    BYTES_MAX = 64 * 1024, /* ... and while these are sent, rows of the others would be locked */
     RIDERS_MAX = 32,
     PATIENCE_MS = 20,
     GATHER_SHARE = 6,     /* of a flight's time that its leader waits for those coming back */
@@ -56,9 +57,14 @@ bool pg_group_takes(const struct pg_tx *tx)
 {
     const struct pg_db *db = (const struct pg_db *)tx->base.db;
     size_t rows = 0;
-    for (const struct pg_call *call = tx->first; call != NULL; call = call->next)
+    size_t bytes = 0;
+    for (const struct pg_call *call = tx->first; call != NULL; call = call->next) {
         rows += call->each ? call->rows : 1;
-    return tx->writes && !tx->begun && tx->conn == NULL && rows <= ROWS_MAX && !db->url.pooler;
+        for (int i = 0; i < call->params; i++)
+            bytes += (size_t)call->lengths[i];
+    }
+    return tx->writes && !tx->begun && tx->conn == NULL && rows <= ROWS_MAX && bytes <= BYTES_MAX &&
+           !db->url.pooler && pg_order_kept(tx->first);
 }
 
 /* --- flying --- */
@@ -91,21 +97,22 @@ static struct pg_tx **list_of(struct pg_tx *leader, const struct pg_rider *rider
 static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
 {
     size_t count = 0;
-    struct pg_bundle *bundles = NULL;
+    struct pg_merged merged;
     struct pg_tx **txs = list_of(leader, riders, &count);
     if (txs == NULL)
         return false;
+    bool complete = pg_merge(txs, count, &merged);
     struct pg_flight flight = {.db = (struct pg_db *)leader->base.db,
                                .conn = leader->conn,
                                .err = leader->base.err,
-                               .calls = pg_merge(txs, count, &bundles),
+                               .calls = merged.first,
                                .commits = true};
     for (size_t i = 0; i < count; i++)
         flight.rings |= txs[i]->base.ring;
-    int rc = flight.calls == NULL ? TEND_ENOMEM : pg_flight_go(&flight);
-    pg_merge_undo(txs, count);
+    int rc = complete ? pg_flight_go(&flight) : TEND_ENOMEM;
+    pg_merge_undo(&merged);
     if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
-        leader->broken = flight.fault == PG_LOST || flight.fault == PG_READONLY;
+        leader->broken = pg_fault_ends_it(flight.fault);
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +121,7 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
             *txs[i]->base.err = *leader->base.err;
     }
     if (rc == 0)
-        pg_merge_deal(bundles);
+        pg_merge_deal(&merged);
     return true;
 }
 

@@ -177,8 +177,9 @@ void pg_keeper_done(struct pg_keeper *keeper)
     pthread_mutex_destroy(&keeper->mutex);
 }
 
-/* Has the thread catch up and waits until it has tried, at most until until_ms. Under the mutex. */
-static void have_served(struct pg_keeper *keeper, int64_t until_ms)
+/* Has the thread catch up and waits until it has tried, at most until until_ms; whether it has.
+ * Under the mutex. */
+static bool have_served(struct pg_keeper *keeper, int64_t until_ms)
 {
     uint64_t mine = ++keeper->asked;
     struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
@@ -186,15 +187,18 @@ static void have_served(struct pg_keeper *keeper, int64_t until_ms)
     while (keeper->served < mine &&
            pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &until) == 0)
         ;
+    return keeper->served >= mine;
 }
 
 /* Under the mutex, which is given up meanwhile. */
 static int wait_until_held(struct pg_keeper *keeper, struct err *err)
 {
-    int64_t until_ms = clock_mono_ms() + keeper->db->options.busy_ms;
+    int64_t busy_ms = keeper->db->options.busy_ms;
+    int64_t until_ms = clock_mono_ms() + busy_ms;
+    bool served;
     for (;;) {
-        have_served(keeper, until_ms);
-        if (keeper->complete)
+        served = have_served(keeper, until_ms);
+        if (served && keeper->complete)
             return 0;
         if (clock_mono_ms() >= until_ms)
             break;
@@ -204,6 +208,10 @@ static int wait_until_held(struct pg_keeper *keeper, struct err *err)
     }
     if (keeper->err.code < 0) {
         *err = keeper->err;
+        return err->code;
+    }
+    if (!served) { /* the server keeps it waiting */
+        pg_error_silent(keeper->db->url.where, busy_ms, err);
         return err->code;
     }
     return err_set(err, TEND_EBUSY, "the liveness lock of this worker is held by another session");

@@ -4,25 +4,31 @@
 
 #include "store/pg_tx.h"
 
-/* Transactions whose statements have become one. */
+/* Statements of several transactions that have become one. */
 struct pg_bundle {
     struct pg_bundle *next;
-    struct pg_tx **members;
+    struct pg_call **members; /* in the order in which the transactions came */
     size_t count;
     int64_t *each;            /* answers to statements over arrays; NULL: they are claims */
     struct db_result claimed; /* ... and these their jobs */
 };
 
-/*
- * The calls of all transactions as one list, and what has become one in it. All of it lives in the
- * first one's arena. NULL: out of memory. Whether it succeeds or not, pg_merge_undo takes the
- * transactions' own calls apart again.
- */
-struct pg_call *pg_merge(struct pg_tx *const *txs, size_t count, struct pg_bundle **ret_bundles);
-void pg_merge_undo(struct pg_tx *const *txs, size_t count);
+/* The calls of several transactions as one list. All of it lives in the first one's arena. */
+struct pg_merged {
+    struct pg_call *first;
+    struct pg_bundle *bundles; /* what has become one in it */
+    struct pg_call **calls;    /* the transactions' own, as they were ... */
+    struct pg_call **nexts;    /* ... and what followed each */
+    size_t count;
+};
+
+/* False: out of memory. Whether it succeeds or not, pg_merge_undo takes the transactions' own calls
+ * apart again. */
+bool pg_merge(struct pg_tx *const *txs, size_t count, struct pg_merged *ret);
+void pg_merge_undo(const struct pg_merged *merged);
 
 /* After the flight: gives each transaction its part. One that cannot take it is marked as failed.
  */
-void pg_merge_deal(const struct pg_bundle *bundles);
+void pg_merge_deal(const struct pg_merged *merged);
 
 #endif

@@ -8,6 +8,7 @@
 #include "store/pg_db.h"
 
 #include <tend.h>
+#include <time.h>
 
 /* A thread in line. Lives on its stack. */
 struct pg_ticket {
@@ -17,7 +18,7 @@ struct pg_ticket {
     struct pg_ticket *next;
 };
 
-enum { RECONNECT_FIRST_MS = 50, RECONNECT_LONGEST_MS = 1000 };
+enum { RECONNECT_FIRST_MS = 50, RECONNECT_LONGEST_MS = 400, CONNECT_LEAST_MS = 2000 };
 
 void pg_pool_init(struct pg_pool *pool, int limit)
 {
@@ -34,20 +35,40 @@ void pg_pool_done(struct pg_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Waits for a connection or a place; under the mutex. NULL: a place, which is counted already. */
-static struct pg_conn *stand_in_line(struct pg_pool *pool)
+static void leave_line(struct pg_pool *pool, struct pg_ticket *mine)
+{
+    struct pg_ticket *before = NULL;
+    struct pg_ticket **link = &pool->first;
+    while (*link != mine) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = mine->next;
+    if (pool->last == mine)
+        pool->last = before;
+}
+
+/* Waits for a connection or a place (NULL), which is counted already; false: in vain. Under the
+ * mutex. */
+static bool stand_in_line(struct pg_pool *pool, int64_t deadline_ms, struct pg_conn **ret)
 {
     struct pg_ticket mine = {0};
+    struct timespec until = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+    int rc = 0;
     pthread_cond_init(&mine.called, NULL);
     if (pool->last != NULL)
         pool->last->next = &mine;
     else
         pool->first = &mine;
     pool->last = &mine;
-    while (mine.conn == NULL && !mine.may_open)
-        pthread_cond_wait(&mine.called, &pool->mutex);
+    while (rc == 0 && mine.conn == NULL && !mine.may_open)
+        rc = pthread_cond_clockwait(&mine.called, &pool->mutex, CLOCK_MONOTONIC, &until);
+    bool called = mine.conn != NULL || mine.may_open;
+    if (!called)
+        leave_line(pool, &mine);
     pthread_cond_destroy(&mine.called);
-    return mine.conn;
+    *ret = mine.conn;
+    return called;
 }
 
 static struct pg_ticket *call_first(struct pg_pool *pool)
@@ -62,23 +83,24 @@ static struct pg_ticket *call_first(struct pg_pool *pool)
     return ticket;
 }
 
-/* A connection from the pool, or NULL with a place to make one. */
-static struct pg_conn *take_or_reserve(struct pg_pool *pool)
+/* A connection from the pool, or NULL with a place to make one; false: neither in time. */
+static bool take_or_reserve(struct pg_pool *pool, int64_t deadline_ms, struct pg_conn **ret)
 {
+    bool got = true;
     pthread_mutex_lock(&pool->mutex);
-    struct pg_conn *conn = NULL;
+    *ret = NULL;
     if (pool->first != NULL) {
-        conn = stand_in_line(pool);
+        got = stand_in_line(pool, deadline_ms, ret);
     } else if (pool->idle != NULL) {
-        conn = pool->idle;
-        pool->idle = conn->next;
+        *ret = pool->idle;
+        pool->idle = (*ret)->next;
     } else if (pool->open < pool->limit) {
         pool->open++;
     } else {
-        conn = stand_in_line(pool);
+        got = stand_in_line(pool, deadline_ms, ret);
     }
     pthread_mutex_unlock(&pool->mutex);
-    return conn;
+    return got;
 }
 
 /* A place is given up: the next in line may open a connection. */
@@ -116,19 +138,26 @@ int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, st
 {
     int64_t delay_ms = RECONNECT_FIRST_MS;
     for (;;) {
-        struct pg_conn *conn = take_or_reserve(&db->pool);
+        struct pg_conn *conn;
+        if (!take_or_reserve(&db->pool, deadline_ms, &conn))
+            return err_set(err, TEND_EBUSY,
+                           "all %d connections to PostgreSQL at %s were in use for %lld ms; raise "
+                           "--connections, or see pg_stat_activity for what holds them up",
+                           db->pool.limit, db->url.where, (long long)db->options.busy_ms);
         if (conn != NULL && pg_conn_usable(conn)) {
             *ret = conn;
             return 0;
         }
         pg_conn_close(conn); /* its place is ours */
-        int rc = pg_conn_open(&conn, db, err);
+        int64_t left_ms = deadline_ms - clock_mono_ms();
+        int rc =
+            pg_conn_open(&conn, db, left_ms > CONNECT_LEAST_MS ? left_ms : CONNECT_LEAST_MS, err);
         if (rc == 0) {
             *ret = conn;
             return 0;
         }
         give_place(&db->pool);
-        int64_t left_ms = deadline_ms - clock_mono_ms();
+        left_ms = deadline_ms - clock_mono_ms();
         if (rc != TEND_EUNREACHABLE || left_ms <= 0)
             return rc;
         int64_t jittered_ms = (int64_t)((double)delay_ms * (0.5 + pg_db_random(db)));

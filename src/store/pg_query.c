@@ -31,6 +31,7 @@ static struct pg_call *new_call(struct db_tx *tx, enum db_query query)
         .tx = tx,
         .query = query,
         .asked = query,
+        .waits = PG_WAITS_NOT,
         .params = params,
         .values = arena_zalloc(tx->arena, width * sizeof *call->values),
         .lengths = arena_zalloc(tx->arena, width * sizeof *call->lengths),
@@ -98,22 +99,18 @@ struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const stru
 {
     bool alike = query == Q_JOB_COMPLETE && complete_alike(params, rows);
     struct pg_call *call = new_call(tx, alike ? Q_JOB_COMPLETE_ALIKE : query);
-    if (call == NULL)
+    if (call == NULL || !pg_order_rows(query, params, rows, tx->arena, &call->order))
         return NULL;
-    if (alike) {
-        call->ids = arena_alloc(tx->arena, rows * sizeof *call->ids);
-        for (size_t row = 0; call->ids != NULL && row < rows; row++)
-            call->ids[row] = params[row * (size_t)call->params].number;
-        if (call->ids == NULL)
-            return NULL;
-    }
+    const struct db_value *sorted = pg_order_params(query, params, rows, call->order, tx->arena);
     call->asked = query;
     call->each = true;
     call->arrays = true;
     call->rows = rows;
     call->ret_each = ret_each;
+    if (sorted == NULL || !pg_order_note(call, sorted, rows, tx->arena))
+        return NULL;
     for (int i = 0; i < call->params; i++)
-        if (!pg_array_put(call, i, params, rows, tx->arena))
+        if (!pg_array_put(call, i, sorted, rows, tx->arena))
             return NULL;
     return call;
 }
@@ -146,29 +143,38 @@ static struct pg_call *call_one(struct db_tx *tx, enum db_query query,
     call->asked = query;
     call->rows = 1;
     call->ret_each = ret_each;
-    return call;
+    return pg_order_note(call, params, 1, tx->arena) ? call : NULL;
+}
+
+/* A call for each row, in the order in which rows are locked. */
+static struct pg_call *call_one_by_one(struct db_tx *tx, enum db_query query,
+                                       const struct db_value *params, size_t rows, bool keep,
+                                       int64_t *ret_each)
+{
+    size_t width = (size_t)db_query_texts[query].params;
+    struct pg_call *first = NULL;
+    struct pg_call **link = &first;
+    const size_t *order;
+    if (!pg_order_rows(query, params, rows, tx->arena, &order))
+        return NULL;
+    for (size_t i = 0; i < rows; i++) {
+        size_t row = order == NULL ? i : order[i];
+        *link = call_one(tx, query, params + row * width, keep,
+                         ret_each == NULL ? NULL : ret_each + row);
+        if (*link == NULL)
+            return NULL;
+        link = &(*link)->next;
+    }
+    return first;
 }
 
 struct pg_call *pg_call_each(struct db_tx *tx, enum db_query query, const struct db_value *params,
                              size_t rows, bool keep, int64_t *ret_each)
 {
-    size_t width = (size_t)db_query_texts[query].params;
-    struct pg_call *first = NULL;
-    struct pg_call **link = &first;
-    if (rows > 1 && pg_call_takes_arrays(query)) {
-        first = pg_call_arrays(tx, query, params, rows, ret_each);
-        if (first == NULL)
-            return NULL;
-    } else {
-        for (size_t row = 0; row < rows; row++) {
-            *link = call_one(tx, query, params + row * width, keep,
-                             ret_each == NULL ? NULL : ret_each + row);
-            if (*link == NULL)
-                return NULL;
-            link = &(*link)->next;
-        }
-    }
-    if (!keep && first->next == NULL)
+    struct pg_call *first = rows > 1 && pg_call_takes_arrays(query)
+                                ? pg_call_arrays(tx, query, params, rows, ret_each)
+                                : call_one_by_one(tx, query, params, rows, keep, ret_each);
+    if (first != NULL && !keep && first->next == NULL)
         first->source = params;
     return first;
 }
@@ -265,15 +271,21 @@ bool pg_call_looks(const struct pg_call *call)
     return call->each && (call->asked == Q_JOB_ADD || call->asked == Q_JOB_ADD_BASIC);
 }
 
-/* The ids of rows that were changed: mostly all, and in the order in which they were given. */
+/* Where the row that was sent in place `at` stood in what was given. */
+static size_t place_of(const struct pg_call *call, size_t at)
+{
+    return call->order == NULL ? at : call->order[at];
+}
+
+/* The ids of rows that were changed: mostly all, and in the order in which they were sent. */
 static void read_ids(const struct pg_call *call, const PGresult *result)
 {
     size_t at = 0;
     for (int i = 0; i < PQntuples(result); i++) {
         int64_t id = number_of(PQgetvalue(result, i, 0));
         for (size_t tries = 0; tries < call->rows; tries++, at = (at + 1) % call->rows) {
-            if (call->ids[at] == id && call->ret_each[at] == 0) {
-                call->ret_each[at] = 1;
+            if (call->keys[at] == id && call->ret_each[place_of(call, at)] == 0) {
+                call->ret_each[place_of(call, at)] = 1;
                 break;
             }
         }
@@ -291,7 +303,7 @@ static void read_each(const struct pg_call *call, const PGresult *result)
         return;
     }
     memset(call->ret_each, 0, call->rows * sizeof *call->ret_each);
-    if (call->ids != NULL) {
+    if (call->query == Q_JOB_COMPLETE_ALIKE) {
         read_ids(call, result);
         return;
     }
@@ -299,7 +311,8 @@ static void read_each(const struct pg_call *call, const PGresult *result)
     for (int i = 0; i < found; i++) {
         size_t row = ordinals ? (size_t)number_of(PQgetvalue(result, i, 0)) - 1 : (size_t)i;
         if (row < call->rows)
-            call->ret_each[row] = number_of(PQgetvalue(result, i, ordinals ? 1 : 0));
+            call->ret_each[place_of(call, row)] =
+                number_of(PQgetvalue(result, i, ordinals ? 1 : 0));
     }
 }
 

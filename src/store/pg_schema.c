@@ -12,18 +12,26 @@
 #include <string.h>
 #include <tend.h>
 
-enum { OLDEST_SERVER = 130000 };
+enum {
+    OLDEST_SERVER = 130000,
+    MIGRATION_MS = 3600000, /* a large table may be rewritten, and another process may be first */
+};
 
 static int library_version(void)
 {
     int count = 0;
-    while (db_migrations_postgres[count] != NULL)
+    while (db_migrations_postgres[count].sql != NULL)
         count++;
     return count;
 }
 
-static int fail(const PGresult *result, const char *what, const struct pg_url *url, struct err *err)
+static int fail(const PGresult *result, int64_t limit_ms, const char *what,
+                const struct pg_url *url, struct err *err)
 {
+    if (result == NULL) {
+        pg_error_silent(url->where, limit_ms, err);
+        return err->code;
+    }
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     if (state != NULL && strcmp(state, "42P07") == 0)
         return err_set(
@@ -36,13 +44,13 @@ static int fail(const PGresult *result, const char *what, const struct pg_url *u
 }
 
 /* The first value of a query as a number, or `none` when there is no row. */
-static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url *url, int *ret,
-                      struct err *err)
+static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url *url,
+                      int64_t limit_ms, int *ret, struct err *err)
 {
-    PGresult *result = PQexec(pg, sql);
+    PGresult *result = pg_exec(pg, sql, limit_ms);
     int rc = 0;
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        rc = fail(result, "reading the version of the schema", url, err);
+        rc = fail(result, limit_ms, "reading the version of the schema", url, err);
     else
         *ret = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : none;
     PQclear(result);
@@ -51,17 +59,18 @@ static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url
 
 static int run(PGconn *pg, const char *sql, const struct pg_url *url, struct err *err)
 {
-    PGresult *result = PQexec(pg, sql);
+    PGresult *result = pg_exec(pg, sql, MIGRATION_MS);
     ExecStatusType status = PQresultStatus(result);
     int rc = 0;
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-        rc = fail(result, "setting up the schema", url, err);
+        rc = fail(result, MIGRATION_MS, "setting up the schema", url, err);
     PQclear(result);
     return rc;
 }
 
 /* -1: there is none. */
-int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, struct err *err)
+static int read_version(PGconn *pg, const struct pg_url *url, int64_t limit_ms, int *ret_version,
+                        struct err *err)
 {
     char sql[256];
     int exists;
@@ -70,7 +79,7 @@ int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, st
              "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
              "WHERE n.nspname = '%s' AND c.relname = 'tend_schema_version'",
              url->schema);
-    int rc = ask_number(pg, sql, 0, url, &exists, err);
+    int rc = ask_number(pg, sql, 0, url, limit_ms, &exists, err);
     if (rc < 0)
         return rc;
     if (!exists) {
@@ -78,7 +87,7 @@ int pg_schema_version(PGconn *pg, const struct pg_url *url, int *ret_version, st
         return 0;
     }
     snprintf(sql, sizeof sql, "SELECT version FROM \"%s\".tend_schema_version", url->schema);
-    return ask_number(pg, sql, 0, url, ret_version, err);
+    return ask_number(pg, sql, 0, url, limit_ms, ret_version, err);
 }
 
 /* The text of a migration with {schema} and {bell} filled in. */
@@ -112,7 +121,7 @@ static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
     int exists;
     snprintf(sql, sizeof sql, "SELECT count(*) FROM pg_namespace WHERE nspname = '%s'",
              url->schema);
-    int rc = ask_number(pg, sql, 0, url, &exists, err);
+    int rc = ask_number(pg, sql, 0, url, MIGRATION_MS, &exists, err);
     if (rc == 0 && !exists) {
         snprintf(sql, sizeof sql, "CREATE SCHEMA \"%s\"", url->schema);
         rc = run(pg, sql, url, err);
@@ -121,12 +130,27 @@ static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
     return rc < 0 ? rc : run(pg, sql, url, err);
 }
 
+/* Which migrations have run, and what they said: those that have no row yet. */
+static int record_migrations(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < library_version(); i++) {
+        char sql[192];
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO migration (version, checksum, at) VALUES (%d, '%s', store_clock()) "
+                 "ON CONFLICT DO NOTHING",
+                 i + 1, db_migrations_postgres[i].checksum);
+        rc = run(pg, sql, url, err);
+    }
+    return rc;
+}
+
 /* Inside the transaction and under the lock: what is missing. */
 static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
 {
     char sql[128];
     int version;
-    int rc = pg_schema_version(pg, url, &version, err);
+    int rc = read_version(pg, url, MIGRATION_MS, &version, err);
     if (rc == 0)
         rc = make_schema(pg, url, err);
     if (rc == 0 && version < 0) {
@@ -137,17 +161,20 @@ static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
         version = 0;
     }
     for (; rc == 0 && version < library_version(); version++)
-        rc = run_migration(pg, db_migrations_postgres[version], url, err);
+        rc = run_migration(pg, db_migrations_postgres[version].sql, url, err);
+    if (rc == 0)
+        rc = record_migrations(pg, url, err);
     snprintf(sql, sizeof sql, "UPDATE tend_schema_version SET version = %d", version);
     return rc < 0 ? rc : run(pg, sql, url, err);
 }
 
 static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
 {
-    char sql[160];
+    char sql[256];
     struct err ignored;
     snprintf(sql, sizeof sql,
-             "BEGIN; SET LOCAL client_min_messages = error; SELECT pg_advisory_xact_lock(%d, 0)",
+             "BEGIN; SET LOCAL client_min_messages = error; SET LOCAL lock_timeout = 0; "
+             "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
              (int)pg_lock_class(url, PG_LOCK_SCHEMA));
     int rc = run(pg, sql, url, err);
     if (rc == 0)
@@ -166,7 +193,7 @@ int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err)
     if (PQserverVersion(pg) < OLDEST_SERVER)
         return err_set(err, TEND_ESCHEMA, "PostgreSQL at %s is version %d; tend needs 13 or newer",
                        url->where, PQserverVersion(pg) / 10000);
-    int rc = pg_schema_version(pg, url, &version, err);
+    int rc = read_version(pg, url, pg_db_limit_ms(db), &version, err);
     if (rc < 0 || version == library_version())
         return rc;
     if (version > library_version())

@@ -26,9 +26,12 @@
 
 #include "base/clock.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <tend.h>
 #include <unistd.h>
 
@@ -37,8 +40,14 @@ enum {
     CHOOSE_MS = 5000, /* how often the neighbour is chosen anew without a reason */
     LOCK_TRIES = 20,  /* a neighbour may just be probing a lock that is wanted */
     LOCK_AGAIN_MS = 500,
+    /* With the jitter far below the grace, after which others take a lost worker for dead. */
     RECONNECT_FIRST_MS = 50,
-    RECONNECT_LONGEST_MS = 2000,
+    RECONNECT_LONGEST_MS = 300,
+    CONNECT_FIRST_MS = 1000, /* how long the first try may take; each that fails doubles it */
+    CONNECT_LONGEST_MS = 10000,
+    ANSWER_MS = 2000, /* a keeper that hangs loses its workers */
+    SILENCE_S = 1,    /* after which the kernel looks whether the server is still there */
+    SILENT_PROBES = 3,
     REMIND_MS = 30, /* a lost worker is reported again after its grace, with this to spare */
 };
 
@@ -49,7 +58,7 @@ void pg_session_init(struct pg_session *session, struct pg_db *db)
 
 void pg_session_done(struct pg_session *session)
 {
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     free(session->held);
 }
 
@@ -69,10 +78,10 @@ static void tell(struct pg_db *db, unsigned rings, unsigned deaths)
 
 /* --- the connection --- */
 
+/* err says why. */
 static void drop(struct pg_session *session)
 {
-    pg_error_lost(session->pg, session->db->url.where, &session->err);
-    PQfinish(session->pg);
+    pg_disconnect(session->pg);
     session->pg = NULL;
     session->held_count = 0;
     session->registered = false;
@@ -87,13 +96,17 @@ static bool ask(struct pg_session *session, const char *sql, char *ret, size_t s
 {
     if (session->pg == NULL)
         return false;
-    PGresult *result = PQexec(session->pg, sql);
+    PGresult *result = pg_exec(session->pg, sql, ANSWER_MS);
     ExecStatusType status = PQresultStatus(result);
     bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     if (fine && ret != NULL)
         snprintf(ret, size, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     bool waited_too_long = state != NULL && strcmp(state, "55P03") == 0;
+    if (result == NULL)
+        pg_error_silent(session->db->url.where, ANSWER_MS, &session->err);
+    else if (!fine && !waited_too_long)
+        pg_error(result, "a statement of the keeper", session->db->url.where, &session->err);
     PQclear(result);
     if (!fine && !waited_too_long)
         drop(session);
@@ -102,6 +115,7 @@ static bool ask(struct pg_session *session, const char *sql, char *ret, size_t s
 
 static void try_later(struct pg_session *session)
 {
+    session->connect_limit_ms *= 2;
     session->connect_delay_ms *= 2;
     if (session->connect_delay_ms == 0)
         session->connect_delay_ms = RECONNECT_FIRST_MS;
@@ -111,14 +125,58 @@ static void try_later(struct pg_session *session)
     session->connect_at_ms = clock_mono_ms() + (int64_t)((double)session->connect_delay_ms * share);
 }
 
+/*
+ * The keeper may have nothing to say for hours, and a server that went away without a word, as in a
+ * failover, would be missed only when the new one has taken its workers for dead. The kernel asks
+ * for it, which wakes nobody. (On a socket of this machine there is nothing to ask.)
+ */
+static void watch_line(PGconn *pg)
+{
+    const int on = 1;
+    const int seconds = SILENCE_S;
+    const int probes = SILENT_PROBES;
+    const unsigned ms = 1000 * SILENCE_S * (SILENT_PROBES + 1);
+    int fd = PQsocket(pg);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+/* NULL, with the sentence in err. */
+static PGconn *connect_own(struct pg_session *session)
+{
+    struct pg_db *db = session->db;
+    bool refused = false;
+    bool ours = true;
+    PGconn *pg = NULL;
+    int64_t limit_ms = session->connect_limit_ms;
+    limit_ms = limit_ms < CONNECT_FIRST_MS     ? CONNECT_FIRST_MS
+               : limit_ms > CONNECT_LONGEST_MS ? CONNECT_LONGEST_MS
+                                               : limit_ms;
+    session->connect_limit_ms = limit_ms;
+    int rc = pg_connect(&pg, &db->url, limit_ms, &refused, &session->err);
+    if (rc == 0)
+        rc = pg_settings_apply(pg, db, ANSWER_MS, &ours, &session->err);
+    if (rc == 0 && !ours)
+        rc = pg_settings_shared(db, &session->err);
+    if (rc == 0) {
+        watch_line(pg);
+        return pg;
+    }
+    pg_disconnect(pg);
+    return NULL;
+}
+
 void pg_session_connect(struct pg_session *session)
 {
     struct pg_db *db = session->db;
     char sql[384];
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
-    PGconn *pg;
-    if (pg_connect(&pg, &db->url, &session->err) < 0) {
+    PGconn *pg = connect_own(session);
+    if (pg == NULL) {
         try_later(session);
         return;
     }
@@ -126,14 +184,15 @@ void pg_session_connect(struct pg_session *session)
     snprintf(
         sql, sizeof sql,
         "SELECT set_config('application_name', current_setting('application_name') || ' keeper', "
-        "false); SET jit = off; SET lock_timeout = '1s'; SET client_min_messages = error; "
+        "false); SET lock_timeout = '1s'; SET statement_timeout = '%dms'; "
         "SET synchronous_commit = off; LISTEN \"tend_%s\"",
-        db->url.schema);
+        ANSWER_MS - 200, db->url.schema);
     if (!ask(session, sql, NULL, 0)) {
         try_later(session);
         return;
     }
     session->connect_delay_ms = 0;
+    session->connect_limit_ms = 0;
     session->choose_at_ms = 0;
     session->locks_at_ms = 0;
     err_clear(&session->err);
@@ -276,6 +335,7 @@ void pg_session_hear(struct pg_session *session)
     if (session->pg == NULL)
         return;
     if (PQconsumeInput(session->pg) != 1) {
+        pg_error_lost(session->pg, session->db->url.where, &session->err);
         drop(session);
         return;
     }

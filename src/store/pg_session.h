@@ -14,10 +14,11 @@ struct pg_session {
     bool ever_connected;
     int64_t connect_at_ms; /* not to be tried before */
     int64_t connect_delay_ms;
-    int64_t register_at_ms; /* when registering is tried again */
-    int64_t locks_at_ms;    /* when locks that could not be had are tried again */
-    int64_t neighbour;      /* the worker looked after; 0: none */
-    int64_t choose_at_ms;   /* when another is chosen */
+    int64_t connect_limit_ms; /* of the next try */
+    int64_t register_at_ms;   /* when registering is tried again */
+    int64_t locks_at_ms;      /* when locks that could not be had are tried again */
+    int64_t neighbour;        /* the worker looked after; 0: none */
+    int64_t choose_at_ms;     /* when another is chosen */
     int64_t probe_at_ms;
     int64_t remind_at_ms[2]; /* when a lost worker is reported again; INT64_MAX: no need */
     struct err err;          /* why it is not connected */

@@ -115,7 +115,7 @@ int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const stru
 {
     struct pg_tx *tx = (struct pg_tx *)base;
     int rc = check_open(tx);
-    if (rc < 0)
+    if (rc < 0 || query == Q_JOB_UNLOCK) /* the completion gives the lock up by itself */
         return rc;
     return add(tx, pg_call_each(base, query, params, count, (how & DB_LATER) != 0, ret_each), how);
 }
@@ -147,6 +147,18 @@ static void ring_late(struct pg_tx *tx)
         tx->broken = true;
 }
 
+/*
+ * The server's answer is waited for. Until it comes, rows are locked that others skip: a claim
+ * would overtake a job, and a recovery leave one out, after the call that changed nothing has
+ * returned.
+ */
+static void undo(struct pg_tx *tx)
+{
+    post(tx, "ROLLBACK");
+    if (tx->writes && !tx->broken && pg_conn_skip(tx->conn) != PG_FINE)
+        tx->broken = true;
+}
+
 /* What the body returned, or why it cannot be so. */
 static int finish(struct pg_tx *tx, int rc)
 {
@@ -160,20 +172,20 @@ static int finish(struct pg_tx *tx, int rc)
     }
     if (tx->failed)
         rc = tx->base.err->code;
-    if (rc < 0 && tx->begun && !tx->over && tx->fault != PG_LOST)
-        post(tx, "ROLLBACK");
+    if (rc < 0 && tx->begun && !tx->over && !pg_fault_ends_it(tx->fault))
+        undo(tx);
     if (rc >= 0)
         ring_late(tx);
     return rc;
 }
 
-static int outcome_unknown(const struct pg_db *db, struct err *err)
+/* Behind the sentence that says what happened. */
+static int outcome_unknown(struct err *err)
 {
-    return err_set(
-        err, TEND_EUNREACHABLE,
-        "the connection to PostgreSQL at %s was lost while saving: whether it was saved is not "
-        "known; look with 'tend jobs' or 'tend show' before trying again",
-        db->url.where);
+    return err_set(err, TEND_EUNREACHABLE,
+                   "%.330s; this was while saving: whether it was saved is not known; look with "
+                   "'tend jobs' or 'tend show' before trying again",
+                   err->text);
 }
 
 /* One run of the body. Whether to try again is in tx->fault. */
@@ -185,7 +197,7 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
         tx->base.now = db_int(db->options.clock_ms(db->options.clock_arg));
     int rc = finish(tx, body(&tx->base, arg));
     if (tx->conn != NULL)
-        pg_pool_give(db, tx->conn, tx->broken || tx->fault == PG_LOST || tx->fault == PG_READONLY);
+        pg_pool_give(db, tx->conn, tx->broken || pg_fault_ends_it(tx->fault));
     return rc;
 }
 
@@ -199,14 +211,14 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
                            .deadline_ms = deadline_ms};
         int64_t delay_ms = 0;
         int rc = run_once(&tx, body, arg);
-        if (tx.fault == PG_FINE || tx.fault == PG_REFUSED)
+        if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
             return rc;
         if (tx.fault == PG_CONTENDED) {
             delay_ms = policy_contention_delay(tries++, pg_db_random(db));
             if (delay_ms < 0)
                 return rc;
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
-            return outcome_unknown(db, err);
+            return outcome_unknown(err);
         } else if (clock_mono_ms() >= deadline_ms ||
                    (tx.fault == PG_READONLY && !db->url.several_hosts)) {
             return rc;
@@ -238,7 +250,7 @@ int pg_db_ask(struct pg_db *db, const char *sql, int params, const char *const *
         if (rc < 0)
             return rc;
         enum pg_fault fault = pg_conn_ask(conn, sql, params, values, db->url.where, ret, err);
-        pg_pool_give(db, conn, fault == PG_LOST);
+        pg_pool_give(db, conn, pg_fault_ends_it(fault));
         if (fault == PG_FINE)
             return 0;
         if (fault != PG_LOST || clock_mono_ms() >= deadline_ms)

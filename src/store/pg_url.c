@@ -50,6 +50,7 @@ static int take_own(struct pg_url *url, const char *pair, size_t len, struct err
     if (value != NULL && strcmp(text, "tend_pooler") == 0 &&
         (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
         url->pooler = value[0] == '1';
+        url->pooler_given = true;
         return 0;
     }
     return err_set(
@@ -117,8 +118,9 @@ static int collect(struct pg_url *url, struct err *err)
     size_t count = 0;
     while (url->parsed[count].keyword != NULL)
         count++;
-    url->keywords = calloc(count + DEFAULTS + 2, sizeof *url->keywords);
-    url->values = calloc(count + DEFAULTS + 2, sizeof *url->values);
+    /* Besides: target_session_attrs, options, and the NULL at the end. */
+    url->keywords = calloc(count + DEFAULTS + 3, sizeof *url->keywords);
+    url->values = calloc(count + DEFAULTS + 3, sizeof *url->values);
     if (url->keywords == NULL || url->values == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while reading the store URL");
     size_t n = 0;
@@ -172,8 +174,61 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
     return rc;
 }
 
+size_t pg_url_find(const struct pg_url *url, const char *keyword)
+{
+    size_t i = 0;
+    while (url->keywords[i] != NULL && strcmp(url->keywords[i], keyword) != 0)
+        i++;
+    return i;
+}
+
+/*
+ * What libpq would send besides: of the URL, of PGOPTIONS, or of a service file. It tells only for
+ * a connection, so one is begun that cannot get as far as a socket; with a password, so that it
+ * does not look for one.
+ */
+char *pg_url_given_options(const struct pg_url *url)
+{
+    const char *of_url = option(url, "options");
+    size_t width = pg_url_find(url, "");
+    char *given = NULL;
+    if (of_url != NULL)
+        return strdup(of_url);
+    const char **keywords = calloc(width + 3, sizeof *keywords);
+    const char **values = calloc(width + 3, sizeof *values);
+    if (keywords != NULL && values != NULL) {
+        memcpy(keywords, url->keywords, width * sizeof *keywords);
+        memcpy(values, url->values, width * sizeof *values);
+        keywords[width] = "password";
+        values[width] = "none";
+        keywords[width + 1] = "sslmode";
+        values[width + 1] = "none at all";
+        PGconn *pg = PQconnectStartParams(keywords, values, 0);
+        PQconninfoOption *all = PQconninfo(pg);
+        for (PQconninfoOption *at = all; at != NULL && at->keyword != NULL; at++)
+            if (strcmp(at->keyword, "options") == 0 && at->val != NULL)
+                given = strdup(at->val);
+        PQconninfoFree(all);
+        PQfinish(pg);
+    }
+    free(keywords);
+    free(values);
+    return given;
+}
+
+void pg_url_set_options(struct pg_url *url, char *options)
+{
+    size_t at = pg_url_find(url, "options");
+    const char *of_url = option(url, "options");
+    free(url->options);
+    url->options = options;
+    url->values[at] = options != NULL ? options : of_url;
+    url->keywords[at] = url->values[at] != NULL ? "options" : NULL;
+}
+
 void pg_url_done(struct pg_url *url)
 {
+    free(url->options);
     free(url->keywords);
     free(url->values);
     PQconninfoFree(url->parsed);

@@ -81,9 +81,8 @@ int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, stru
                                LOOKASIDE_SLOTS);
     if (rc == SQLITE_OK)
         rc = sqlite_given_register(conn->sqlite, &conn->given);
-    /* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
     if (rc == SQLITE_OK)
-        rc = sqlite3_busy_timeout(conn->sqlite, 10000);
+        rc = sqlite3_busy_timeout(conn->sqlite, SQLITE_CONN_BUSY_MS);
     if (rc == SQLITE_OK)
         return 0;
     rc = sqlite_conn_fail(conn, rc, "opening the store", err);

@@ -10,6 +10,9 @@
 
 #include <sqlite3.h>
 
+/* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
+enum { SQLITE_CONN_BUSY_MS = 10000 };
+
 struct sqlite_conn {
     sqlite3 *sqlite;
     const char *path;                     /* for sentences; the caller's, and outlives this */

@@ -1,10 +1,19 @@
 /* What tend doctor says about an SQLite store. Reads only. */
+#include "base/timetext.h"
 #include "store/sqlite_db.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <tend.h>
+
+/* A difference between store time and the wall clock that is worth a note. */
+enum { AHEAD_MS = 1000 };
+
+/* How long a write of others may take before the doctor speaks of it. */
+enum { TURN_LOOK_MS = 1000 };
 
 struct examination {
     struct sqlite_db *db;
@@ -22,8 +31,19 @@ static void look_at_version(const struct examination *exam)
             ? ""
             : "; can lose a commit when a checkpoint races it, which tend's write lock rules out");
     exam->report(exam->arg, version >= 3040000 ? TEND_FINE : TEND_WRONG, "library", text);
-    exam->report(exam->arg, TEND_FINE, "write lock",
-                 "in force: writers and checkpoints of all tend processes stand in line");
+}
+
+/* Whether somebody keeps the writers waiting: a process that is stopped, or hangs. */
+static int look_at_turn(const struct examination *exam)
+{
+    struct holder holder;
+    bool held = turnstile_look(&exam->db->turnstile, TURN_LOOK_MS, &holder);
+    if (!held)
+        exam->report(exam->arg, TEND_FINE, "write lock",
+                     "in force: writers and checkpoints of all tend processes stand in line");
+    else
+        exam->report(exam->arg, holder.stopped ? TEND_WRONG : TEND_NOTE, "write lock", holder.text);
+    return held && holder.stopped;
 }
 
 static int look_at_settings(const struct examination *exam, struct sqlite_conn *conn,
@@ -52,6 +72,32 @@ static int look_at_settings(const struct examination *exam, struct sqlite_conn *
     char text[64];
     snprintf(text, sizeof text, "version %lld, as this tend makes it", (long long)version);
     exam->report(exam->arg, TEND_FINE, "schema", text);
+    return 0;
+}
+
+static int look_at_clock(const struct examination *exam, struct db_tx *tx, struct sqlite_conn *conn)
+{
+    char text[256];
+    char by[DURATION_TEXT_BYTES];
+    struct db_result steps;
+    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps);
+    if (rc < 0)
+        return rc;
+    int64_t count = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
+    int64_t ahead_ms = sqlite_clock_ahead_ms(&exam->db->clock, tx->now.number);
+    size_t used = (size_t)(ahead_ms > AHEAD_MS
+                               ? snprintf(text, sizeof text,
+                                          "store time is %s ahead of this machine's clock; it runs "
+                                          "a sixteenth slower until they meet",
+                                          duration_text(ahead_ms, by))
+                               : snprintf(text, sizeof text, "store time is this machine's"));
+    if (count > 0)
+        snprintf(
+            text + used, sizeof text - used,
+            "; leases were moved %lld time%s: the clock was set forward, the machine slept, or "
+            "nobody could write (events clock.stepped)",
+            (long long)count, count == 1 ? "" : "s");
+    exam->report(exam->arg, ahead_ms > AHEAD_MS ? TEND_NOTE : TEND_FINE, "clock", text);
     return 0;
 }
 
@@ -99,17 +145,78 @@ static void look_at_readers(const struct examination *exam)
                       : "only its owner and group can read the file");
 }
 
+/* A folder called .tend is made by tend, for its files alone. */
+static void look_at_folder(const struct examination *exam)
+{
+    static const char name[] = "/.tend";
+    struct stat status;
+    char *folder = strdup(exam->db->path);
+    char *text = NULL;
+    if (folder != NULL)
+        *strrchr(folder, '/') = '\0';
+    size_t length = folder == NULL ? 0 : strlen(folder);
+    if (length >= strlen(name) && strcmp(folder + length - strlen(name), name) == 0 &&
+        stat(folder, &status) == 0) {
+        bool wide = (status.st_mode & 0077) != 0;
+        if (asprintf(&text,
+                     "mode %03o: others than its owner can look into it; 'chmod 700 %s' unless "
+                     "that is meant",
+                     status.st_mode & 0777, folder) < 0)
+            text = NULL;
+        exam->report(exam->arg, wide ? TEND_NOTE : TEND_FINE, "folder",
+                     !wide          ? "only its owner can enter it"
+                     : text != NULL ? text
+                                    : "others than its owner can look into it");
+    }
+    free(text);
+    free(folder);
+}
+
+static void look_at_log(const struct examination *exam)
+{
+    char text[512];
+    char readers[256];
+    int64_t bytes = sqlite_wal_bytes(exam->db);
+    bool large = sqlite_wal_is_large(bytes);
+    double mib = (double)bytes / (1024 * 1024);
+    if (!large)
+        snprintf(text, sizeof text, "%.1f MiB", mib);
+    else if (sqlite_wal_name_readers(exam->db, readers, sizeof readers))
+        snprintf(text, sizeof text,
+                 "%.1f MiB, and cannot be emptied while %s keeps a read transaction open", mib,
+                 readers);
+    else
+        snprintf(text, sizeof text,
+                 "%.1f MiB; nobody seems to read the store at this moment, so writes will empty it",
+                 mib);
+    exam->report(exam->arg, large ? TEND_NOTE : TEND_FINE, "log", text);
+}
+
+static void look_at_bell(const struct examination *exam)
+{
+    struct err err;
+    bool watched = sqlite_db_listen(exam->db, &err) == 0;
+    exam->report(exam->arg, watched ? TEND_FINE : TEND_NOTE, "bell",
+                 watched ? "the kernel wakes processes that wait" : err.text);
+}
+
 static int examine(struct db_tx *tx, void *arg)
 {
     const struct examination *exam = arg;
     struct sqlite_conn *conn = ((struct sqlite_tx *)tx)->conn;
     look_at_version(exam);
+    int stopped = look_at_turn(exam);
     int rc = look_at_settings(exam, conn, tx->err);
     if (rc < 0)
         return rc;
     look_at_readers(exam);
+    look_at_folder(exam);
+    look_at_log(exam);
+    look_at_bell(exam);
+    if ((rc = look_at_clock(exam, tx, conn)) < 0)
+        return rc;
     int wrong = look_at_content(exam, conn, tx->err);
-    return wrong < 0 ? wrong : wrong + look_at_space(exam);
+    return wrong < 0 ? wrong : wrong + stopped + look_at_space(exam);
 }
 
 int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),

@@ -1,6 +1,7 @@
 #include "store/sqlite_files.h"
 
 #include "base/clock.h"
+#include "store/sqlite_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +11,12 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <tend.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { BEGIN_TRIES = 1000 };
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
@@ -19,29 +24,82 @@ static int set_lock(int fd, int command, short type, int64_t byte)
     return fcntl(fd, command, &lock);
 }
 
-int sqlite_files_fail(const char *name, const char *did, int failed, struct err *err)
+/* --- opening --- */
+
+enum { OPEN_TRIES = 100 };
+
+/* Why an open file is not taken for one of tend's, or NULL. */
+static const char *why_foreign(const struct stat *own, const struct stat *main)
 {
-    bool full = failed == ENOSPC || failed == EDQUOT;
-    bool missing = failed == ENOENT || failed == ENOTDIR;
-    return err_set(err, full ? TEND_EFULL : TEND_EUNREACHABLE, "%s cannot be %s: %s; %s", name, did,
-                   strerror(failed),
-                   full      ? "make room and try again"
-                   : missing ? "make the folder first or give another path"
-                             : "the files of a store and their folder must be readable and "
-                               "writable for you");
+    if (!S_ISREG(own->st_mode))
+        return "is not a file";
+    if (own->st_nlink > 1)
+        return "has a second name (a hard link)";
+    if (own->st_uid != main->st_uid && own->st_uid != 0 && own->st_uid != geteuid())
+        return "belongs neither to the owner of the store nor to you";
+    return NULL;
 }
 
-/* As SQLite does with its own companions. What is not ours stays as it is. */
-static void follow(int fd, const struct stat *main)
+/* Opens what is there. -1: errno is ENOENT, or err is set. */
+static int open_present(const char *name, const struct stat *main, struct err *err)
 {
     struct stat own;
-    if (fstat(fd, &own) != 0)
-        return;
-    bool ignored =
-        (geteuid() == 0 && (own.st_uid != main->st_uid || own.st_gid != main->st_gid) &&
-         fchown(fd, main->st_uid, main->st_gid) != 0) ||
-        ((own.st_mode & 0777) != (main->st_mode & 0666) && fchmod(fd, main->st_mode & 0666) != 0);
+    /* O_NONBLOCK: a pipe in its place keeps nobody waiting. */
+    int fd = open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ELOOP)
+            sqlite_path_refuse(name, "is a symlink", err);
+        else if (errno == EISDIR || errno == ENXIO)
+            sqlite_path_refuse(name, "is not a file", err);
+        else if (errno != ENOENT)
+            sqlite_path_fail(name, "opened for writing", errno, err);
+        return -1;
+    }
+    if (fstat(fd, &own) != 0) {
+        sqlite_path_fail(name, "read", errno, err);
+    } else if (own.st_nlink == 0) { /* removed in this moment */
+        close(fd);
+        errno = ENOENT;
+        return -1;
+    } else {
+        const char *why = why_foreign(&own, main);
+        if (why == NULL)
+            return fd;
+        sqlite_path_refuse(name, why, err);
+    }
+    close(fd);
+    return -1;
+}
+
+/* Makes what is missing, as SQLite does with its own companions. -1: errno is EEXIST, or err is
+ * set. */
+static int open_new(const char *name, const struct stat *main, struct err *err)
+{
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        if (errno != EEXIST)
+            sqlite_path_fail(name, "made", errno, err);
+        return -1;
+    }
+    bool ignored = (geteuid() == 0 && fchown(fd, main->st_uid, main->st_gid) != 0) ||
+                   fchmod(fd, main->st_mode & 0666) != 0;
     (void)ignored;
+    return fd;
+}
+
+static int open_named(const char *name, const struct stat *main, struct err *err)
+{
+    err_clear(err);
+    for (int i = 0; i < OPEN_TRIES; i++) { /* others may make it, or remove it, at the same time */
+        int fd = open_present(name, main, err);
+        if (fd < 0 && err->code == 0)
+            fd = open_new(name, main, err);
+        if (fd >= 0 || err->code != 0)
+            return fd >= 0 ? fd : err->code;
+    }
+    return err_set(err, TEND_EUNREACHABLE,
+                   "%s is made and removed again and again by another program; stop that one",
+                   name);
 }
 
 static int open_beside(const char *path, const char *suffix, char **ret_name, struct err *err)
@@ -50,30 +108,41 @@ static int open_beside(const char *path, const char *suffix, char **ret_name, st
     struct stat main;
     if (asprintf(&name, "%s%s", path, suffix) < 0)
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
-    int fd = stat(path, &main) != 0 ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        int code = sqlite_files_fail(name, "opened for writing", errno, err);
-        free(name);
-        return code;
-    }
-    follow(fd, &main);
-    if (ret_name != NULL)
+    int fd = stat(path, &main) != 0 ? sqlite_path_fail(path, "reached", errno, err)
+                                    : open_named(name, &main, err);
+    if (fd >= 0 && ret_name != NULL)
         *ret_name = name;
     else
         free(name);
     return fd;
 }
 
-int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err)
+void sqlite_files_init(struct sqlite_files *files, const char *path)
 {
-    *files =
-        (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
-    if ((files->lock_fd = open_beside(path, "-lock", NULL, err)) < 0 ||
-        (files->workers_fd = open_beside(path, "-workers", NULL, err)) < 0 ||
-        (files->bell_fd = open_beside(path, "-bell", &files->bell_path, err)) < 0) {
-        sqlite_files_close(files);
+    *files = (struct sqlite_files){.path = path,
+                                   .lock_fd = -1,
+                                   .bell_fd = -1,
+                                   .workers_fd = -1,
+                                   .bell_watch_fd = -1,
+                                   .bell_timer_fd = -1};
+}
+
+int sqlite_files_know_store(struct sqlite_files *files, struct err *err)
+{
+    struct stat status;
+    if (stat(files->path, &status) != 0)
+        return sqlite_path_fail(files->path, "reached", errno, err);
+    files->device = status.st_dev;
+    files->inode = status.st_ino;
+    return 0;
+}
+
+int sqlite_files_open(struct sqlite_files *files, struct err *err)
+{
+    if ((files->lock_fd = open_beside(files->path, "-lock", NULL, err)) < 0 ||
+        (files->workers_fd = open_beside(files->path, "-workers", NULL, err)) < 0 ||
+        (files->bell_fd = open_beside(files->path, "-bell", &files->bell_path, err)) < 0)
         return err->code;
-    }
     return 0;
 }
 
@@ -84,15 +153,75 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-void sqlite_files_close(struct sqlite_files *files)
+void sqlite_files_close_fds(struct sqlite_files *files)
 {
     close_fd(&files->lock_fd);
     close_fd(&files->bell_fd);
     close_fd(&files->workers_fd);
     close_fd(&files->bell_watch_fd);
+    close_fd(&files->bell_timer_fd);
+}
+
+void sqlite_files_close(struct sqlite_files *files)
+{
+    sqlite_files_close_fds(files);
     free(files->bell_path);
     files->bell_path = NULL;
 }
+
+/* --- still there? --- */
+
+bool sqlite_files_gone(const struct sqlite_files *files)
+{
+    return __atomic_load_n(&files->gone, __ATOMIC_RELAXED) != NULL;
+}
+
+/* The first thing that is found missing counts. */
+static int say_gone(struct sqlite_files *files, const char *suffix, struct err *err)
+{
+    const char *first = NULL;
+    if (!__atomic_compare_exchange_n(&files->gone, &first, suffix, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        suffix = first;
+    if (*suffix == '\0')
+        return err_set(err, TEND_EUNREACHABLE,
+                       "the store %s was deleted or replaced while it was open: nothing was saved; "
+                       "restart this program, which then opens the one that is there",
+                       files->path);
+    return err_set(err, TEND_EUNREACHABLE,
+                   "%s%s was deleted or replaced while the store was open: nothing was saved; "
+                   "restart all programs that have this store open",
+                   files->path, suffix);
+}
+
+int sqlite_files_check_store(struct sqlite_files *files, struct err *err)
+{
+    struct stat now;
+    if (!sqlite_files_gone(files) && stat(files->path, &now) == 0 && now.st_ino == files->inode &&
+        now.st_dev == files->device)
+        return 0;
+    return say_gone(files, "", err);
+}
+
+int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
+{
+    const int fds[] = {files->lock_fd, files->workers_fd, files->bell_fd};
+    static const char *const suffixes[] = {"-lock", "-workers", "-bell"};
+    int64_t now_ms = clock_mono_ms();
+    if (now_ms < files->beside_next_ms)
+        return 0;
+    files->beside_next_ms = now_ms + BESIDE_CHECK_MS;
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        struct stat own;
+        if (fstat(fds[i], &own) == 0 && own.st_nlink > 0)
+            continue;
+        int rc = sqlite_files_check_store(files, err); /* often all of them have been removed */
+        return rc < 0 ? rc : say_gone(files, suffixes[i], err);
+    }
+    return 0;
+}
+
+/* --- the bell --- */
 
 void sqlite_files_ring(struct sqlite_files *files)
 {
@@ -111,8 +240,9 @@ int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
         if (fd >= 0)
             close(fd);
         return err_set(err, TEND_EIO,
-                       "%s cannot be watched: %s; raise fs.inotify.max_user_instances",
-                       files->bell_path, strerror(failed));
+                       "%s cannot be watched (inotify: %s), so waiting processes look at it every "
+                       "%d ms instead of being woken; raise fs.inotify.max_user_instances",
+                       files->bell_path, strerror(failed), BELL_TICK_MS);
     }
     files->bell_watch_fd = fd;
     return 0;
@@ -127,12 +257,60 @@ bool sqlite_files_heard_bell(struct sqlite_files *files)
     return heard;
 }
 
+static int64_t read_bell(const struct sqlite_files *files)
+{
+    int64_t rung_ns = 0;
+    return pread(files->bell_fd, &rung_ns, sizeof rung_ns, 0) == (ssize_t)sizeof rung_ns ? rung_ns
+                                                                                         : 0;
+}
+
+bool sqlite_files_time_bell(struct sqlite_files *files)
+{
+    const struct itimerspec every = {.it_interval.tv_nsec = BELL_TICK_MS * 1000000L,
+                                     .it_value.tv_nsec = BELL_TICK_MS * 1000000L};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fd < 0)
+        return false;
+    files->bell_read = read_bell(files);
+    timerfd_settime(fd, 0, &every, NULL);
+    files->bell_timer_fd = fd;
+    return true;
+}
+
+void sqlite_files_untime_bell(struct sqlite_files *files)
+{
+    const struct itimerspec once = {.it_value.tv_nsec = 1};
+    timerfd_settime(files->bell_timer_fd, 0, &once, NULL);
+}
+
+bool sqlite_files_looked_at_bell(struct sqlite_files *files)
+{
+    uint64_t ignored;
+    while (read(files->bell_timer_fd, &ignored, sizeof ignored) > 0)
+        continue;
+    int64_t before = files->bell_read;
+    files->bell_read = read_bell(files);
+    return files->bell_read != before;
+}
+
+/* --- liveness --- */
+
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err)
 {
-    if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
-        return 0;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int tries = 0; tries < BEGIN_TRIES; tries++) {
+        if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES)
+            break;
+        nanosleep(&pause, NULL); /* one who watched the byte gives it back at once */
+    }
     return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
-                   (long long)worker_id, strerror(errno));
+                   (long long)worker_id,
+                   errno == EAGAIN || errno == EACCES
+                       ? "a process holds it that has opened another store at this path before; "
+                         "restart that one"
+                       : strerror(errno));
 }
 
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
@@ -142,7 +320,8 @@ void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
 
 bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    /* Not as a writer: the read locks of those who watch it are no sign of life. */
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
     /* When the kernel cannot tell, the lease's time must. */
     return fcntl(files->workers_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }

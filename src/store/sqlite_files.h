@@ -1,13 +1,32 @@
 /*
  * The files beside an SQLite store, and the kernel locks on them:
  *
- *     PATH-lock     the turnstile at which writers of all processes stand in line (turnstile.c)
- *     PATH-bell     written after a commit that others should look at; waiters watch it by inotify
- *     PATH-workers  byte n is locked for as long as worker n lives
+ *     PATH-lock     the turnstile at which writers of all processes stand in line (turnstile.c),
+ *                   the clock page (sqlite_clock.c), and when the log is looked after
+ * (sqlite_wal.c) PATH-bell     written after a commit that others should look at; waiters watch it
+ * by inotify PATH-workers  byte n is locked for as long as worker n lives; a read lock on it is
+ * waited for by who watches that worker (neighbour.c)
+ *
+ * PATH is resolved (sqlite_path.h), so that all processes that have a store open share one set.
  *
  * All locks are open-file-description locks, which the kernel drops when the last copy of the
- * descriptor goes: with the process, however it ends. Descriptors are close-on-exec, so that no
- * child inherits one.
+ * descriptor goes: with the process, however it ends. Descriptors are close-on-exec and closed in
+ * the child of a fork, so that no child keeps a copy.
+ *
+ * Whose files they are: the folder may be writable for others than the one who opens the store, and
+ * root may open the store of a user. So no symlink is followed, and what is there already must be a
+ * regular file with one name that belongs to the owner of the store, to root or to the one who
+ * opens it; otherwise the store is not opened. Mode and owner are set only on a file that this call
+ * has made.
+ *
+ * The files of a store belong together. When the store is deleted or replaced while it is open, a
+ * commit would go into a file that nobody finds again; when one of its companions is, processes no
+ * longer wait for each other, are not woken, or take the living for dead. Nothing of that can be
+ * mended by one process alone, so it is noticed, once and for all: every further call on the handle
+ * fails with TEND_EUNREACHABLE, and the store must be opened again. The store is compared by device
+ * and inode after each commit, before anybody is answered, and after each read; the companions at
+ * the start of a turn, before anything is written, but only every BESIDE_CHECK_MS, as three more
+ * calls would make each commit slower.
  */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
@@ -16,24 +35,57 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+enum { BESIDE_CHECK_MS = 100 };
+
+/* How often the bell is looked at by processes that inotify does not wake. */
+enum { BELL_TICK_MS = 50 };
+
+/* Where in PATH-lock the schedule of checkpoints is; the turnstile's notes are before it. */
+enum { LOCK_FILE_CHECKPOINT_AT = 512 };
 
 struct sqlite_files {
+    const char *path; /* of the store; the caller's, and outlives this */
+    dev_t device;     /* of the store's file */
+    ino_t inode;
+    const char *gone; /* atomic: which was deleted or replaced: "" the store, "-lock"; NULL: none */
+
+    int64_t beside_next_ms; /* monotonic: when the companions are looked at again; in a turn only */
+
     int lock_fd; /* for the turnstile */
     int bell_fd, workers_fd;
     int bell_watch_fd; /* inotify; -1 until somebody waits */
+    int bell_timer_fd; /* a timer in its place, when there is no inotify to be had; or -1 */
+    int64_t bell_read; /* what the bell said when it was last looked at by the timer */
     char *bell_path;
 };
 
+void sqlite_files_init(struct sqlite_files *files, const char *path);
+/* Remembers which file the store is. */
+int sqlite_files_know_store(struct sqlite_files *files, struct err *err);
 /* They have the mode of the store's file, which is there already; made by root, its owner too. */
-int sqlite_files_open(struct sqlite_files *files, const char *path, struct err *err);
-/* The sentence for a file of a store that cannot be made or opened; its code. did: "opened". */
-int sqlite_files_fail(const char *name, const char *did, int failed, struct err *err);
+int sqlite_files_open(struct sqlite_files *files, struct err *err);
 void sqlite_files_close(struct sqlite_files *files);
+void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fork */
+
+/* 0, or TEND_EUNREACHABLE: the store is no longer the file that was opened. One stat. */
+int sqlite_files_check_store(struct sqlite_files *files, struct err *err);
+/* The same for the companions, if it is time to look. In the writers' turn. */
+int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
+bool sqlite_files_gone(const struct sqlite_files *files);
 
 void sqlite_files_ring(struct sqlite_files *files);
 int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err);
 /* Reads what inotify has; true when the bell rang. */
 bool sqlite_files_heard_bell(struct sqlite_files *files);
+
+/* Without inotify: bell_timer_fd becomes readable every BELL_TICK_MS. False: no timer either. */
+bool sqlite_files_time_bell(struct sqlite_files *files);
+/* The timer fires once more, at once, so that no ring is missed, and then not again. */
+void sqlite_files_untime_bell(struct sqlite_files *files);
+/* After the timer has fired: true when the bell rang since it was last looked at. */
+bool sqlite_files_looked_at_bell(struct sqlite_files *files);
 
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err);
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id);

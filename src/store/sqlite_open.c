@@ -8,13 +8,11 @@
  */
 #include "store/sqlite_db.h"
 
-#include <errno.h>
+#include "store/sqlite_path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <tend.h>
-#include <unistd.h>
 
 #define APPLICATION_ID 0x74656e64 /* "tend" */
 
@@ -44,6 +42,21 @@ static int refuse_foreign(struct sqlite_db *db, int64_t id, int64_t version, str
     return 0;
 }
 
+/* Which migrations have run, and what they said: those that have no row yet. */
+static int record_migrations(struct sqlite_db *db, struct err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && db_migrations_sqlite[i].sql != NULL; i++) {
+        char sql[256];
+        snprintf(sql, sizeof sql,
+                 "INSERT OR IGNORE INTO migration (version, checksum, at) VALUES (%d, '%s', "
+                 "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))",
+                 i + 1, db_migrations_sqlite[i].checksum);
+        rc = sqlite_conn_exec(&db->writer, sql, "migrating the store", err);
+    }
+    return rc;
+}
+
 /* Brings the schema up to date, all in one transaction. The turnstile is held. */
 static int migrate(struct sqlite_db *db, struct err *err)
 {
@@ -58,10 +71,12 @@ static int migrate(struct sqlite_db *db, struct err *err)
     if ((rc = read_version(&db->writer, &id, &version, err)) < 0 ||
         (rc = refuse_foreign(db, id, version, err)) < 0)
         goto undo;
-    for (; db_migrations_sqlite[version] != NULL; version++)
-        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version],
+    for (; db_migrations_sqlite[version].sql != NULL; version++)
+        if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version].sql,
                                    "migrating the store", err)) < 0)
             goto undo;
+    if ((rc = record_migrations(db, err)) < 0)
+        goto undo;
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              APPLICATION_ID, (int)version);
     if ((rc = sqlite_conn_exec(&db->writer, pragmas, "migrating the store", err)) == 0 &&
@@ -92,7 +107,7 @@ static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
 
 static int make_current(struct sqlite_db *db, struct err *err)
 {
-    int rc = turnstile_enter(&db->turnstile, db->options.busy_ms, err);
+    int rc = sqlite_db_enter(db, db->options.busy_ms, err);
     if (rc < 0)
         return rc;
     rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
@@ -104,7 +119,8 @@ static int make_current(struct sqlite_db *db, struct err *err)
 
 static int open_writer(struct sqlite_db *db, struct err *err)
 {
-    int rc = sqlite_conn_open(&db->writer, db->path, SQLITE_OPEN_CREATE, err);
+    /* The path was resolved and the file is there: what is a symlink now was put there since. */
+    int rc = sqlite_conn_open(&db->writer, db->path, SQLITE_OPEN_NOFOLLOW, err);
     if (rc < 0)
         return rc;
     sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -118,48 +134,23 @@ static int open_writer(struct sqlite_db *db, struct err *err)
                               db->options.durability_normal ? "PRAGMA synchronous = NORMAL"
                                                             : "PRAGMA synchronous = FULL",
                               "opening the store", err);
+    return rc == 0 ? sqlite_wal_init(db, err) : rc;
+}
+
+/* Which file is the store, and that SQLite has opened the same. */
+static int know_store(struct sqlite_db *db, struct err *err)
+{
+    int moved = 0;
+    int rc = sqlite_files_know_store(&db->files, err);
+    sqlite3_file_control(db->writer.sqlite, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (rc == 0 && moved)
+        return err_set(err, TEND_EUNREACHABLE,
+                       "%s was replaced while it was being opened; try again", db->path);
     return rc;
 }
 
-/*
- * The file is made for its owner alone, as payloads and output may hold secrets; SQLite's
- * companions follow its mode, and so do ours. Not opened for that: closing a descriptor of the file
- * would drop the locks that SQLite holds on it for other handles of this process.
- */
-static int make_file(const struct sqlite_db *db, struct err *err)
+void sqlite_db_close_connections(struct sqlite_db *db)
 {
-    if (mknod(db->path, S_IFREG | 0600, 0) == 0 || errno == EEXIST)
-        return 0;
-    return sqlite_files_fail(db->path, "made", errno, err);
-}
-
-/* What is there must be a file that can be read and written; said better here than by SQLite. */
-static int look_at_file(const struct sqlite_db *db, struct err *err)
-{
-    struct stat status;
-    if (db->path[0] == '\0' || db->path[0] == ':')
-        return err_set(err, TEND_EINVAL,
-                       "'sqlite:%s' names no file; give sqlite:PATH, e.g. sqlite:.tend/tend.db",
-                       db->path);
-    if (stat(db->path, &status) != 0) {
-        bool missing = errno == ENOENT || errno == ENOTDIR;
-        if (missing && db->options.must_exist)
-            return err_set(err, TEND_ENOTFOUND,
-                           "there is no store at %s; 'tend add' makes one, or give --store",
-                           db->path);
-        return missing ? make_file(db, err) : sqlite_files_fail(db->path, "reached", errno, err);
-    }
-    if (!S_ISREG(status.st_mode))
-        return err_set(err, TEND_ENOTADB, "%s is not a file; give the path of a tend store",
-                       db->path);
-    if (euidaccess(db->path, R_OK | W_OK) != 0)
-        return sqlite_files_fail(db->path, "read and written", errno, err);
-    return 0;
-}
-
-static void sqlite_db_close(struct db *base)
-{
-    struct sqlite_db *db = (struct sqlite_db *)base;
     for (struct sqlite_conn *conn = db->readers, *next; conn != NULL; conn = next) {
         next = conn->next;
         sqlite_conn_close(conn);
@@ -167,17 +158,28 @@ static void sqlite_db_close(struct db *base)
     }
     for (size_t i = 0; i < FIXED_COUNT; i++)
         sqlite3_finalize(db->fixed[i]);
-    /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
-    bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
-    if (db->writer.sqlite != NULL && locked)
-        sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     sqlite_conn_close(&db->writer);
+}
+
+static void sqlite_db_close(struct db *base)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
+    struct err ignored;
+    bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
+    db->files.beside_next_ms = 0;
+    if (db->writer.sqlite != NULL && locked && sqlite_files_check_beside(&db->files, &ignored) == 0)
+        sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    sqlite_db_close_connections(db);
     if (locked)
         turnstile_leave(&db->turnstile);
     turnstile_done(&db->turnstile);
+    neighbour_done(&db->neighbour);
+    sqlite_clock_done(&db->clock);
     sqlite_files_close(&db->files);
     waiter_done(&db->waiter);
     pthread_mutex_destroy(&db->mutex);
+    pthread_mutex_destroy(&db->watch_mutex);
     free(db->own_workers);
     free(db->path);
     free(db);
@@ -214,23 +216,41 @@ static int skip_ids(struct db_tx *tx, int64_t next)
 
 /* --- waiting and liveness --- */
 
+enum { BELL_WATCH, BELL_TIMER }; /* the waiter's descriptors */
+
 static void on_bell(struct waiter *waiter, size_t fd, void *arg)
 {
     struct sqlite_db *db = arg;
-    (void)fd;
-    if (sqlite_files_heard_bell(&db->files))
+    if (fd == BELL_WATCH ? sqlite_files_heard_bell(&db->files)
+                         : sqlite_files_looked_at_bell(&db->files))
         waiter->bell++;
+}
+
+int sqlite_db_listen(struct sqlite_db *db, struct err *err)
+{
+    struct sqlite_files *files = &db->files;
+    pthread_mutex_lock(&db->mutex);
+    bool before = files->bell_watch_fd >= 0;
+    int rc = sqlite_files_watch_bell(files, err);
+    if (rc == 0 && !before) {
+        waiter_set_fd(&db->waiter, BELL_WATCH, files->bell_watch_fd);
+        if (files->bell_timer_fd >= 0)
+            sqlite_files_untime_bell(files);
+    } else if (rc < 0 && files->bell_timer_fd < 0 && sqlite_files_time_bell(files)) {
+        waiter_set_fd(&db->waiter, BELL_TIMER, files->bell_timer_fd);
+    }
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
 }
 
 /* The watch begins at the first look, so that nothing that rings after it is missed. */
 static uint64_t bell(struct db *base)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    struct err ignored;
-    pthread_mutex_lock(&db->mutex);
-    if (db->files.bell_watch_fd < 0 && sqlite_files_watch_bell(&db->files, &ignored) == 0)
-        waiter_set_fd(&db->waiter, 0, db->files.bell_watch_fd);
-    pthread_mutex_unlock(&db->mutex);
+    struct err err;
+    if (sqlite_db_listen(db, &err) < 0 &&
+        !__atomic_exchange_n(&db->deaf_told, true, __ATOMIC_RELAXED))
+        db_notice(&db->options, err.text);
     return waiter_bell(&db->waiter);
 }
 
@@ -244,9 +264,29 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct sqlite_db *)base)->waiter);
 }
 
-static int watch(struct db *base, const struct proc_id *processes, size_t count, struct err *err)
+static void on_neighbour_end(void *arg)
 {
-    return waiter_watch(&((struct sqlite_db *)base)->waiter, processes, count, err);
+    waiter_death(&((struct sqlite_db *)arg)->waiter);
+}
+
+static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
+{
+    struct sqlite_db *db = (struct sqlite_db *)base;
+    bool *seen = calloc(count + 1, sizeof *seen);
+    if (seen == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu workers", count);
+    int rc = waiter_watch(&db->waiter, workers, count, seen, err);
+    pthread_mutex_lock(&db->mutex);
+    int64_t own_id = db->own_worker_count > 0 ? db->own_workers[0] : 0;
+    pthread_mutex_unlock(&db->mutex);
+    if (rc == 0) {
+        pthread_mutex_lock(&db->watch_mutex);
+        neighbour_watch(&db->neighbour, db->files.workers_fd,
+                        neighbour_choose(workers, seen, count, own_id));
+        pthread_mutex_unlock(&db->watch_mutex);
+    }
+    free(seen);
+    return rc;
 }
 
 static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
@@ -311,9 +351,25 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
     return rc;
 }
 
+static bool is_gone(struct db *base)
+{
+    return sqlite_files_gone(&((struct sqlite_db *)base)->files);
+}
+
+static bool is_blocked(struct db *base)
+{
+    return turnstile_gave_up(&((struct sqlite_db *)base)->turnstile);
+}
+
 static const struct db_engine engine = {
     .close = sqlite_db_close,
+    .close_forked = sqlite_fork_close,
+    .before_fork = sqlite_fork_before,
+    .fork_parent = sqlite_fork_parent,
+    .fork_child = sqlite_fork_child,
     .write = sqlite_db_write,
+    .write_within = sqlite_db_write_within,
+    .is_blocked = is_blocked,
     .read = sqlite_db_read,
     .run = run,
     .each = each,
@@ -328,33 +384,47 @@ static const struct db_engine engine = {
     .alive_check = alive_check,
     .schema_version = schema_version,
     .doctor = sqlite_db_doctor,
+    .migrations = db_migrations_sqlite,
+    .gone = is_gone,
     .alive_grace_ms = 0,
     .alarm_interval_ms = 0,
     .one_machine = true,
+    .alive_in_body = true,
 };
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err)
 {
+    int settled = sqlite_fork_settle(path, err);
+    if (settled < 0)
+        return settled;
     struct sqlite_db *db = calloc(1, sizeof *db);
-    if (db == NULL || (db->path = strdup(path)) == NULL) {
-        free(db);
+    if (db == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
+    int rc = sqlite_path_find(path, options->must_exist, &db->path, err);
+    if (rc < 0) {
+        free(db);
+        return rc;
     }
     db->base.engine = &engine;
     db->options = *options;
-    db->files =
-        (struct sqlite_files){.lock_fd = -1, .bell_fd = -1, .workers_fd = -1, .bell_watch_fd = -1};
+    sqlite_files_init(&db->files, db->path);
     pthread_mutex_init(&db->mutex, NULL);
+    pthread_mutex_init(&db->watch_mutex, NULL);
+    neighbour_init(&db->neighbour, on_neighbour_end, db);
     turnstile_init(&db->turnstile, -1);
+    sqlite_clock_init(&db->clock, &db->options);
+    db->turnstile.log = options->notice;
+    db->turnstile.log_arg = options->notice_arg;
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     bool current = false;
-    int rc = waiter_init(&db->waiter, on_bell, db, err);
-    if (rc == 0 && (rc = look_at_file(db, err)) == 0 && (rc = open_writer(db, err)) == 0 &&
+    rc = waiter_init(&db->waiter, on_bell, db, err);
+    if (rc == 0 && (rc = open_writer(db, err)) == 0 && (rc = know_store(db, err)) == 0 &&
         (rc = is_current(db, &current, err)) == 0 &&
-        (rc = sqlite_files_open(&db->files, path, err)) == 0) {
+        (rc = sqlite_files_open(&db->files, err)) == 0) {
         db->turnstile.fd = db->files.lock_fd;
+        sqlite_clock_open(&db->clock, db->files.lock_fd);
         rc = current ? 0 : make_current(db, err);
     }
     if (rc < 0) {

@@ -1,20 +1,52 @@
 #include "store/turnstile.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "base/thread.h"
+#include "store/gate.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <tend.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { TURN_BYTE = 0, DOOR_BYTE = 1, HOLDER_AT = 8, LONGEST_MS = 86400000 };
+enum { TURN_BYTE = 0, DOOR_BYTE = 1, TURN_NOTE_AT = 64, DOOR_NOTE_AT = 96, BLOCKED_AT = 128 };
+enum { LONGEST_MS = 86400000 };
+
+/* After which time without movement somebody is taken to be stopped, and how often the turn is
+ * tried past the door then. */
+enum { STILL_MS = 1000, PAST_DOOR_MS = 5 };
+
+/* How many bits of a noted time say which boot of the machine it belongs to. */
+enum { BOOT_BITS = 16 };
+
+static const char writing[] = "in the middle of a write";
+static const char in_line[] = "at the head of the line of those who want to write";
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     return fcntl(fd, command, &lock);
+}
+
+static bool try_lock(const struct turnstile *turnstile, int64_t byte)
+{
+    return set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, byte) == 0;
+}
+
+static void unlock(const struct turnstile *turnstile, int64_t byte)
+{
+    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, byte);
+}
+
+/* By another descriptor than this one. */
+static bool is_locked(const struct turnstile *turnstile, int64_t byte)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return fcntl(turnstile->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 void turnstile_init(struct turnstile *turnstile, int fd)
@@ -26,6 +58,75 @@ void turnstile_init(struct turnstile *turnstile, int fd)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&turnstile->changed, &attr);
     pthread_condattr_destroy(&attr);
+}
+
+/* --- notes --- */
+
+static void write_note(const struct turnstile *turnstile, int64_t at)
+{
+    struct holder_note note = turnstile->self;
+    note.since_ms = clock_boot_ms();
+    ssize_t ignored = pwrite(turnstile->fd, &note, sizeof note, at);
+    (void)ignored;
+}
+
+static struct holder_note read_note(const struct turnstile *turnstile, int64_t at)
+{
+    struct holder_note note;
+    if (pread(turnstile->fd, &note, sizeof note, at) != (ssize_t)sizeof note)
+        note = (struct holder_note){0};
+    return note;
+}
+
+static bool same_note(const struct holder_note *a, const struct holder_note *b)
+{
+    return a->pid == b->pid && a->start_ticks == b->start_ticks && a->pid_ns == b->pid_ns &&
+           a->since_ms == b->since_ms;
+}
+
+/* --- time in which nobody could write --- */
+
+/* A time of this boot: what was noted before the machine went down says nothing now. */
+static int64_t stamp(int64_t boot_ms)
+{
+    struct proc_id self;
+    uint64_t hash = 0;
+    if (proc_self(&self) == 0)
+        for (const char *at = self.boot_id; *at != '\0'; at++)
+            hash = hash * 31 + (unsigned char)*at;
+    hash &= (1u << BOOT_BITS) - 1;
+    return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | hash) & INT64_MAX);
+}
+
+static int64_t read_blocked(const struct turnstile *turnstile)
+{
+    int64_t noted = 0;
+    return pread(turnstile->fd, &noted, sizeof noted, BLOCKED_AT) == (ssize_t)sizeof noted ? noted
+                                                                                           : 0;
+}
+
+static void write_blocked(const struct turnstile *turnstile, int64_t noted)
+{
+    ssize_t ignored = pwrite(turnstile->fd, &noted, sizeof noted, BLOCKED_AT);
+    (void)ignored;
+}
+
+/* The first note counts. */
+static void note_blocked(const struct turnstile *turnstile, int64_t since_ms)
+{
+    if (read_blocked(turnstile) == 0)
+        write_blocked(turnstile, stamp(since_ms));
+}
+
+int64_t turnstile_take_blocked(struct turnstile *turnstile)
+{
+    int64_t noted = read_blocked(turnstile);
+    if (noted == 0)
+        return 0;
+    write_blocked(turnstile, 0);
+    int64_t since_ms = noted >> BOOT_BITS;
+    int64_t now_ms = clock_boot_ms();
+    return noted == stamp(since_ms) && since_ms < now_ms ? now_ms - since_ms : 0;
 }
 
 /* --- the thread that stands in line --- */
@@ -44,14 +145,46 @@ static int wait_for_byte(int fd, int64_t byte)
     return failed;
 }
 
-static int stand_in_line(int fd)
+/* Called and returns with the mutex held. */
+static int stand_in_line(struct turnstile *turnstile)
 {
-    int failed = wait_for_byte(fd, DOOR_BYTE);
+    pthread_mutex_unlock(&turnstile->mutex);
+    int failed = wait_for_byte(turnstile->fd, DOOR_BYTE);
     if (failed == 0) {
-        failed = wait_for_byte(fd, TURN_BYTE);
-        set_lock(fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
+        write_note(turnstile, DOOR_NOTE_AT);
+        pthread_mutex_lock(&turnstile->mutex);
+        turnstile->turn = TURN_NEXT;
+        turnstile->stuck = false;
+        pthread_mutex_unlock(&turnstile->mutex);
+        failed = wait_for_byte(turnstile->fd, TURN_BYTE);
+        /* Here and not by the thread that is woken: it may take a while until that one runs. */
+        if (failed == 0)
+            write_note(turnstile, TURN_NOTE_AT);
+        unlock(turnstile, DOOR_BYTE);
     }
+    pthread_mutex_lock(&turnstile->mutex);
     return failed;
+}
+
+/*
+ * What the thread has waited for is there. Its locks are those of the descriptor, which the callers
+ * use too: one of them may have taken the turn past the door, and even given it back, while the
+ * kernel told the thread that it has it. So the lock is taken once more under the mutex, which does
+ * nothing when it is ours. Under the mutex.
+ */
+static void hand_over(struct turnstile *turnstile, int failed)
+{
+    turnstile->failure = failed;
+    turnstile->stuck = false;
+    turnstile->turn = TURN_IDLE;
+    if (turnstile->held)
+        return;
+    if (turnstile->abandoned)
+        unlock(turnstile, TURN_BYTE);
+    else if (failed != 0 || try_lock(turnstile, TURN_BYTE))
+        turnstile->turn = TURN_READY;
+    else
+        turnstile->turn = TURN_WANTED;
 }
 
 static void *serve(void *arg)
@@ -65,15 +198,8 @@ static void *serve(void *arg)
             pthread_cond_wait(&turnstile->changed, &turnstile->mutex);
             continue;
         }
-        pthread_mutex_unlock(&turnstile->mutex);
-        int failed = stand_in_line(turnstile->fd);
-        pthread_mutex_lock(&turnstile->mutex);
-        turnstile->failure = failed;
-        turnstile->turn = TURN_READY;
-        if (turnstile->abandoned) {
-            set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
-            turnstile->turn = TURN_IDLE;
-        }
+        int failed = stand_in_line(turnstile);
+        hand_over(turnstile, failed);
         pthread_cond_broadcast(&turnstile->changed);
     }
     pthread_mutex_unlock(&turnstile->mutex);
@@ -106,43 +232,164 @@ void turnstile_done(struct turnstile *turnstile)
     pthread_mutex_destroy(&turnstile->mutex);
 }
 
+/* --- what is said when nobody can write --- */
+
+int turnstile_say_busy(const struct turnstile *turnstile, struct err *err)
+{
+    struct holder holder;
+    struct holder_note noted = read_note(turnstile, TURN_NOTE_AT);
+    if (!is_locked(turnstile, TURN_BYTE))
+        return err_set(err, TEND_EBUSY,
+                       "the store could not be written in time: too many are in line; try again");
+    holder_find(turnstile->fd, TURN_BYTE, writing, &noted, &holder);
+    return err_set(err, TEND_EBUSY, "the store cannot be written: %s", holder.text);
+}
+
+/* Once for each stretch of time in which nobody could write. Not under the mutex. */
+static void tell_blocked(struct turnstile *turnstile, int64_t since_ms)
+{
+    struct err err;
+    if (turnstile->told || turnstile->log == NULL)
+        return;
+    turnstile->told = true;
+    turnstile->told_since_ms = since_ms;
+    turnstile_say_busy(turnstile, &err);
+    turnstile->log(turnstile->log_arg, err.text);
+}
+
+static void tell_over(struct turnstile *turnstile)
+{
+    char line[96];
+    if (!turnstile->told)
+        return;
+    turnstile->told = false;
+    snprintf(line, sizeof line, "the store can be written again, after %lld s",
+             (long long)(clock_boot_ms() - turnstile->told_since_ms) / 1000);
+    turnstile->log(turnstile->log_arg, line);
+}
+
+bool turnstile_gave_up(const struct turnstile *turnstile)
+{
+    return __atomic_load_n(&turnstile->gave_up, __ATOMIC_RELAXED);
+}
+
+/* Whether the byte stays locked by the same one; in steps, as nobody wakes who only looks. */
+static bool stays_locked(const struct turnstile *turnstile, int64_t byte, int64_t note_at,
+                         int64_t until_ms)
+{
+    const struct timespec step = {.tv_nsec = 20000000};
+    struct holder_note first = read_note(turnstile, note_at);
+    while (is_locked(turnstile, byte)) {
+        struct holder_note now = read_note(turnstile, note_at);
+        if (!same_note(&first, &now))
+            return false;
+        if (clock_mono_ms() >= until_ms)
+            return true;
+        nanosleep(&step, NULL);
+    }
+    return false;
+}
+
+bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct holder *ret)
+{
+    int64_t until_ms = clock_mono_ms() + wait_ms;
+    struct holder_note noted;
+    if (stays_locked(turnstile, TURN_BYTE, TURN_NOTE_AT, until_ms)) {
+        noted = read_note(turnstile, TURN_NOTE_AT);
+        holder_find(turnstile->fd, TURN_BYTE, writing, &noted, ret);
+        return true;
+    }
+    if (!stays_locked(turnstile, DOOR_BYTE, DOOR_NOTE_AT, until_ms))
+        return false;
+    noted = read_note(turnstile, DOOR_NOTE_AT);
+    holder_find(turnstile->fd, DOOR_BYTE, in_line, &noted, ret);
+    return ret->stopped;
+}
+
 /* --- entering and leaving --- */
 
-/* Only for the sentence when somebody has to wait too long; wrong at worst, never harmful. */
-static void note_holder(const struct turnstile *turnstile)
+/* Nobody is in line: the door and the turn are free. Otherwise nothing is taken. Under the mutex.
+ */
+static bool take_at_once(struct turnstile *turnstile)
 {
-    int64_t pid = getpid();
-    ssize_t ignored = pwrite(turnstile->fd, &pid, sizeof pid, HOLDER_AT);
-    (void)ignored;
-}
-
-static int say_busy(const struct turnstile *turnstile, struct err *err)
-{
-    int64_t pid = 0;
-    if (pread(turnstile->fd, &pid, sizeof pid, HOLDER_AT) != (ssize_t)sizeof pid)
-        pid = 0;
-    return err_set(
-        err, TEND_EBUSY,
-        "process %lld has held the store's write lock for too long; it is stopped or hung: "
-        "continue it (kill -CONT %lld) or end it",
-        (long long)pid, (long long)pid);
-}
-
-/* Nobody is in line: the door and the turn are free. Otherwise nothing is taken. */
-static bool take_at_once(const struct turnstile *turnstile)
-{
-    if (set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, DOOR_BYTE) != 0)
+    if (!try_lock(turnstile, DOOR_BYTE))
         return false;
-    bool taken = set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, TURN_BYTE) == 0;
-    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, DOOR_BYTE);
-    return taken;
+    turnstile->held = try_lock(turnstile, TURN_BYTE);
+    if (turnstile->held)
+        write_note(turnstile, TURN_NOTE_AT);
+    unlock(turnstile, DOOR_BYTE);
+    return turnstile->held;
+}
+
+/* Past a door at which nothing moves. Under the mutex. */
+static bool take_past_door(struct turnstile *turnstile)
+{
+    turnstile->held = try_lock(turnstile, TURN_BYTE);
+    if (turnstile->held) {
+        write_note(turnstile, TURN_NOTE_AT);
+        turnstile->abandoned = true;
+    }
+    return turnstile->held;
+}
+
+/* A wait as it goes on. Times in ns are monotonic. */
+struct turn_wait {
+    int64_t until_ns;
+    int64_t look_ns;  /* when it is looked whether anything has moved */
+    int64_t since_ms; /* since when the turn has not changed hands (clock_boot_ms) */
+    struct holder_note turn, door;
+};
+
+static void begin_look(const struct turnstile *turnstile, struct turn_wait *wait)
+{
+    wait->look_ns = clock_mono_ns() + (int64_t)STILL_MS * 1000000;
+    wait->turn = read_note(turnstile, TURN_NOTE_AT);
+    wait->door = read_note(turnstile, DOOR_NOTE_AT);
+}
+
+/* Whether anything has moved since the last look. The mutex is given up while the log is told. */
+static void look(struct turnstile *turnstile, struct turn_wait *wait)
+{
+    struct turn_wait before = *wait;
+    begin_look(turnstile, wait);
+    if (turnstile->turn == TURN_WANTED && same_note(&before.door, &wait->door))
+        turnstile->stuck = true;
+    if (!same_note(&before.turn, &wait->turn) || !is_locked(turnstile, TURN_BYTE)) {
+        wait->since_ms = clock_boot_ms();
+        return;
+    }
+    note_blocked(turnstile, wait->since_ms);
+    pthread_mutex_unlock(&turnstile->mutex);
+    tell_blocked(turnstile, wait->since_ms);
+    pthread_mutex_lock(&turnstile->mutex);
+}
+
+/* Until the thread has something to say, or it is time to look or to try. Under the mutex. */
+static void sleep_in_line(struct turnstile *turnstile, struct turn_wait *wait)
+{
+    int64_t wake_ns = wait->look_ns < wait->until_ns ? wait->look_ns : wait->until_ns;
+    int64_t try_ns = clock_mono_ns() + (int64_t)PAST_DOOR_MS * 1000000;
+    if (turnstile->stuck && try_ns < wake_ns)
+        wake_ns = try_ns;
+    struct timespec wake = {.tv_sec = wake_ns / 1000000000, .tv_nsec = wake_ns % 1000000000};
+    pthread_cond_timedwait(&turnstile->changed, &turnstile->mutex, &wake);
+    /* This process itself was stopped: that does not count as waiting. */
+    int64_t late_ns = clock_mono_ns() - wake_ns;
+    if (late_ns > (int64_t)STILL_MS * 1000000)
+        wait->until_ns += late_ns;
+}
+
+static bool is_in_line(const struct turnstile *turnstile)
+{
+    return turnstile->turn == TURN_WANTED || turnstile->turn == TURN_NEXT;
 }
 
 /* Has the thread stand in line. Under the mutex, which is given up meanwhile. */
 static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
 {
-    int64_t until_ns = clock_mono_ns() + (busy_ms < LONGEST_MS ? busy_ms : LONGEST_MS) * 1000000;
-    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    int64_t longest_ms = busy_ms < LONGEST_MS ? busy_ms : LONGEST_MS;
+    struct turn_wait wait = {.until_ns = clock_mono_ns() + longest_ms * 1000000,
+                             .since_ms = clock_boot_ms()};
     int rc = start(turnstile, err);
     if (rc < 0)
         return rc;
@@ -150,20 +397,26 @@ static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct er
     if (turnstile->turn == TURN_IDLE)
         turnstile->turn = TURN_WANTED;
     pthread_cond_broadcast(&turnstile->changed);
-    while (turnstile->turn == TURN_WANTED)
-        if (pthread_cond_timedwait(&turnstile->changed, &turnstile->mutex, &until) == ETIMEDOUT)
-            break;
-    if (turnstile->turn == TURN_WANTED) {
-        turnstile->abandoned = true;
-        return say_busy(turnstile, err);
+    begin_look(turnstile, &wait);
+    while (is_in_line(turnstile)) {
+        if (turnstile->stuck && take_past_door(turnstile))
+            return 0;
+        if (clock_mono_ns() >= wait.until_ns) {
+            turnstile->abandoned = true;
+            return turnstile_say_busy(turnstile, err);
+        }
+        sleep_in_line(turnstile, &wait);
+        if (is_in_line(turnstile) && clock_mono_ns() >= wait.look_ns)
+            look(turnstile, &wait);
     }
     turnstile->turn = TURN_IDLE;
+    turnstile->held = turnstile->failure == 0;
     if (turnstile->failure != 0)
         return err_set(err, TEND_EIO, "locking the store failed: %s", strerror(turnstile->failure));
     return 0;
 }
 
-int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
+static int enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
 {
     int rc = 0;
     pthread_mutex_lock(&turnstile->mutex);
@@ -172,20 +425,54 @@ int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *er
     if (turnstile->turn != TURN_IDLE || !take_at_once(turnstile))
         rc = wait_for_turn(turnstile, busy_ms, err);
     pthread_mutex_unlock(&turnstile->mutex);
-    if (rc == 0)
-        note_holder(turnstile);
     return rc;
+}
+
+static void give_back(struct turnstile *turnstile)
+{
+    pthread_mutex_lock(&turnstile->mutex);
+    turnstile->held = false;
+    unlock(turnstile, TURN_BYTE);
+    pthread_mutex_unlock(&turnstile->mutex);
+}
+
+int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
+{
+    if (turnstile->self.pid == 0)
+        turnstile->self = holder_self();
+    for (;;) {
+        gate_enter();
+        int rc = enter(turnstile, busy_ms, err);
+        if (rc == 0 && !gate_hold()) { /* the process is about to be stopped */
+            give_back(turnstile);
+            gate_leave(false);
+            continue;
+        }
+        if (rc < 0)
+            gate_leave(false);
+        else
+            tell_over(turnstile);
+        __atomic_store_n(&turnstile->gave_up, rc == TEND_EBUSY, __ATOMIC_RELAXED);
+        return rc;
+    }
 }
 
 bool turnstile_try_enter(struct turnstile *turnstile)
 {
+    gate_enter();
     pthread_mutex_lock(&turnstile->mutex);
     bool taken = turnstile->turn == TURN_IDLE && take_at_once(turnstile);
     pthread_mutex_unlock(&turnstile->mutex);
-    return taken;
+    if (taken && gate_hold())
+        return true;
+    if (taken)
+        give_back(turnstile);
+    gate_leave(false);
+    return false;
 }
 
 void turnstile_leave(struct turnstile *turnstile)
 {
-    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, TURN_BYTE);
+    give_back(turnstile);
+    gate_leave(true);
 }

@@ -7,14 +7,32 @@
  * line: take the door, then the turn, then give the door back. Both waits block in the kernel, so
  * that nobody polls and nobody is passed over.
  *
- * The kernel's wait has no time limit, and a stopped process may hold the turn. So whoever does not
- * get it at once has a thread of the turnstile's wait for it, and waits for that thread only as
- * long as it wants to.
+ * The kernel's wait has no time limit, and a stopped process may hold the turn or the door. So:
+ *
+ *   - Whoever does not get the turn at once has a thread of the turnstile's wait for it, and waits
+ *     for that thread only as long as it wants to.
+ *   - When the line before the door has not moved for a second, its head is stopped or hung. Then
+ *     the turn is tried past the door, again and again. Fairness is lost, not exclusion.
+ *   - When the turn has not changed hands for a second, the log and the sentence say which process
+ *     has it and what state that one is in (holder.c), and the lock file notes since when nobody
+ *     could write.
+ *   - A process that is stopped by Ctrl-Z is stopped outside of the turn (gate.c).
+ *
+ * The lock file, in bytes of this machine's order. The notes are for sentences alone: they may be
+ * old, and nothing that must be right depends on them.
+ *
+ *     0         locked: the turn
+ *     1         locked: the door
+ *     64..95    who has the turn, as noted by itself (struct holder_note)
+ *     96..127   who has the door
+ *     128..135  since when nobody could write (turnstile_take_blocked); 0: nothing noted
+ *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
 #define STORE_TURNSTILE_H
 
 #include "base/err.h"
+#include "store/holder.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,18 +40,28 @@
 
 enum turn {
     TURN_IDLE,   /* the thread has nothing to do */
-    TURN_WANTED, /* it stands in line */
-    TURN_READY,  /* it is this process's turn, and nobody has taken it from the thread yet */
+    TURN_WANTED, /* it waits for the door */
+    TURN_NEXT,   /* it has the door and waits for the turn */
+    TURN_READY,  /* it has the turn, and nobody has taken it from the thread yet */
 };
 
 struct turnstile {
     int fd;
+    void (*log)(void *arg, const char *line); /* NULL: nobody is told */
+    void *log_arg;
+    struct holder_note self; /* pid 0: not looked at yet */
+    bool told;               /* the log has said that nobody can write */
+    int64_t told_since_ms;   /* ... since when (clock_boot_ms) */
+    bool gave_up;            /* the last one that wanted the turn did not get it; atomic */
+
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stop;
     enum turn turn;
-    bool abandoned; /* who wanted the turn has given up waiting */
+    bool held;      /* a caller has the turn */
+    bool abandoned; /* who wanted the turn has given up waiting, or has it without the thread */
+    bool stuck;     /* the thread waits for a door at which nothing moves */
     int failure;    /* errno of the thread's wait, 0 */
 };
 
@@ -41,10 +69,29 @@ struct turnstile {
 void turnstile_init(struct turnstile *turnstile, int fd);
 void turnstile_done(struct turnstile *turnstile);
 
-/* 0 when it is our turn; TEND_EBUSY after busy_ms, with the process that seems to have it. One
- * thread at a time. */
+/* 0 when it is our turn; TEND_EBUSY after busy_ms, with the process that has it. One thread at a
+ * time. */
 int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *err);
 bool turnstile_try_enter(struct turnstile *turnstile);
 void turnstile_leave(struct turnstile *turnstile);
+
+/* TEND_EBUSY with the sentence: who has the turn. For those who wait behind the one that waits. */
+int turnstile_say_busy(const struct turnstile *turnstile, struct err *err);
+
+/* Nobody has got the turn since somebody on this handle gave up waiting for it. Any thread. */
+bool turnstile_gave_up(const struct turnstile *turnstile);
+
+/*
+ * Who is stopped with the turn or the door; waits up to wait_ms for the turn to change hands. True:
+ * ret says who. Takes nothing.
+ */
+bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct holder *ret);
+
+/*
+ * While nobody got the turn for more than a second, those who wait for it note since when. The next
+ * one that has the turn asks here: for how many ms nobody could write, 0: there was no such time.
+ * The note is gone then.
+ */
+int64_t turnstile_take_blocked(struct turnstile *turnstile);
 
 #endif

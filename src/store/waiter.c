@@ -9,6 +9,9 @@
 #include <tend.h>
 #include <unistd.h>
 
+/* How often a process is looked at that no descriptor tells of. */
+enum { UNSEEN_LOOK_MS = 1000 };
+
 int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size_t, void *),
                 void *arg, struct err *err)
 {
@@ -35,14 +38,12 @@ int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size
 
 static void close_pidfds(struct waiter *waiter)
 {
-    for (size_t i = 0; i < waiter->pidfd_count; i++)
-        if (waiter->pidfds[i] >= 0)
-            close(waiter->pidfds[i]);
-    free(waiter->pidfds);
-    free(waiter->pids);
-    waiter->pidfds = NULL;
-    waiter->pids = NULL;
-    waiter->pidfd_count = 0;
+    for (size_t i = 0; i < waiter->process_count; i++)
+        if (waiter->processes[i].pidfd >= 0)
+            close(waiter->processes[i].pidfd);
+    free(waiter->processes);
+    waiter->processes = NULL;
+    waiter->process_count = waiter->unseen_count = 0;
 }
 
 void waiter_done(struct waiter *waiter)
@@ -54,6 +55,20 @@ void waiter_done(struct waiter *waiter)
         close(waiter->nudge_fd);
     pthread_cond_destroy(&waiter->changed);
     pthread_mutex_destroy(&waiter->mutex);
+}
+
+void waiter_after_fork(struct waiter *waiter)
+{
+    for (size_t i = 0; i < waiter->process_count; i++) {
+        if (waiter->processes[i].pidfd >= 0)
+            close(waiter->processes[i].pidfd);
+        waiter->processes[i].pidfd = -1;
+    }
+    if (waiter->interrupt_fd >= 0)
+        close(waiter->interrupt_fd);
+    if (waiter->nudge_fd >= 0)
+        close(waiter->nudge_fd);
+    waiter->interrupt_fd = waiter->nudge_fd = -1;
 }
 
 static void signal_fd(int fd)
@@ -84,40 +99,82 @@ void waiter_interrupt(struct waiter *waiter)
     errno = saved;
 }
 
-int waiter_watch(struct waiter *waiter, const struct proc_id *processes, size_t count,
-                 struct err *err)
+/* The descriptor it was watched by before, which is being polled, or a new one. Under the mutex. */
+static int take_pidfd(struct waiter *waiter, const struct proc_id *id)
 {
-    int *pidfds = calloc(count + 1, sizeof *pidfds);
-    int64_t *pids = calloc(count + 1, sizeof *pids);
-    if (pidfds == NULL || pids == NULL) {
-        free(pidfds);
-        free(pids);
-        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu processes", count);
+    for (size_t i = 0; i < waiter->process_count; i++) {
+        struct waiter_process *old = &waiter->processes[i];
+        if (old->pidfd >= 0 && old->id.pid == id->pid && old->id.start_ticks == id->start_ticks) {
+            int pidfd = old->pidfd;
+            old->pidfd = -1;
+            return pidfd;
+        }
     }
+    return proc_pidfd(id->pid);
+}
+
+/* Under the mutex. */
+static void watch_process(struct waiter *waiter, struct waiter_process *process)
+{
+    int pidfd = take_pidfd(waiter, &process->id);
+    process->pidfd = pidfd < 0 ? -1 : pidfd;
+    /* It may have ended before the descriptor was there, or its pid be another's by now. */
+    bool dead = pidfd == TEND_ENOTFOUND || proc_fate(&process->id) == PROC_DEAD;
+    process->unseen = pidfd < 0 && !dead;
+    if (dead)
+        waiter->deaths++;
+}
+
+int waiter_watch(struct waiter *waiter, const struct db_watched *workers, size_t count,
+                 bool *ret_seen, struct err *err)
+{
+    struct waiter_process *processes = calloc(count + 1, sizeof *processes);
+    size_t unseen_count = 0;
+    if (processes == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while watching %zu processes", count);
     pthread_mutex_lock(&waiter->mutex);
     for (size_t i = 0; i < count; i++) {
-        pids[i] = processes[i].pid;
-        pidfds[i] = -1;
-        for (size_t k = 0; k < waiter->pidfd_count; k++) {
-            if (waiter->pids[k] == pids[i] && waiter->pidfds[k] >= 0) {
-                pidfds[i] = waiter->pidfds[k]; /* keep what is being polled */
-                waiter->pidfds[k] = -1;
-            }
-        }
-        if (pidfds[i] < 0)
-            pidfds[i] = proc_pidfd(pids[i]);
-        /* It may have ended before the descriptor was there, or its pid be another's by now. */
-        if (pidfds[i] < 0 || proc_fate(&processes[i]) == PROC_DEAD)
-            waiter->deaths++;
+        processes[i] = (struct waiter_process){.id = workers[i].process, .pidfd = -1};
+        if (processes[i].id.pid > 0)
+            watch_process(waiter, &processes[i]);
+        unseen_count += processes[i].unseen;
+        if (ret_seen != NULL)
+            ret_seen[i] = processes[i].id.pid > 0 && !processes[i].unseen;
     }
     close_pidfds(waiter);
-    waiter->pidfds = pidfds;
-    waiter->pids = pids;
-    waiter->pidfd_count = count;
+    waiter->processes = processes;
+    waiter->process_count = count;
+    waiter->unseen_count = unseen_count;
     pthread_cond_broadcast(&waiter->changed);
     pthread_mutex_unlock(&waiter->mutex);
     signal_fd(waiter->nudge_fd);
     return 0;
+}
+
+void waiter_death(struct waiter *waiter)
+{
+    pthread_mutex_lock(&waiter->mutex);
+    waiter->deaths++;
+    pthread_cond_broadcast(&waiter->changed);
+    pthread_mutex_unlock(&waiter->mutex);
+    signal_fd(waiter->nudge_fd);
+}
+
+/* Those that no descriptor tells of. Under the mutex. */
+static void look_at_unseen(struct waiter *waiter)
+{
+    int64_t now_ms = clock_mono_ms();
+    if (waiter->unseen_count == 0 || now_ms < waiter->look_ms)
+        return;
+    waiter->look_ms = now_ms + UNSEEN_LOOK_MS;
+    for (size_t i = 0; i < waiter->process_count; i++) {
+        struct waiter_process *process = &waiter->processes[i];
+        if (!process->unseen || proc_fate(&process->id) != PROC_DEAD)
+            continue;
+        process->unseen = false;
+        waiter->unseen_count--;
+        waiter->deaths++;
+    }
 }
 
 /* Everything that can be heard at this moment goes into the counters. Under the mutex. */
@@ -135,11 +192,11 @@ static void hear(struct waiter *waiter, const struct pollfd *fds, size_t count)
             for (size_t k = 0; k < waiter->engine_fd_count; k++)
                 if (waiter->engine_fds[k].fd == fds[i].fd)
                     waiter->on_readable(waiter, k, waiter->arg);
-            for (size_t k = 0; k < waiter->pidfd_count; k++) {
-                if (waiter->pidfds[k] == fds[i].fd) {
+            for (size_t k = 0; k < waiter->process_count; k++) {
+                if (waiter->processes[k].pidfd == fds[i].fd) {
                     waiter->deaths++;
-                    close(waiter->pidfds[k]);
-                    waiter->pidfds[k] = -1;
+                    close(waiter->processes[k].pidfd);
+                    waiter->processes[k].pidfd = -1;
                 }
             }
         }
@@ -149,7 +206,7 @@ static void hear(struct waiter *waiter, const struct pollfd *fds, size_t count)
 /* The thread that sleeps for all: one poll. Called and returns with the mutex held. */
 static int poll_once(struct waiter *waiter, int64_t timeout_ms, struct err *err)
 {
-    size_t count = 2 + waiter->engine_fd_count + waiter->pidfd_count;
+    size_t count = 2 + waiter->engine_fd_count + waiter->process_count;
     struct pollfd *fds = calloc(count, sizeof *fds);
     if (fds == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while waiting");
@@ -158,8 +215,10 @@ static int poll_once(struct waiter *waiter, int64_t timeout_ms, struct err *err)
     fds[n++] = (struct pollfd){.fd = waiter->nudge_fd, .events = POLLIN};
     for (size_t i = 0; i < waiter->engine_fd_count; i++)
         fds[n++] = waiter->engine_fds[i];
-    for (size_t i = 0; i < waiter->pidfd_count; i++)
-        fds[n++] = (struct pollfd){.fd = waiter->pidfds[i], .events = POLLIN};
+    for (size_t i = 0; i < waiter->process_count; i++)
+        fds[n++] = (struct pollfd){.fd = waiter->processes[i].pidfd, .events = POLLIN};
+    if (waiter->unseen_count > 0 && (timeout_ms < 0 || timeout_ms > UNSEEN_LOOK_MS))
+        timeout_ms = UNSEEN_LOOK_MS;
 
     waiter->polling = true;
     pthread_mutex_unlock(&waiter->mutex);
@@ -170,6 +229,7 @@ static int poll_once(struct waiter *waiter, int64_t timeout_ms, struct err *err)
     waiter->polling = false;
     if (rc > 0)
         hear(waiter, fds, n);
+    look_at_unseen(waiter);
     pthread_cond_broadcast(&waiter->changed);
     free(fds);
     return failed == 0 ? 0 : err_set(err, TEND_EIO, "poll failed: %s", strerror(failed));

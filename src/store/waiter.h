@@ -17,6 +17,12 @@
 
 enum { WAITER_ENGINE_FDS = 4 };
 
+struct waiter_process {
+    struct proc_id id; /* pid 0: not one of ours to look at */
+    int pidfd;         /* -1: reported, or there is none */
+    bool unseen;       /* there is none: looked at from time to time */
+};
+
 struct waiter {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -27,9 +33,10 @@ struct waiter {
     uint64_t interrupts;  /* how often db_interrupt was seen */
     int interrupt_fd;     /* eventfd written by db_interrupt */
     int nudge_fd;         /* eventfd: the set of descriptors has changed */
-    int *pidfds;          /* of watched processes; -1 once reported */
-    int64_t *pids;
-    size_t pidfd_count;
+    struct waiter_process *processes; /* the watched ones */
+    size_t process_count;
+    size_t unseen_count;                         /* how many of them no descriptor tells of */
+    int64_t look_ms;                             /* monotonic: when those are looked at next */
     struct pollfd engine_fds[WAITER_ENGINE_FDS]; /* the engine's own */
     size_t engine_fd_count;
     /* Called under the mutex when an engine fd is readable; adds to bell or deaths. */
@@ -40,6 +47,7 @@ struct waiter {
 int waiter_init(struct waiter *waiter, void (*on_readable)(struct waiter *, size_t, void *),
                 void *arg, struct err *err);
 void waiter_done(struct waiter *waiter);
+void waiter_after_fork(struct waiter *waiter); /* in the child: closes descriptors, no more */
 
 /* Sets the engine's descriptor number `index`; -1: none. */
 void waiter_set_fd(struct waiter *waiter, size_t index, int fd);
@@ -47,7 +55,14 @@ void waiter_set_fd(struct waiter *waiter, size_t index, int fd);
 uint64_t waiter_bell(struct waiter *waiter);
 int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct err *err);
 void waiter_interrupt(struct waiter *waiter); /* async-signal-safe */
-int waiter_watch(struct waiter *waiter, const struct proc_id *processes, size_t count,
-                 struct err *err);
+/*
+ * The processes whose end is news. Only one that is known to have ended is told of: of a process
+ * that no descriptor can be had of (no pidfd_open in this kernel or sandbox, too many descriptors)
+ * the end is looked for every second. ret_seen (or NULL): which of them a descriptor tells of.
+ */
+int waiter_watch(struct waiter *waiter, const struct db_watched *workers, size_t count,
+                 bool *ret_seen, struct err *err);
+/* News of the same kind from elsewhere: somebody has ended. */
+void waiter_death(struct waiter *waiter);
 
 #endif

@@ -122,7 +122,8 @@ load helper
     [ "$(state_of 2)" = pending ]
     [ "$(state_of 1)" = running ]
     run -0 tend heal --json
-    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp}'
+    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp,
+                "entries_skipped": 0, "skipped": [], "skipped_by": null}'
 }
 
 @test "heal --older-than takes leases without a sign of life" {
@@ -139,4 +140,33 @@ load helper
     [ "$(state_of 1)" = pending ]
     fails 4 tend heartbeat "$lease"
     fails 2 tend heal --older-than -5m
+}
+
+finished_long_ago() {
+    id=$(tend add)
+    tend cancel "$id" >/dev/null
+    tend queue set default --keep-done 0s >/dev/null
+}
+
+@test "purge deletes what need not be kept; a dry run only counts" {
+    finished_long_ago
+    run -0 tend purge --dry-run
+    [ "$output" = '1 job and 0 events would be deleted' ]
+    run -0 tend purge --dry-run --json
+    json '. == {"jobs": 1, "events": 0, "dry_run": true}'
+    [ "$(state_of "$id")" = cancelled ]
+    run -0 tend purge --json
+    json '. == {"jobs": 1, "events": 0, "dry_run": false}'
+    fails 3 tend show "$id"
+    run -0 tend purge
+    [ "$output" = '0 jobs and 0 events deleted' ]
+}
+
+@test "heal purges too, and says so" {
+    finished_long_ago
+    run -0 tend heal --dry-run
+    [ "$output" = $'nothing is stale\n1 job and 0 events would be deleted' ]
+    run -0 tend heal
+    [ "$output" = $'nothing is stale\n1 job and 0 events deleted' ]
+    fails 3 tend show "$id"
 }

@@ -105,6 +105,10 @@ load helper
     jq -e '.owner == "bob"' got
 }
 
+has_worker() {
+    "$TEND" workers --json | jq -e '.name == "bob"' >/dev/null
+}
+
 @test "a lock tied to a process ends with it" {
     sleep 1000 3>&- &
     holder=$!
@@ -114,6 +118,23 @@ load helper
     wait $holder || true
     tend lock acquire deploy -w bob >/dev/null
     fails 2 tend lock acquire x -w ann --while-pid 0
+}
+
+@test "a wait for a process that dies ends, and the lock is not taken for the dead" {
+    tend lock acquire deploy -w ann >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    "$TEND" lock acquire deploy -w bob --while-pid $holder --wait 2>said 3>&- &
+    waiter=$!
+    until_true has_worker
+    kill -KILL $holder
+    wait $holder || true
+    status=0
+    wait $waiter || status=$?
+    [ "$status" = 4 ]
+    grep -q "process $holder has ended; nothing was locked for it" said
+    tend lock release deploy -w ann >/dev/null
+    tend lock acquire deploy -w cat >/dev/null
 }
 
 @test "a process that is not there is refused" {

@@ -101,6 +101,30 @@ teardown() {
     wait $follower || [ $? = 143 ]
 }
 
+# RC-2: said "nothing is stale", while explain said that heal takes the job back at once.
+@test "heal names a job whose row another session holds" {
+    tend add >/dev/null
+    claim --ttl 1ms
+    mkfifo hold
+    psql -qX "$TEND_STORE" <hold >held 3>&- &
+    holder=$!
+    exec 8>hold
+    echo 'BEGIN; SELECT id FROM tend.job FOR UPDATE;' >&8
+    until_true test -s held
+    run -0 tend heal
+    [[ "$output" == "skipped 1 job whose row another session holds: $id; $id by session "*"; see 'tend explain $id'" ]]
+    run -0 tend heal --json
+    json ".entries_reclaimed == 0 and .entries_skipped == 1 and .skipped == [$id] and (.skipped_by | test(\"psql\"))"
+    run -0 tend explain "$id"
+    [[ "$output" == *'its row is locked by session '*psql* ]]
+    [[ "$output" != *'at once'* ]]
+    echo 'COMMIT;' >&8
+    exec 8>&-
+    wait $holder
+    run --separate-stderr -0 tend heal
+    [ "$output" = '1 job reclaimed, 0 locks cleaned' ]
+}
+
 @test "heal, explain, stats, doctor, schedules" {
     tend add >/dev/null
     claim --ttl 1ms

@@ -111,6 +111,40 @@ load helper
     json '.kind == "tick" and .schedule == "tick"'
 }
 
+# BY-8
+@test "a schedule goes by the clocks of a zone, and says its next run there" {
+    run -0 tend schedule add berlin '15 3 * * *' --timezone Europe/Berlin --overlap skip
+    [[ "$output" == 'schedule "berlin" comes next at '*T03:15:00+0[12]:00' (in '* ]]
+    run -0 tend schedule ls --json
+    json '.timezone == "Europe/Berlin" and .overlap == "skip" and (.next_local | test("T03:15:00[+]0[12]:00$"))'
+    run -0 tend schedule ls
+    [[ "${lines[0]}" == *TIMEZONE*OVERLAP*NEXT*AT* ]]
+    [[ "${lines[1]}" == *Europe/Berlin*skip*T03:15:00+0* ]]
+    tend schedule pause berlin >/dev/null
+    run -0 tend schedule resume berlin --json
+    json '.timezone == "Europe/Berlin" and .overlap == "skip"'
+    fails 2 tend schedule add x @daily --timezone Europe/Berln
+    says "'Europe/Berln' is not a time zone of this machine (/usr/share/zoneinfo); did you mean Europe/Berlin?"
+    fails 2 tend schedule add x @daily --overlap wait
+}
+
+@test "a schedule takes a command" {
+    tend schedule add nightly '15 3 * * *' -q night -- make -k report >/dev/null
+    run -0 tend schedule ls --json
+    json '.payload == {"exec": ["make", "-k", "report"]} and .kind == "shell" and .cron == "15 3 * * *" and .queue == "night"'
+    tend schedule add nightly 15 3 '*' '*' 1 -- true >/dev/null
+    run -0 tend schedule ls --json
+    json '.payload == {"exec": ["true"]} and .cron == "15 3 * * 1"'
+    fails 2 tend schedule add x @daily --payload '{}' -- true
+    says 'a command makes the payload itself'
+    fails 2 tend schedule add x @daily --
+    says 'a command is missing behind --'
+    fails 2 tend schedule add x -- true
+    says 'an argument is missing'
+    fails 2 tend schedule add x @daily -- ''
+    says 'schedule add: the command: '
+}
+
 @test "a schedule's plan is checked, and gives its jobs their kind" {
     fails 2 tend schedule add x @daily --payload '{"steps": [{"run": "x"}, {"rum": "y"}]}'
     says 'schedule add: --payload: steps[1].rum: there is no such member; did you mean "run"?'

@@ -80,3 +80,72 @@ teardown() {
     echo 'stages: [{run: exit 65}]' >flow.yaml
     run -1 tend run flow.yaml
 }
+
+# hold_queue: another session locks the row of the queue until let_go
+hold_queue() {
+    mkfifo held
+    psql -qX "$TEND_STORE" <held >/dev/null 3>&- &
+    started+=("$!")
+    exec {holder}>held
+    echo "BEGIN; SELECT * FROM tend.queue FOR UPDATE;" >&"$holder"
+    until_true ask "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = '$name' AND state = 'idle in transaction'"
+}
+
+let_go() {
+    echo "COMMIT;" >&"$holder"
+    exec {holder}>&-
+}
+
+ask() {
+    [ "$(psql -qAtX "$TEND_TEST_PG_URL" -c "$1")" = t ]
+}
+
+# somebody_waits SECONDS: a statement has been waiting for the row for longer than that
+somebody_waits() {
+    ask "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = '$name' AND wait_event_type = 'Lock' AND
+        clock_timestamp() - query_start > interval '$1 seconds'"
+}
+
+three_jobs_of_a_limited_queue() {
+    tend queue set default --concurrency 2 >/dev/null
+    seq 3 | sed 's/.*/{"payload":{"run":"true"}}/' | tend add --batch - >/dev/null
+}
+
+# Symptom: exit status 0 at once, with three jobs pending.
+@test "a statement_timeout of the role or database is not ours: work --drain waits for what is held" {
+    psql -qX "$TEND_TEST_PG_URL" -c "ALTER DATABASE $name SET statement_timeout = '300ms'"
+    three_jobs_of_a_limited_queue
+    hold_queue
+    "$TEND" work --drain >work.log 2>&1 3>&- &
+    worker=$!
+    started+=("$worker")
+    until_true somebody_waits 0.6
+    let_go
+    ended "$worker"
+    [ "$status" = 0 ]
+    [ "$(tend stats --json | jq .jobs.done)" = 3 ]
+}
+
+@test "a statement that the server cancels is no interrupt: claim says what it was, work --drain goes on" {
+    three_jobs_of_a_limited_queue
+    hold_queue
+    "$TEND" claim -w me >claimed 2>said 3>&- &
+    claimer=$!
+    until_true somebody_waits 0
+    until_true ask "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity
+        WHERE datname = '$name' AND wait_event_type = 'Lock'"
+    ended "$claimer"
+    [ "$status" = 4 ]
+    grep -q 'pg_cancel_backend' said
+    "$TEND" work --drain >work.log 2>&1 3>&- &
+    worker=$!
+    started+=("$worker")
+    until_true somebody_waits 0
+    psql -qX "$TEND_TEST_PG_URL" -c "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+        WHERE datname = '$name' AND wait_event_type = 'Lock'" >/dev/null
+    until_true grep -q 'pg_cancel_backend' work.log
+    let_go
+    ended "$worker"
+    [ "$status" = 0 ]
+    [ "$(tend stats --json | jq .jobs.done)" = 3 ]
+}

@@ -17,6 +17,16 @@ load helper
     json '.schema > 0 and .schema == .newest'
 }
 
+@test "migrate and doctor tell of a migration that was changed after it had run" {
+    tend migrate >/dev/null
+    sqlite3 .tend/tend.db "UPDATE migration SET checksum = 'x' WHERE version = 4"
+    fails 1 tend migrate
+    says "migration 4 was changed after it had run"
+    run -1 tend doctor
+    [[ "$output" == *'BAD  migrations: migration 4 was changed after it had run here'* ]]
+    tend add >/dev/null
+}
+
 @test "doctor finds a fresh store well" {
     tend add >/dev/null
     run -0 tend doctor
@@ -119,7 +129,7 @@ as_nobody() {
 
 @test "a store without permission is out of reach, for reading too" {
     tend add >/dev/null
-    chmod a+rx . ..
+    chmod a+rx . .. ../.. # up to the folder for all: the path is resolved
     for command in add jobs; do
         # the file
         chmod 755 .tend
@@ -153,7 +163,7 @@ as_nobody() {
     tend add >/dev/null
     for command in jobs add; do
         fails 1 bash -c 'ulimit -f 8; trap "" XFSZ; "$0" $1' "$TEND" $command
-        says "no space left beside .tend/tend.db"
+        says "no space left beside $(pwd -P)/.tend/tend.db"
         says "make room"
     done
     [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
@@ -191,6 +201,73 @@ as_nobody() {
     wait
     [ ! -s errors ]
     [ "$(sort -n ids | uniq | wc -l)" = 80 ]
+}
+
+@test "the folder of the default store is for its owner alone, whoever makes it" {
+    umask 000
+    tend add >/dev/null
+    [ "$(stat -c %a .tend)" = 700 ]
+    mkdir elsewhere
+    cd elsewhere
+    tend add --store sqlite:here.db -- true >/dev/null
+    tend work --store sqlite:here.db --drain >/dev/null 2>&1
+    [ "$(stat -c %a .tend .tend/run | sort -u)" = 700 ]
+}
+
+@test "doctor notes a folder that others can look into" {
+    tend add >/dev/null
+    run -0 tend doctor --json
+    json '.findings[] | select(.what == "folder") | .verdict == "fine"'
+    for mode in 750 701 755; do
+        chmod $mode .tend
+        run -0 tend doctor --json
+        json '.findings[] | select(.what == "folder") | .verdict == "note" and (.text | contains("chmod 700 "))'
+    done
+    tend add --store sqlite:store.db >/dev/null # a folder that is not tend's is not looked at
+    chmod 755 .
+    run -0 tend doctor --store sqlite:store.db --json
+    json '[.findings[] | select(.what == "folder")] == []'
+}
+
+# root ran a command on the store of a user, who then owned the file the link led to.
+@test "a symlink in the place of a file of the store is refused, and its target left alone" {
+    tend add >/dev/null
+    echo secret >secret
+    chmod 600 secret
+    chmod 666 .tend/tend.db
+    ln -sf ../secret .tend/tend.db-bell
+    for command in add jobs; do
+        fails 69 tend $command
+        says "tend.db-bell is a symlink"
+        says "remove it"
+    done
+    [ "$(stat -c %a secret)" = 600 ]
+    [ "$(cat secret)" = secret ]
+    rm .tend/tend.db-bell
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+@test "one store by two paths" {
+    tend add >/dev/null
+    ln -s .tend/tend.db link.db
+    tend add --store sqlite:link.db >/dev/null
+    [ "$(tend stats --json | jq .jobs.pending)" = 2 ]
+    [ "$(echo link.db*)" = link.db ]
+}
+
+# It tried again and again, and said so once.
+@test "a worker ends when its store was deleted, with a sentence" {
+    tend add -- true >/dev/null
+    tend work >out 2>err 3>&- &
+    worker=$!
+    done_all() { [ "$(tend stats --json | jq .jobs.done)" = 1 ]; }
+    until_true done_all
+    rm .tend/tend.db .tend/tend.db-wal .tend/tend.db-shm
+    status=0
+    wait $worker || status=$?
+    cat err
+    [ "$status" = 69 ]
+    grep -q "was deleted or replaced while it was open" err
 }
 
 @test "migrate --after-restore begins a new generation of ids and tokens" {

@@ -283,6 +283,38 @@ attempts_of() {
     [ "$(tend jobs --state running --json)" = '' ]
 }
 
+# A worker that never had to wait never deleted anything.
+@test "a worker that is never idle purges too" {
+    id=$(tend add)
+    tend cancel "$id" >/dev/null
+    tend queue set default --keep-done 0s >/dev/null
+    tend work --drain >/dev/null
+    fails 3 tend show "$id"
+}
+
+# BY-8
+@test "steps and handlers of a schedule's job know the time it was named for" {
+    script='echo "$TEND_SCHEDULE $TEND_NOMINAL_TIME $TEND_NOMINAL_TIME_MS" >>seen'
+    tend schedule add tick '@every 1s' -- sh -c "$script" >/dev/null
+    TEND_SCHEDULE=other TEND_NOMINAL_TIME=other start_worker --handler "mine=${script/seen/handled}"
+    until_true test -s seen
+    tend schedule add tick '@every 1s' -k mine >/dev/null
+    until_true test -s handled
+    tend schedule rm tick >/dev/null
+    grep -Eq '^tick [0-9-]+T[0-9:]+[.]000Z [0-9]+000$' handled
+    id=$(tend jobs --json -s done | jq -r .id | head -n 1)
+    run -0 tend show "$id" --json
+    json '.job.schedule == "tick" and .job.nominal_at_ms % 1000 == 0'
+    nominal=$(jq .job.nominal_at_ms <<<"$output")
+    [ "$(head -n 1 seen)" = "tick $(date -u -d "@$((nominal / 1000))" +%Y-%m-%dT%H:%M:%S.000Z) $nominal" ]
+    run -0 tend show "$id"
+    [[ "$output" == *'run of'* ]]
+    # A job that nobody has scheduled has none, whatever the worker's own environment says.
+    tend add -- sh -c "echo \"none:\$TEND_SCHEDULE:\$TEND_NOMINAL_TIME:\" >alone" >/dev/null
+    until_true test -s alone
+    [ "$(cat alone)" = none::: ]
+}
+
 # --- telling others ---
 
 has_packet() {
@@ -301,6 +333,13 @@ has_packet() {
     tend add -- no-such-command >/dev/null
     tend work --drain --statsd "127.0.0.1:$port" >/dev/null
     until_true has_packet 'class:deterministic_contract,strategy:none,outcome:failed'
+}
+
+# A name without an address kept the worker from starting.
+@test "a StatsD server whose name is not found keeps nobody from working" {
+    tend add -- true >/dev/null
+    start_worker --statsd no-such-host.invalid:8125
+    until_true has_state 1 done
 }
 
 # What came by StatsD, as Prometheus would say it: NAME{TAG="VALUE",…} NUMBER.
@@ -379,6 +418,10 @@ udp_sockets() {
     echo $count
 }
 
+has_udp_socket() {
+    [ "$(udp_sockets "$worker")" = 1 ]
+}
+
 # SH-14
 @test "without a StatsD server nothing is sent" {
     start_listener udp
@@ -391,7 +434,7 @@ udp_sockets() {
     kill -TERM "$worker"
     ended "$worker"
     start_worker --statsd "127.0.0.1:$port"
-    [ "$(udp_sockets "$worker")" = 1 ]
+    until_true has_udp_socket # once its name has been looked up
     id=$(tend add -- true)
     until_true has_packet 'task.step.duration_seconds'
     [ "$(grep -c duration_seconds packets)" = 1 ]

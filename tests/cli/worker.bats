@@ -111,6 +111,27 @@ load helper
     fails 4 tend complete "$lease"
 }
 
+has_worker() {
+    "$TEND" workers --json | jq -e '.name == "bob"' >/dev/null
+}
+
+@test "a claim that waits for a process ends with it, and takes nothing for the dead" {
+    tend migrate >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    "$TEND" claim -w bob --while-pid $holder --wait 2>said 3>&- &
+    waiter=$!
+    until_true has_worker
+    kill -KILL $holder
+    wait $holder || true
+    status=0
+    wait $waiter || status=$?
+    [ "$status" = 4 ]
+    grep -q "process $holder has ended; nothing was claimed for it" said
+    tend add >/dev/null
+    claim
+}
+
 # It was answered "1 completed", and the result was dropped.
 @test "completing again with another result is refused and says what stands" {
     tend add >/dev/null

@@ -111,7 +111,7 @@ static void end_steps(struct world *world, struct actor *actor)
 
 void world_purge(struct world *world)
 {
-    int64_t deleted = 0;
+    struct tend_purged gone = {0};
     int64_t must = 0;
     int slot = world->slot_count - 1;
     world_spawn(world, slot);
@@ -121,9 +121,9 @@ void world_purge(struct world *world)
     world->clock_ms += KEPT_MS + 3600000;
     op_begin(world, actor, OP_PURGE);
     say(world, "%s purges", actor->name);
-    int rc = tend_purge(actor->t, &deleted);
+    int rc = tend_purge(actor->t, &gone);
     expect(world, op_end(world, actor, rc) && rc == 0, "purging fails: %s", tend_errmsg(actor->t));
-    expect(world, deleted == must, "%lld jobs were deleted, must be %lld", (long long)deleted,
+    expect(world, gone.jobs == must, "%lld jobs were deleted, must be %lld", (long long)gone.jobs,
            (long long)must);
     int64_t left = count_orphans(world->url);
     expect(world, left == 0, "%lld rows about the steps of jobs that are gone are left",

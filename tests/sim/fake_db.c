@@ -406,9 +406,11 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .alive_check = fake_alive_check,
         .schema_version = fake_schema_version,
         .doctor = fake_doctor,
+        .migrations = real->engine->migrations,
         .alive_grace_ms = world->grace_ms,
         .alarm_interval_ms = real->engine->alarm_interval_ms,
         .one_machine = real->engine->one_machine,
+        .concurrent = real->engine->concurrent,
     };
     fake->base.engine = &fake->engine;
     fake->real = real;

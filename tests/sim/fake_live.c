@@ -73,10 +73,10 @@ void fake_interrupt(struct db *db)
     (void)db;
 }
 
-int fake_watch(struct db *db, const struct proc_id *processes, size_t count, struct err *err)
+int fake_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err)
 {
     struct fake_db *fake = (struct fake_db *)db;
-    (void)processes;
+    (void)workers;
     (void)err;
     expect(fake->world, count == 0, "a simulated worker is watched as a process");
     return 0;

@@ -290,6 +290,7 @@ struct world {
     bool verbose, postgres;
     struct rng rng;
     int64_t clock_ms, start_ms;
+    bool set_back;      /* the clock was, in this history */
     int64_t highest_ms; /* the clock was never later in this process; the next history starts behind
                            it */
     int64_t steps, calls;

@@ -2,8 +2,8 @@
  * Histories with faults, many of each kind, and the proof that broken promises are seen. The work
  * is done by `sim` (sim_main.c); a history that fails is shown with the command that repeats it.
  *
- * TEND_SIM_SEEDS: how many histories in all, default 2,000, under a sanitizer 200; on PostgreSQL a
- * twentieth of them, because they take ten times as long.
+ * TEND_SIM_SEEDS: how many histories in all on each store, default 2,000, under a sanitizer 200; on
+ * PostgreSQL, where they take ten times as long, by default a twentieth of them.
  *
  * Rows of the contract that every history checks: LK-1 LK-2 LK-3 LK-4 LK-6 LK-9, CL-1 CL-2 CL-3
  * CL-4 CL-6 CL-7, RC-2 RC-3 RC-4 RC-5 RC-6 RC-7 RC-9 RC-10 RC-11 RC-12 RC-15, LS-1 LS-2 LS-3 LS-5
@@ -31,8 +31,8 @@ enum {
 static long seeds_per_profile(void)
 {
     const char *given = getenv("TEND_SIM_SEEDS");
-    long seeds = given != NULL ? strtol(given, NULL, 10) : SEEDS;
-    seeds /= sim_on_postgres() ? 20 * PROFILES : PROFILES;
+    long seeds = given != NULL ? strtol(given, NULL, 10) : sim_on_postgres() ? SEEDS / 20 : SEEDS;
+    seeds /= PROFILES;
     return seeds < PROCESSES ? PROCESSES : seeds;
 }
 

@@ -336,7 +336,7 @@ TEST(claim, a_failing_recovery_is_logged_and_does_not_stop_the_claim)
     check_int(claim_one(t, "q").id, ==, fresh);
     check_int(state_of(t, stale), ==, TEND_RUNNING);
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
-    check_contains(store_log(), "recovery inside a claim failed");
+    check_contains(store_log(), "recovery failed");
     check_contains(store_log(), "forbidden by the test");
     /* Nor a claim under the processing lock, in a queue of its own. */
     struct tend_jobs *jobs;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,4 +149,115 @@ TEST(kinds, WF_7_hundreds_of_kinds_can_be_passed_over)
     claim.not_kinds = kinds;
     claim.not_kind_count = KINDS;
     check_int(claim_with(t, &claim).id, ==, id);
+}
+
+/* --- jobs that come back --- */
+
+/* Jobs of a full kind in front, then one of another kind that is held, and others behind it. */
+static struct tend_lease hold_one_among_full(tend *t)
+{
+    enum { FULL = 600 };
+    add_many_of_kind(t, "full", 5, FULL);
+    int64_t id = add_of_kind(t, "other", 5);
+    add_many_of_kind(t, "full", 5, FULL);
+    clock_advance(20 * SECOND_MS);
+    struct tend_lease lease = claim_other(t);
+    check_int(lease.id, ==, id);
+    check_int(claim_other(t).id, ==, 0);
+    clock_advance(20 * SECOND_MS);
+    add_many_of_kind(t, "other", 5, 20);
+    check_int(claim_other(t).id, >, id);
+    return lease;
+}
+
+/* CL-4. Symptom: 600 jobs of a full kind, a stream of others, and one of those given back: it was
+ * not handed out in 20 s while 29,486 younger ones were. */
+TEST(kinds, CL_4_a_job_given_back_is_next_although_younger_ones_are_there)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = hold_one_among_full(t);
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_int(claim_other(t).id, ==, lease.id);
+}
+
+TEST(kinds, CL_4_a_recovered_job_is_next_although_younger_ones_are_there)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = hold_one_among_full(t);
+    clock_advance(HOUR_MS);
+    recover_now(t);
+    check_int(claim_other(t).id, ==, lease.id);
+}
+
+TEST(kinds, CL_4_a_job_resumed_by_hand_is_next)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = hold_one_among_full(t);
+    check_ok(t, tend_act(t, TEND_HOLD, lease.id, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_RESUME, lease.id, NULL, NULL));
+    lease = claim_other(t);
+    check_int(lease.id, <, sql_int("SELECT min(id) FROM job WHERE kind = 'other' AND state = 1"));
+}
+
+/* Added behind the others, but with a time that has passed. */
+TEST(kinds, CL_4_a_job_added_with_a_time_in_the_past_is_found_in_its_order)
+{
+    tend *t = store_open("w");
+    hold_one_among_full(t);
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = "other";
+    spec.priority = 5;
+    spec.due_at_ms = clock_now() - 2 * MINUTE_MS;
+    int64_t id = add_spec(t, &spec);
+    check_int(claim_other(t).id, ==, id);
+}
+
+/* --- many claimers --- */
+
+enum { CLAIMERS = 6, WANTED = 200 };
+
+struct claimer {
+    tend *t;
+    pthread_t thread;
+    int claimed, limited;
+};
+
+static void *claim_until_empty(void *arg)
+{
+    static const char *const full[] = {"full"};
+    struct claimer *claimer = arg;
+    struct tend_claim claim = claim_for("q");
+    claim.not_kinds = full;
+    claim.not_kind_count = 1;
+    for (;;) {
+        struct tend_jobs *jobs;
+        int rc = tend_claim_jobs(claimer->t, &claim, &jobs, NULL);
+        if (rc <= 0) {
+            claimer->limited += rc == TEND_ELIMITED;
+            return NULL;
+        }
+        claimer->claimed += rc;
+        tend_jobs_free(jobs);
+    }
+}
+
+/* CL-2. Symptom: six claimers of 200 jobs, all of them wanted, were told 320 times that the limit
+ * on kinds was reached. */
+TEST(kinds, CL_2_claimers_that_take_jobs_from_each_other_are_not_told_of_a_limit)
+{
+    struct claimer claimers[CLAIMERS] = {0};
+    tend *t = store_open("w");
+    int claimed = 0;
+    add_many_of_kind(t, "other", 5, WANTED);
+    for (int i = 0; i < CLAIMERS; i++) {
+        claimers[i].t = store_open(keep_text("claimer-%d", i));
+        check_int(pthread_create(&claimers[i].thread, NULL, claim_until_empty, &claimers[i]), ==,
+                  0);
+    }
+    for (int i = 0; i < CLAIMERS; i++) {
+        pthread_join(claimers[i].thread, NULL);
+        check_int(claimers[i].limited, ==, 0);
+        claimed += claimers[i].claimed;
+    }
+    check_int(claimed, ==, WANTED);
 }

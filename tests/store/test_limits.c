@@ -238,6 +238,33 @@ TEST(limits, a_rate_that_is_changed_keeps_what_was_used)
     check_int(claim_many(t, "q", 10, NULL), ==, 2);
 }
 
+/* Symptom: 50/1s handed out 100 within a second: a full bucket, and its refill. */
+TEST(limits, a_strict_rate_hands_out_no_more_in_any_window)
+{
+    tend *t = store_open("w");
+    size_t second = 0;
+    set_queue(t, "q", "rate", "50/1s");
+    set_queue(t, "q", "rate-strict", "on");
+    add_number(t, "q", 300);
+    check_int(claim_many(t, "q", 40, NULL), ==, 40);
+    for (int i = 0; i < 9; i++) {
+        clock_advance(100);
+        second += claim_many(t, "q", 100, NULL);
+    }
+    check_int(second, ==, 10);
+    struct tend_none none = claim_none(t, "q");
+    check_str(none.what, "rate");
+    struct tend_explanation why;
+    check_ok(t, tend_explain(t, sql_int("SELECT min(id) FROM job WHERE state = 1"), &why));
+    check_str(why.reason, "rate");
+    check_int(why.until_ms, ==, none.until_ms);
+    clock_set(none.until_ms);
+    check_int(claim_many(t, "q", 100, NULL), ==, 40);
+    set_queue(t, "q", "rate-strict", "off");
+    set_queue(t, "q", "rate-strict", "on");
+    check_int(claim_none(t, "q").code, ==, TEND_ELIMITED);
+}
+
 TEST(limits, settings_that_do_not_touch_the_rate_leave_its_tokens_alone)
 {
     tend *t = store_open("w");

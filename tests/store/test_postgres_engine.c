@@ -3,7 +3,7 @@
  * do, the order of events, lost connections, transactions that go together. Waiting and liveness
  * are in test_postgres_wait.c.
  */
-#include "support/store.h"
+#include "support/session.h"
 
 #include "store/db_engine.h"
 
@@ -12,25 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* --- sessions of the test's own --- */
-
-static PGconn *session_open(void)
-{
-    PGconn *pg = PQconnectdb(getenv("TEND_TEST_PG_URL"));
-    check_int(PQstatus(pg), ==, CONNECTION_OK);
-    PQclear(PQexec(pg, keep_text("SET search_path TO %s", store_schema())));
-    return pg;
-}
-
-static void session_run(PGconn *pg, const char *sql)
-{
-    PGresult *result = PQexec(pg, sql);
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-        test_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
-    PQclear(result);
-}
 
 /* The store's URL with more parameters. */
 static const char *url_with(const char *more)

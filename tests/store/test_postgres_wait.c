@@ -381,6 +381,59 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
     db_close(db);
 }
 
+/*
+ * Symptom: after a restart of the server a worker was buried whose heartbeats had come through the
+ * whole time, because its session was back a little later than the grace allows.
+ */
+TEST(postgres_wait, RC_13_who_has_given_a_sign_of_life_since_it_was_missed_is_not_buried)
+{
+    tend *t = store_open("w");
+    tend *other = store_open("other");
+    int64_t grace_ms = db_alive_grace_ms(t->db);
+    int64_t job = add_one(t, "q");
+    struct tend_claim claim = claim_for("q");
+    claim.flags = TEND_CLAIM_BY_TIME;
+    struct tend_lease lease = claim_with(t, &claim);
+    /* A worker of another machine whose session is gone. */
+    enter_worker(41);
+    sql_exec("UPDATE job SET worker_id = 41 WHERE id = %lld", (long long)job);
+    recover_now(other);
+    check_int(sql_int("SELECT lost_at FROM worker WHERE id = 41"), ==, clock_now());
+    clock_advance(grace_ms - 1);
+    check_ok(t, tend_heartbeat(t, &lease, 1, 60000, NULL));
+    clock_advance(1);
+    check_int(recover_now(other).entries_reclaimed, ==, 0);
+    check_int(state_of(t, job), ==, TEND_RUNNING);
+    /* The grace has begun anew, and this time nothing is heard of it. */
+    check_int(sql_int("SELECT lost_at FROM worker WHERE id = 41"), ==, clock_now());
+    clock_advance(grace_ms - 1);
+    check_int(recover_now(other).entries_reclaimed, ==, 0);
+    clock_advance(1);
+    check_int(recover_now(other).entries_reclaimed, ==, 1);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 0);
+    check_rc(t, tend_heartbeat(t, &lease, 1, 60000, NULL), TEND_ELEASELOST);
+}
+
+/* Taking a lock is a sign of life, too. */
+TEST(postgres_wait, RC_13_who_has_taken_a_lock_since_it_was_missed_is_not_buried)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request;
+    struct tend_lock lock;
+    enter_worker(41);
+    recover_now(t);
+    clock_advance(1);
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    sql_exec("UPDATE lock SET worker_id = 41 WHERE name = 'deploy'");
+    clock_advance(db_alive_grace_ms(t->db));
+    check_int(recover_now(t).locks_cleaned, ==, 0);
+    clock_advance(db_alive_grace_ms(t->db));
+    check_int(recover_now(t).locks_cleaned, ==, 1);
+}
+
 /* --- behind a pooler --- */
 
 TEST(postgres_wait, behind_a_pooler_everything_but_sessions_works)

@@ -24,6 +24,8 @@ static const enum db_query hot[] = {
     Q_JOB_POLICY,
     Q_CLAIM_ANY,
     Q_CLAIM_CANDIDATES,
+    Q_CLAIM_CUT_IN,
+    Q_CLAIM_KEYS,
     Q_LOCK_ACQUIRE,
     Q_QUEUE_GET,
     Q_SCHEDULE_DUE,

@@ -170,7 +170,7 @@ TEST(recover, detect_and_recover_tells_what_it_did_and_when)
 
 static void check_stats_foretell_recovery(tend *t, int64_t entries, int64_t locks)
 {
-    struct tend_recovery stats = {-1, -1, -1};
+    struct tend_recovery stats = {.locks_cleaned = -1};
     const char *before = store_snapshot();
     check_ok(t, tend_get_recovery_stats(t, &stats));
     check_str(store_snapshot(), before);

@@ -8,9 +8,12 @@
 
 static int64_t purge(tend *t)
 {
-    int64_t count = -1;
-    check_ok(t, tend_purge(t, &count));
-    return count;
+    struct tend_purged expected, gone;
+    check_ok(t, tend_purge_count(t, &expected));
+    check_ok(t, tend_purge(t, &gone));
+    check_int(gone.jobs, ==, expected.jobs);
+    check_int(gone.events, ==, expected.events);
+    return gone.jobs;
 }
 
 static int64_t finish(tend *t, int state)
@@ -150,4 +153,33 @@ TEST(retain, a_worker_that_waits_sees_to_retention_by_itself)
     int64_t done = finish(t, TEND_DONE);
     clock_advance(7 * DAY_MS);
     wait_until(tend_wait(t, 1) >= 0 && !is_there(done), PATIENCE_MS);
+}
+
+TEST(retain, counting_what_would_go_changes_nothing)
+{
+    tend *t = store_open("w");
+    struct tend_purged would;
+    finish(t, TEND_DONE);
+    finish(t, TEND_FAILED);
+    clock_advance(EVENTS_KEPT_MS);
+    const char *before = store_snapshot();
+    check_ok(t, tend_purge_count(t, &would));
+    check_int(would.jobs, ==, 1);
+    check_int(would.events, ==, sql_int("SELECT count(*) FROM event") - 1); /* the newest stays */
+    check_str(store_snapshot(), before);
+}
+
+/* Retention was seen to only by a thread that slept: with news in every call nobody ever did. */
+TEST(retain, a_worker_that_never_sleeps_sees_to_retention_too)
+{
+    tend *t = store_open("w");
+    tend *other = store_open("v");
+    int64_t done = finish(t, TEND_DONE);
+    clock_advance(7 * DAY_MS);
+    for (int i = 0; i < 3; i++) {
+        add_one(other, "q");
+        /* On PostgreSQL the news needs a moment. */
+        check_int(tend_wait(t, store_is_postgres() ? PATIENCE_MS : 0), ==, 1);
+    }
+    check(!is_there(done));
 }

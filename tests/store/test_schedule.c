@@ -1,6 +1,7 @@
-/* Schedules (BY-4): jobs added by the clock, once, with catch-up. */
+/* Schedules (BY-4, BY-8): jobs added by the clock, once, with catch-up. */
 #include "support/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void put(tend *t, const char *name, const char *cron, const char *catch_up)
@@ -15,6 +16,29 @@ static void put(tend *t, const char *name, const char *cron, const char *catch_u
     schedule.priority = 3;
     schedule.catch_up = catch_up;
     check_ok(t, tend_schedule_put(t, &schedule, "op"));
+}
+
+static void put_overlap(tend *t, const char *cron, const char *catch_up, const char *overlap)
+{
+    struct tend_schedule schedule;
+    tend_schedule_init(&schedule);
+    schedule.name = "s";
+    schedule.cron = cron;
+    schedule.queue = "q";
+    schedule.catch_up = catch_up;
+    schedule.overlap = overlap;
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+}
+
+static int put_zone(tend *t, const char *cron, const char *timezone)
+{
+    struct tend_schedule schedule;
+    tend_schedule_init(&schedule);
+    schedule.name = "s";
+    schedule.cron = cron;
+    schedule.queue = "q";
+    schedule.timezone = timezone;
+    return tend_schedule_put(t, &schedule, NULL);
 }
 
 static int64_t next_of(tend *t, const char *name)
@@ -201,4 +225,263 @@ TEST(schedule, a_schedule_for_the_default_queue_needs_only_a_name_and_a_time)
     clock_advance(MINUTE_MS);
     struct tend_lease lease = claim_one(t, "default");
     check_str(job_of(t, lease.id)->payload, "{}");
+}
+
+/* --- put again --- */
+
+/* A run that was due when nobody was there was dropped by a deploy that put the same schedule. */
+TEST(schedule, putting_again_keeps_a_run_that_is_due)
+{
+    tend *t = store_open("w");
+    put(t, "s", "@hourly", NULL);
+    int64_t first_ms = next_of(t, "s");
+    clock_set(first_ms + MINUTE_MS);
+    put(t, "s", "@hourly", NULL);
+    check_int(jobs_in_store(), ==, 1);
+    put(t, "s", "@hourly", NULL); /* and does not add it twice */
+    check_int(next_of(t, "s"), ==, first_ms + HOUR_MS);
+    struct tend_lease lease = claim_one(t, "q");
+    check_int(job_of(t, lease.id)->nominal_at_ms, ==, first_ms);
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+}
+
+TEST(schedule, a_run_that_is_due_is_added_as_the_schedule_was_before)
+{
+    tend *t = store_open("w");
+    struct tend_schedule schedule;
+    put(t, "s", "@hourly", "all");
+    clock_advance(3 * HOUR_MS);
+    tend_schedule_init(&schedule);
+    schedule.name = "s";
+    schedule.cron = "@daily";
+    schedule.queue = "elsewhere";
+    schedule.paused = 1;
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    check_int(claim_many(t, "q", 100, NULL), ==, 3);
+    check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 3);
+}
+
+TEST(schedule, putting_again_far_behind_loses_none)
+{
+    tend *t = store_open("w");
+    put(t, "s", "@every 1s", "all");
+    clock_set(next_of(t, "s") + 2499 * SECOND_MS);
+    put(t, "s", "@every 1s", "all");
+    check_int(jobs_in_store(), ==, 2500);
+}
+
+/* --- the time a run is named for --- */
+
+static const char *nominal_times(void)
+{
+    return sql_rows("SELECT nominal_at - %lld FROM job ORDER BY id", (long long)CLOCK_START_MS);
+}
+
+/* With catch-up "all" the jobs were all alike. */
+TEST(schedule, every_run_knows_its_own_time)
+{
+    tend *t = store_open("w");
+    put(t, "s", "15 * * * *", "all");
+    int64_t first_ms = next_of(t, "s");
+    clock_set(first_ms + 3 * HOUR_MS + 5);
+    struct tend_lease leases[10];
+    check_int(claim_many(t, "q", 10, leases), ==, 4);
+    for (int i = 0; i < 4; i++)
+        check_int(job_of(t, leases[i].id)->nominal_at_ms, ==, first_ms + i * HOUR_MS);
+    check_str(events_of(t, leases[0].id), "job.added job.claimed");
+    add_one(t, "p");
+    struct tend_lease other = claim_one(t, "p");
+    check_int(job_of(t, other.id)->nominal_at_ms, ==, TEND_UNSET);
+}
+
+TEST(schedule, one_run_for_many_has_the_time_of_the_newest)
+{
+    tend *t = store_open("w");
+    put(t, "s", "15 22 * * *", "one");
+    int64_t first_ms = next_of(t, "s");
+    clock_set(first_ms + 10 * DAY_MS + HOUR_MS);
+    check_int(claim_many(t, "q", 10, NULL), ==, 1);
+    check_str(nominal_times(), keep_text("%lld\n", (long long)(100 * SECOND_MS + 10 * DAY_MS)));
+    /* Also when there are too many to count: the newest, and not the time of the look. */
+    put(t, "s", "0-9 3 * * *", "one");
+    clock_set(first_ms + 2000 * DAY_MS);
+    claim_many(t, "q", 10, NULL);
+    int64_t newest_ms = sql_int("SELECT max(nominal_at) FROM job");
+    check_int(newest_ms % DAY_MS, ==, 3 * HOUR_MS + 9 * MINUTE_MS);
+    check_int(newest_ms, >, clock_now() - DAY_MS);
+    check_int(newest_ms, <=, clock_now());
+}
+
+/* --- overlap --- */
+
+TEST(schedule, overlap_queue_adds_a_run_whatever_the_earlier_one_does)
+{
+    tend *t = store_open("w");
+    put_overlap(t, "@hourly", NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        clock_advance(HOUR_MS);
+        check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
+    }
+    check_int(jobs_in_store(), ==, 3);
+    check_int(claim_many(t, "q", 10, NULL), ==, 3);
+}
+
+TEST(schedule, overlap_skip_adds_no_run_while_an_earlier_one_is_unfinished_and_says_so)
+{
+    tend *t = store_open("w");
+    put_overlap(t, "@hourly", NULL, "skip");
+    int64_t first_ms = next_of(t, "s");
+    clock_set(first_ms);
+    struct tend_lease lease = claim_one(t, "q");
+    clock_set(first_ms + HOUR_MS);
+    check_ok(t, tend_heartbeat(t, &lease, 1, 3 * HOUR_MS, NULL));
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 1);
+    check_int(next_of(t, "s"), ==, first_ms + 2 * HOUR_MS); /* it has moved on */
+    check_str(
+        sql_rows("SELECT who, why FROM event WHERE what = 'schedule.skipped'"),
+        keep_text("schedule:s|the run of 2023-11-15T00:00:00.000Z: job %lld of an earlier run "
+                  "has not finished\n",
+                  (long long)lease.id));
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    clock_set(first_ms + 2 * HOUR_MS);
+    claim_one(t, "q");
+    check_int(count_events("schedule.skipped"), ==, 1);
+}
+
+/* What waits or is held has not finished either. */
+TEST(schedule, overlap_skip_counts_pending_and_held_jobs)
+{
+    tend *t = store_open("w");
+    put_overlap(t, "@hourly", NULL, "skip");
+    clock_advance(HOUR_MS);
+    check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
+    clock_advance(HOUR_MS);
+    check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 1);
+    check_ok(t, tend_act(t, TEND_HOLD, sql_int("SELECT id FROM job"), NULL, NULL));
+    clock_advance(HOUR_MS);
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 1);
+    check_int(count_events("schedule.skipped"), ==, 2);
+}
+
+TEST(schedule, overlap_replace_cancels_what_is_unfinished_and_adds_the_run)
+{
+    tend *t = store_open("w");
+    put_overlap(t, "@hourly", NULL, "replace");
+    int64_t first_ms = next_of(t, "s");
+    clock_set(first_ms);
+    struct tend_lease lease = claim_one(t, "q");
+    clock_set(first_ms + HOUR_MS);
+    check_ok(t, tend_heartbeat(t, &lease, 1, 3 * HOUR_MS, NULL));
+    struct tend_lease next = claim_one(t, "q");
+    check_int(next.id, !=, lease.id);
+    const struct tend_job *old = job_of(t, lease.id);
+    check_int(old->state, ==, TEND_CANCELLED);
+    check_str(old->changed_by, "schedule:s");
+    check_str(old->changed_why, "replaced by the run of 2023-11-15T00:00:00.000Z");
+    check_rc(t, tend_complete(t, &lease, 1, NULL, NULL), TEND_ELEASELOST);
+    check_int(job_of(t, next.id)->nominal_at_ms, ==, first_ms + HOUR_MS);
+    /* Jobs of others are none of its business. */
+    int64_t other = add_one(t, "q");
+    clock_set(first_ms + 2 * HOUR_MS);
+    claim_none(t, "elsewhere");
+    check_int(state_of(t, next.id), ==, TEND_CANCELLED);
+    check_int(state_of(t, other), ==, TEND_PENDING);
+}
+
+TEST(schedule, with_skip_and_replace_catching_up_on_all_is_one)
+{
+    static const char *const overlaps[] = {"skip", "replace"};
+    tend *t = store_open("w");
+    for (int i = 0; i < 2; i++) {
+        put_overlap(t, "@hourly", "all", overlaps[i]);
+        clock_advance(5 * HOUR_MS);
+        struct tend_lease lease = claim_one(t, "q");
+        check_int(job_of(t, lease.id)->nominal_at_ms, ==, clock_now() / HOUR_MS * HOUR_MS);
+        check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+        check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    }
+    check_int(jobs_in_store(), ==, 2);
+}
+
+/* --- time zones --- */
+
+/* 2024-03-31: the clocks of Berlin go from 02:00 to 03:00, at 01:00 UTC. */
+TEST(schedule, a_schedule_goes_by_the_clocks_of_its_zone)
+{
+    tend *t = store_open("w");
+    struct tend_schedules *schedules;
+    clock_set(1711800000000); /* 2024-03-30T12:00:00Z */
+    check_ok(t, put_zone(t, "30 2 * * *", "Europe/Berlin"));
+    check_int(next_of(t, "s"), ==, 1711846800000); /* 2024-03-31T01:00:00Z, when the gap ends */
+    check_ok(t, tend_schedule_list(t, &schedules));
+    check_str(schedules->items[0].timezone, "Europe/Berlin");
+    check_str(schedules->items[0].overlap, "queue");
+    check_str(schedules->items[0].next_local, "2024-03-31T03:00:00+02:00");
+    tend_schedules_free(schedules);
+    clock_set(1711846800000);
+    struct tend_lease lease = claim_one(t, "q");
+    check_int(job_of(t, lease.id)->nominal_at_ms, ==, 1711846800000);
+    check_int(next_of(t, "s"), ==, 1711931400000); /* 2024-04-01T00:30:00Z */
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+}
+
+TEST(schedule, a_zone_that_is_none_is_refused)
+{
+    tend *t = store_open("w");
+    check_rc(t, put_zone(t, "@daily", "Europe/Berln"), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "did you mean Europe/Berlin?");
+    check_rc(t, put_zone(t, "@daily", "../../../etc/passwd"), TEND_EINVAL);
+    check_rc(t, put_zone(t, "@daily", "zone.tab"), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "not a time zone file");
+    check_rc(t, put_zone(t, "@daily", ""), TEND_EINVAL);
+    check_rc(t, put_zone(t, "@every 1h", "Europe/Berlin"), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "knows no time zone");
+    check_int(next_of(t, "s"), ==, -1);
+}
+
+TEST(schedule, an_unknown_overlap_is_refused)
+{
+    tend *t = store_open("w");
+    struct tend_schedule schedule;
+    tend_schedule_init(&schedule);
+    schedule.name = "s";
+    schedule.cron = "@daily";
+    schedule.overlap = "ignore";
+    check_rc(t, tend_schedule_put(t, &schedule, NULL), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "queue, skip or replace");
+}
+
+/* A container may have no tz database: the store keeps what it needs. */
+TEST(schedule, a_machine_without_zones_fires_on_time_and_may_pause)
+{
+    tend *t = store_open("w");
+    clock_set(1711800000000);
+    check_ok(t, put_zone(t, "30 2 * * *", "Europe/Berlin"));
+    setenv("TZDIR", test_path("none"), 1);
+    clock_set(1711846800000);
+    claim_one(t, "q");
+    check_int(next_of(t, "s"), ==, 1711931400000);
+    check_ok(t, put_zone(t, "30 3 * * *", "Europe/Berlin"));
+    check_rc(t, put_zone(t, "30 3 * * *", "Europe/Paris"), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "install tzdata");
+    check_ok(t, put_zone(t, "30 3 * * *", "UTC"));
+    unsetenv("TZDIR");
+}
+
+/* The tz database changes: what this machine has counts, and the store's copy follows. */
+TEST(schedule, a_newer_database_counts_from_the_next_run_on)
+{
+    tend *t = store_open("w");
+    clock_set(1711800000000);
+    check_ok(t, put_zone(t, "30 2 * * *", "Asia/Kolkata"));
+    const char *zone = sql_rows("SELECT zone FROM schedule");
+    sql_exec("UPDATE schedule SET timezone = 'Europe/Berlin'"); /* as if Berlin had changed */
+    clock_set(next_of(t, "s"));
+    claim_one(t, "q");
+    check(strcmp(sql_rows("SELECT zone FROM schedule"), zone) != 0);
+    check_int(next_of(t, "s"), ==, 1711846800000);
 }

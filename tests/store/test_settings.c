@@ -43,6 +43,7 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
         {"concurrency", "4"},
         {"key-concurrency", "2"},
         {"rate", "20/60s"},
+        {"rate-strict", "on"},
         {"lease", "5m"},
         {"max-attempts", "9"},
         {"max-crashes", "8"},
@@ -71,6 +72,7 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(queue.key_concurrency, ==, 2);
     check_int(queue.rate_count, ==, 20);
     check_int(queue.rate_period_ms, ==, MINUTE_MS);
+    check_int(queue.rate_strict, ==, 1);
     check_int(queue.lease_ms, ==, 5 * MINUTE_MS);
     check_int(queue.max_attempts, ==, 9);
     check_int(queue.max_crashes, ==, 8);
@@ -98,6 +100,7 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(again.concurrency, ==, fresh.concurrency);
     check_int(again.key_concurrency, ==, fresh.key_concurrency);
     check_int(again.rate_count, ==, fresh.rate_count);
+    check_int(again.rate_strict, ==, fresh.rate_strict);
     check_int(again.rate_period_ms, ==, fresh.rate_period_ms);
     check_int(again.lease_ms, ==, fresh.lease_ms);
     check_int(again.max_attempts, ==, fresh.max_attempts);

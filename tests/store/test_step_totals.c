@@ -106,20 +106,20 @@ TEST(step_totals, SH_14_attempts_count_by_their_verdict_and_stay_counted_when_th
     is_exhausted(t);
     fails_and_is_redriven(t);
     check_str(totals_of(t), expected);
-    int64_t deleted = 0;
+    struct tend_purged gone;
     clock_advance(8 * DAY_MS);
-    check_ok(t, tend_purge(t, &deleted));
-    check_int(deleted, ==, 2);
+    check_ok(t, tend_purge(t, &gone));
+    check_int(gone.jobs, ==, 2);
     check_str(totals_of(t), expected);
     set_queue(t, "q", "keep-failed", "1h");
-    check_ok(t, tend_purge(t, &deleted));
-    check_int(deleted, ==, 1);
+    check_ok(t, tend_purge(t, &gone));
+    check_int(gone.jobs, ==, 1);
     check_int(sql_int("SELECT count(*) FROM attempt"), ==, 0);
     check_str(totals_of(t), expected);
     recovers(t);
     check_contains(totals_of(t), "transient_runtime,soft_reset,recovered:2 ms=20 ");
     clock_advance(8 * DAY_MS);
-    check_ok(t, tend_purge(t, &deleted));
+    check_ok(t, tend_purge(t, &gone));
     check_contains(totals_of(t), "transient_runtime,soft_reset,recovered:2 ms=20 ");
 }
 

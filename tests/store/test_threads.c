@@ -156,6 +156,7 @@ TEST(threads, RC_6_recoverers_at_once_reclaim_each_once_and_their_counts_add_up)
     add_number(t, "q", STALE);
     claim.count = STALE;
     claim.ttl_ms = 1;
+    claim.flags = TEND_CLAIM_BY_TIME; /* a registered worker that lives would be warned first */
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), STALE);
     tend_jobs_free(jobs);
     tend_lock_request_init(&request);
@@ -197,6 +198,7 @@ TEST(threads, RC_6_recovering_processes_at_once_reclaim_each_once)
     add_number(t, "q", STALE);
     claim.count = STALE;
     claim.ttl_ms = 1;
+    claim.flags = TEND_CLAIM_BY_TIME; /* a registered worker that lives would be warned first */
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), STALE);
     tend_jobs_free(jobs);
     wait_until(tend_get_recovery_stats(t, &stats) == 0 && stats.entries_reclaimed == STALE,
@@ -374,4 +376,34 @@ TEST(threads, one_key_submitted_by_many_at_once_is_one_job)
     }
     check_int(added, ==, 1);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+}
+
+/* --- closing --- */
+
+struct guest {
+    tend *t;
+    pthread_barrier_t barrier;
+};
+
+static void *fail_and_stay(void *arg)
+{
+    struct guest *guest = arg;
+    check_rc(guest->t, tend_queue_set(guest->t, "", NULL, 0, NULL), TEND_EINVAL);
+    pthread_barrier_wait(&guest->barrier); /* it has used the handle */
+    pthread_barrier_wait(&guest->barrier); /* the handle is closed */
+    return NULL;
+}
+
+/* The sentence of such a thread was never freed: the build with the leak checker tells. */
+TEST(threads, a_handle_is_closed_while_a_thread_that_used_it_lives_on)
+{
+    struct guest guest = {.t = store_open("w")};
+    pthread_t thread;
+    pthread_barrier_init(&guest.barrier, NULL, 2);
+    check_int(pthread_create(&thread, NULL, fail_and_stay, &guest), ==, 0);
+    pthread_barrier_wait(&guest.barrier);
+    store_close(guest.t);
+    pthread_barrier_wait(&guest.barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&guest.barrier);
 }

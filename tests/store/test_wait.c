@@ -18,6 +18,7 @@ struct waiter {
     int64_t id;
     long long ended_ms;
     bool with_lock;
+    int64_t while_pid;
 };
 
 static void *wait_for_job(void *arg)
@@ -26,6 +27,7 @@ static void *wait_for_job(void *arg)
     struct tend_claim claim = claim_for("q");
     struct tend_jobs *jobs = NULL;
     claim.wait_ms = waiter->wait_ms;
+    claim.while_pid = waiter->while_pid;
     waiter->rc = waiter->with_lock ? tend_next_with_lock(waiter->t, &claim, &jobs, NULL)
                                    : tend_claim_jobs(waiter->t, &claim, &jobs, NULL);
     waiter->ended_ms = test_clock_ms();
@@ -54,6 +56,13 @@ static void waiter_gets(struct waiter *waiter, int64_t id)
     pthread_join(waiter->thread, NULL);
     check_rc(waiter->t, waiter->rc, 1);
     check_int(waiter->id, ==, id);
+}
+
+/* A process that only lives. */
+static void just_live(struct helper *parent, void *arg)
+{
+    (void)arg;
+    helper_hear(parent);
 }
 
 /* --- what wakes a claim --- */
@@ -280,6 +289,57 @@ TEST(wait, a_claim_that_may_not_wait_answers_at_once_and_one_that_may_waits_its_
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, &none), TEND_EEMPTY);
     check_int(none.code, ==, TEND_EEMPTY);
     check_int(test_clock_ms() - begin_ms, >=, 100);
+}
+
+/* Symptom: the claim waited on, and then leased the next job to the dead for its whole time. */
+TEST(wait, a_claim_for_a_process_ends_with_it)
+{
+    struct helper process = helper_start(just_live, NULL);
+    tend *t = store_open_real("w");
+    struct waiter waiter = waiter_start(t);
+    waiter.while_pid = process.pid;
+    waiter_go(&waiter);
+    helper_kill(&process);
+    pthread_join(waiter.thread, NULL);
+    check_rc(t, waiter.rc, TEND_ESTATE);
+    int64_t id = add_one(t, "q");
+    check_int(state_of(t, id), ==, TEND_PENDING);
+}
+
+static void *wait_for_lock(void *arg)
+{
+    struct waiter *waiter = arg;
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.owner = "waiter";
+    request.wait_ms = waiter->wait_ms;
+    request.while_pid = waiter->while_pid;
+    waiter->rc = tend_lock_acquire(waiter->t, &request, NULL);
+    return NULL;
+}
+
+/* Symptom: the lock went to the dead as soon as it was free, and was held for 300 s. */
+TEST(wait, a_wait_for_a_lock_ends_with_the_process_it_is_for)
+{
+    struct helper process = helper_start(just_live, NULL);
+    tend *t = store_open_real("w");
+    struct tend_lock lock;
+    struct tend_lock_request request;
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.owner = "holder";
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    struct waiter waiter = waiter_start(t);
+    waiter.while_pid = process.pid;
+    check_int(pthread_create(&waiter.thread, NULL, wait_for_lock, &waiter), ==, 0);
+    wait_until(count_events("worker.joined") > 0, PATIENCE_MS);
+    helper_kill(&process);
+    pthread_join(waiter.thread, NULL);
+    check_rc(t, waiter.rc, TEND_ESTATE);
+    check_rc(t, tend_lock_release(t, "deploy", "holder"), 1);
+    check_rc(t, tend_lock_get(t, "deploy", &lock), 0);
 }
 
 TEST(wait, an_interrupt_ends_a_claim_and_one_before_it_is_not_lost)

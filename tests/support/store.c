@@ -389,7 +389,7 @@ void set_queue(tend *t, const char *queue, const char *setting, const char *valu
 
 struct tend_recovery recover_now(tend *t)
 {
-    struct tend_recovery recovery = {-1, -1, -1};
+    struct tend_recovery recovery = {.locks_cleaned = -1};
     check_ok(t, tend_detect_and_recover_stale(t, &recovery));
     return recovery;
 }

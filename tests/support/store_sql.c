@@ -1,10 +1,9 @@
 /* See store.h: the database behind tend's back, by a connection of the test's own. */
-#include "support/store.h"
+#include "support/session.h"
 
 #include "base/buf.h"
 #include "store/sqlite_conn.h"
 
-#include <libpq-fe.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,4 +208,23 @@ void sql_forbid_move(int from_state, int to_state)
                  "WHEN OLD.state = %d AND NEW.state = %d "
                  "BEGIN SELECT RAISE(ABORT, 'forbidden by the test'); END",
                  from_state, to_state);
+}
+
+/* --- session.h --- */
+
+PGconn *session_open(void)
+{
+    PGconn *pg = PQconnectdb(getenv("TEND_TEST_PG_URL"));
+    check_int(PQstatus(pg), ==, CONNECTION_OK);
+    PQclear(PQexec(pg, keep_text("SET search_path TO %s", store_schema())));
+    return pg;
+}
+
+void session_run(PGconn *pg, const char *sql)
+{
+    PGresult *result = PQexec(pg, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        test_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
+    PQclear(result);
 }

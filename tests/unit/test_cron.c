@@ -77,7 +77,8 @@ TEST(cron, finds_the_next_time)
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         struct cron cron = cron_of(cases[i].cron);
-        check_case_int(cron_next(&cron, at(cases[i].after)), at(cases[i].next), cases[i].cron);
+        check_case_int(cron_next(&cron, NULL, at(cases[i].after)), at(cases[i].next),
+                       cases[i].cron);
     }
 }
 
@@ -87,17 +88,17 @@ TEST(cron, knows_what_never_comes)
                                         "* * 31 4 */2"};
     for (size_t i = 0; i < CASES(never); i++) {
         struct cron cron = cron_of(never[i]);
-        check_case_int(cron_next(&cron, at("2026-01-31")), -1, never[i]);
+        check_case_int(cron_next(&cron, NULL, at("2026-01-31")), -1, never[i]);
     }
     struct cron cron = cron_of("* * * * *");
-    check_int(cron_next(&cron, TIME_MAX_MS), ==, -1);
-    check_int(cron_next(&cron, INT64_MAX), ==, -1);
-    check_int(cron_next(&cron, INT64_MIN), ==, TIME_MIN_MS);
+    check_int(cron_next(&cron, NULL, TIME_MAX_MS), ==, -1);
+    check_int(cron_next(&cron, NULL, INT64_MAX), ==, -1);
+    check_int(cron_next(&cron, NULL, INT64_MIN), ==, TIME_MIN_MS);
     cron = cron_of("@every 106751991167d");
-    check_int(cron_next(&cron, 0), ==, -1);
-    check_int(cron_next(&cron, TIME_MAX_MS), ==, -1);
+    check_int(cron_next(&cron, NULL, 0), ==, -1);
+    check_int(cron_next(&cron, NULL, TIME_MAX_MS), ==, -1);
     cron = cron_of("@every 1s");
-    check_int(cron_next(&cron, INT64_MAX), ==, -1);
+    check_int(cron_next(&cron, NULL, INT64_MAX), ==, -1);
 }
 
 TEST(cron, refuses_the_rest_and_names_the_field)
@@ -228,7 +229,7 @@ TEST(cron, agrees_with_trying_every_minute)
         int64_t tried_ms = (after_ms / MS_PER_MINUTE + 1) * MS_PER_MINUTE;
         while (tried_ms <= horizon_ms && !minute_matches(&cron, tried_ms))
             tried_ms += MS_PER_MINUTE;
-        int64_t next_ms = cron_next(&cron, after_ms);
+        int64_t next_ms = cron_next(&cron, NULL, after_ms);
         if (tried_ms <= horizon_ms)
             check_case_int(next_ms, tried_ms, text.data);
         else
@@ -272,7 +273,7 @@ TEST(cron, is_described_in_plain_language)
         struct cron cron = cron_of(cases[i].cron);
         struct buf described;
         buf_init(&described);
-        cron_describe(&cron, &described);
+        cron_describe(&cron, NULL, &described);
         check_str(described.data, cases[i].described);
         buf_done(&described);
     }

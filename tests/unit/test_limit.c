@@ -113,10 +113,10 @@ TEST(limit, a_new_rate_keeps_the_tokens_it_can_hold)
     struct limit limit;
     limit_init(&limit, 100, 1000, 0);
     check_int(limit_take(&limit, 0, 50), ==, 50);
-    limit_change(&limit, 10, 1000, 0);
+    limit_change(&limit, 10, 1000, false, 0);
     check_int(limit_available(&limit, 0), ==, 10);
     check_int(limit_take(&limit, 0, 10), ==, 10);
-    limit_change(&limit, 1000, 1000, 0);
+    limit_change(&limit, 1000, 1000, false, 0);
     check_int(limit_available(&limit, 0), ==, 0);
     check_int(limit_available(&limit, 100), ==, 100);
 }
@@ -141,4 +141,119 @@ TEST(limit, the_largest_ones_do_not_overflow)
     limit_init(&limit, LIMIT_COUNT_MAX, 1, 0);
     check_int(limit_take(&limit, 0, INT64_MAX), ==, LIMIT_COUNT_MAX);
     check_int(limit_take(&limit, 1, INT64_MAX), ==, LIMIT_COUNT_MAX);
+}
+
+/* --- strict --- */
+
+enum { GRANTS = 20000 };
+
+/* What was granted, and when; in no window of one period more than count. */
+struct history {
+    int64_t at_ms[GRANTS], granted[GRANTS];
+    size_t count;
+};
+
+static void check_no_window_sees_more(const struct history *history, int64_t count,
+                                      int64_t period_ms)
+{
+    int64_t sum = 0;
+    size_t first = 0;
+    for (size_t last = 0; last < history->count; last++) {
+        sum += history->granted[last];
+        for (; history->at_ms[last] - history->at_ms[first] >= period_ms; first++)
+            sum -= history->granted[first];
+        check_int(sum, <=, count);
+    }
+}
+
+TEST(limit, a_strict_one_grants_no_more_than_count_in_any_window)
+{
+    static struct history history;
+    struct rng rng;
+    rng_seed(&rng, 24);
+    for (int round = 0; round < 300; round++) {
+        int64_t count = 1 + (int64_t)rng_below(&rng, 100);
+        int64_t period_ms = 1 + (int64_t)rng_below(&rng, round % 3 == 0 ? 30 : 60000);
+        int64_t now_ms = (int64_t)rng_below(&rng, 1000000);
+        struct limit limit;
+        limit_init_strict(&limit, count, period_ms, now_ms);
+        history.count = 0;
+        for (int i = 0; i < 2000; i++) {
+            char text[LIMIT_TEXT_BYTES];
+            int64_t available = limit_available(&limit, now_ms);
+            int64_t want = 1 + (int64_t)rng_below(&rng, (uint64_t)count + 2);
+            int64_t granted = limit_take(&limit, now_ms, want);
+            check_int(granted, ==, want < available ? want : available);
+            history.at_ms[history.count] = now_ms;
+            history.granted[history.count++] = granted;
+            check(
+                limit_slots_parse(&limit, limit_slots_text(&limit, text))); /* as the store does */
+            int64_t next_ms = limit_next_ms(&limit, now_ms);
+            check_int(next_ms, >=, now_ms);
+            check_int(limit_available(&limit, next_ms), >, 0);
+            if (next_ms > now_ms)
+                check_int(limit_available(&limit, next_ms - 1), ==, 0);
+            now_ms = rng_below(&rng, 2) == 0
+                         ? next_ms
+                         : now_ms + (int64_t)rng_below(&rng, (uint64_t)(period_ms / 3 + 2));
+        }
+        check_no_window_sees_more(&history, count, period_ms);
+    }
+}
+
+/* Whoever takes what there is as soon as it is there gets nearly the set rate. */
+TEST(limit, a_strict_one_gives_nine_tenths_of_the_rate)
+{
+    static const struct {
+        int64_t count, period_ms;
+    } cases[] = {{50, 1000}, {1, 1000}, {20, 60000}, {1, 50}, {1000, 1000}, {7, 9973}, {3, 100}};
+    for (size_t i = 0; i < CASES(cases); i++) {
+        struct limit limit;
+        int64_t now_ms = 12345;
+        int64_t end_ms = now_ms + 200 * cases[i].period_ms;
+        int64_t granted = 0;
+        limit_init_strict(&limit, cases[i].count, cases[i].period_ms, now_ms);
+        while (now_ms < end_ms) {
+            granted += limit_take(&limit, now_ms, 1);
+            now_ms = limit_next_ms(&limit, now_ms);
+        }
+        check_int(granted * 10, >=, 200 * cases[i].count * 9);
+    }
+}
+
+TEST(limit, a_strict_one_that_is_changed_keeps_what_was_taken)
+{
+    struct limit limit;
+    limit_init_strict(&limit, 10, 1000, 0);
+    check_int(limit_take(&limit, 0, 10), ==, 10);
+    limit_change(&limit, 15, 1000, true, 500);
+    check_int(limit_take(&limit, 500, 100), ==, 5);
+    limit_change(&limit, 15, 2000, true, 600);
+    check_int(limit_available(&limit, 600), ==, 0);
+    limit_change(&limit, 15, 2000, false, 700);
+    check_int(limit_available(&limit, 700), ==, 0);
+    limit_change(&limit, 30, 1000, true, 700);
+    check_int(limit_take(&limit, 700, 100), ==, 15);
+}
+
+TEST(limit, a_strict_one_outlives_a_clock_that_is_set_back)
+{
+    struct limit limit;
+    limit_init_strict(&limit, 10, 1000, 1000000);
+    check_int(limit_take(&limit, 1000000, 10), ==, 10);
+    check_int(limit_take(&limit, 999900, 10), ==, 0);
+    check_int(limit_take(&limit, 500000, 10), ==, 0);
+    check_int(limit_take(&limit, 502000, 10), ==, 10);
+}
+
+TEST(limit, slots_that_are_none_are_refused)
+{
+    static const char *const texts[] = {
+        "", "1", "1:", "1:1,2", "x:0", "1:0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-1"};
+    for (size_t i = 0; i < CASES(texts); i++) {
+        struct limit limit;
+        limit_init_strict(&limit, 1, 1000, 0);
+        check(!limit_slots_parse(&limit, texts[i]));
+        check_int(limit_available(&limit, 0), ==, 1);
+    }
 }

@@ -141,6 +141,30 @@ FROM job
 WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL
 FOR NO KEY UPDATE;
 
+-- name: keys_take
+-- A batch takes its unique keys before it looks for them, so that two batches with the same keys come one after the
+-- other, in whatever order they have them; for db_each. A key is one of 1024 advisory locks of the schema, taken by
+-- number until the end of the transaction. PostgreSQL only. Called by queue/add.c.
+SELECT $1, $2;
+-- dialect: postgres
+SELECT pg_advisory_xact_lock(k.number)
+FROM (SELECT DISTINCT (hashtextextended(current_schema(), 0) & -1024)
+                    | (hashtextextended(u.queue || ' ' || u.unique_key, 0) & 1023) AS number
+      FROM unnest($1::text[], $2::text[]) AS u (queue, unique_key)
+      ORDER BY number) k;
+
+-- name: keys_lock_jobs
+-- ... and locks the live jobs that have them, by id as everybody does, before it looks at one after the other; for
+-- db_each. Index job_unique. PostgreSQL only. Called by queue/add.c.
+SELECT id FROM job WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
+-- dialect: postgres
+SELECT j.id
+FROM unnest($1::text[], $2::text[]) AS u (queue, unique_key)
+     JOIN job j ON j.queue = u.queue AND j.unique_key = u.unique_key
+WHERE j.finished_at IS NULL
+ORDER BY j.id + 0
+FOR NO KEY UPDATE OF j;
+
 -- What a job that is there takes over from what is submitted under its key. Its queue, key and subject are the same.
 -- define: submitted
 kind = $3, priority = $4, payload = $7, concurrency_key = $8, tags = $9, workspace = $10,

@@ -10,6 +10,39 @@ SET step_id = excluded.step_id, number = excluded.number, at = excluded.at,
     diff_hash = excluded.diff_hash, changed_files = excluded.changed_files,
     outputs = excluded.outputs, patch = excluded.patch;
 
+-- name: checkpoint_stage
+-- A large part of a report, sent before the job's row is locked: it lies under $1, which is no job's id, until the same
+-- transaction has looked at the lease. $2 = 1: of a checkpoint; 2: the job's result, as outputs. Called by
+-- queue/checkpoint.c.
+INSERT INTO checkpoint (job_id, step_index, step_id, number, at, changed_files, outputs, patch)
+VALUES ($1, $2, '', 0, 0, $3, $4, $5);
+
+-- name: checkpoint_remove
+-- Of step $2 alone. Primary key. Called by queue/checkpoint.c.
+DELETE FROM checkpoint WHERE job_id = $1 AND step_index = $2;
+
+-- name: checkpoint_adopt
+-- What lies under $7 is the checkpoint of step $2, as checkpoint_put would write it; the patch itself is not written
+-- again. Primary key. Called by queue/checkpoint.c.
+UPDATE checkpoint
+SET job_id = $1, step_index = $2, step_id = $3, number = $4, at = now($5), diff_hash = $6
+WHERE job_id = $7 AND step_index = 1;
+
+-- name: checkpoint_result
+-- What lies under $2 is the result of job $1, which was completed without one. Primary keys. Called by
+-- queue/checkpoint.c.
+UPDATE job
+SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = $2 AND c.step_index = 2)
+WHERE id = $1 AND state = 4;
+-- dialect: postgres
+UPDATE job
+SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = $2 AND c.step_index = 2)
+WHERE id = $1 AND state + 0 = 4;
+
+-- name: checkpoint_unstage
+-- What was not wanted after all. Primary key. Called by queue/checkpoint.c.
+DELETE FROM checkpoint WHERE job_id = $1;
+
 -- name: checkpoint_baseline
 -- Resolved once, by whoever is first: later ones build on it. Called by queue/checkpoint.c.
 INSERT INTO checkpoint (job_id, step_index, step_id, number, at, repo, commit_id)

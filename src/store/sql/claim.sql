@@ -4,7 +4,7 @@
 id, kind, priority, due_at, token, alarm_at, started_at, attempts, crashes, changed_at, version, created_at,
 phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload
+result, payload, nominal_at
 
 -- Tokens grow, and none of an earlier generation of the store comes again. (On PostgreSQL the base is c.base.)
 -- define: next_token
@@ -28,7 +28,7 @@ SELECT id, kind, priority, due_at, {next_token}, now($5) + coalesce($6, lease_ms
        CASE WHEN $8 = 1 THEN now($5) END, attempts, crashes, now($5), version + 1, created_at,
        phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload
+       result, payload, nominal_at
 FROM job
 WHERE queue = $1 AND state = 1
   AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
@@ -71,11 +71,13 @@ RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) -
 -- name: job_claim_after
 -- The same, beginning behind a position. While a transaction is held open elsewhere in the database, the entries
 -- of claimed jobs cannot be removed from job_pending, and each claim reads them all again. Where that is
--- seen, the engine begins behind the job claimed last, and at the beginning again ten times a second.
+-- seen, the engine begins behind the job claimed last, and at the beginning again ten times a second. Nothing when a
+-- job can be had before the position: it has cut in (index job_cut_in), or was added at $13 or later, which is a little
+-- before the last look from the beginning (a seek in job_pending for each priority).
 -- PostgreSQL only. Called by store/pg_claim.c.
 SELECT id
 FROM job
-WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
+WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12) AND due_at > $13
 ORDER BY priority, due_at, id
 LIMIT $2;
 -- dialect: postgres
@@ -89,19 +91,32 @@ WHERE id = ANY (ARRAY(
     FROM job
     WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($10, $11, $12)
       AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
+      AND (SELECT j.id
+           FROM job j
+           WHERE j.queue = $1 AND j.state = 1 AND (j.version > 1 OR j.due_at < j.created_at)
+             AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
+           LIMIT 1
+           FOR UPDATE SKIP LOCKED) IS NULL
+      AND (SELECT j.id
+           FROM generate_series(0, $10::int) AS p (priority), job j
+           WHERE j.queue = $1 AND j.state = 1 AND j.priority = p.priority AND j.due_at >= $13
+             AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
+           LIMIT 1
+           FOR UPDATE OF j SKIP LOCKED) IS NULL
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
 RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries;
 
 -- name: job_claim_one
--- The same for the one job $1, chosen before (limits per key). Primary key. Called by queue/limits.c.
+-- The same for the one job $1, a candidate of queue/choice.c. Nothing when it is no longer pending, or somebody else is
+-- at it on PostgreSQL: the caller goes on to the next. Primary key.
 SELECT id, queue, kind, 2, priority, due_at, {next_token}, $3, $4,
        now($5) + coalesce($6, lease_ms, $7), CASE WHEN $8 = 1 THEN now($5) END, now($5),
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload, stopped_token, followed
+       result, payload, stopped_token, nominal_at, followed
 FROM job
 WHERE id = $1 AND state = 1
 LIMIT $2;
@@ -117,20 +132,100 @@ WHERE id = $0 AND state = 1;
 UPDATE job
 SET {leased}
 FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base OFFSET 0) c
-WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1
+WHERE id = (SELECT id FROM job WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1 FOR UPDATE SKIP LOCKED)
 RETURNING {job};
 
 -- name: claim_candidates
 -- The next $5 pending jobs after a position, with their keys and kinds. Index job_pending. Called by
--- queue/limits.c to pass over keys that are at their limit, and kinds that are not wanted.
+-- queue/choice.c to pass over keys that are at their limit, and kinds that are not wanted.
+-- SQLite does not seek by all three columns of such a comparison, and a whole batch may have one due time: so it is put
+-- together from three parts, of which each is a seek.
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE queue = $1 AND state = 1 AND priority = $2 AND due_at = $3 AND id > $4
+UNION ALL
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE queue = $1 AND state = 1 AND priority = $2 AND due_at > $3
+UNION ALL
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE queue = $1 AND state = 1 AND priority > $2
+ORDER BY priority, due_at, id
+LIMIT $5;
+-- dialect: postgres
 SELECT id, priority, due_at, concurrency_key, kind
 FROM job
 WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($2, $3, $4)
 ORDER BY priority, due_at, id
 LIMIT $5;
 
+-- name: claim_cut_in
+-- The same of those that did not come last in their priority: they came back, or were added with a time in the past.
+-- Index job_cut_in. Called by queue/choice.c.
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job INDEXED BY job_cut_in
+WHERE queue = $1 AND state = 1 AND (version > 1 OR due_at < created_at)
+  AND priority = $2 AND due_at = $3 AND id > $4
+UNION ALL
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job INDEXED BY job_cut_in
+WHERE queue = $1 AND state = 1 AND (version > 1 OR due_at < created_at)
+  AND priority = $2 AND due_at > $3
+UNION ALL
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job INDEXED BY job_cut_in
+WHERE queue = $1 AND state = 1 AND (version > 1 OR due_at < created_at)
+  AND priority > $2
+ORDER BY priority, due_at, id
+LIMIT $5;
+-- dialect: postgres
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE queue = $1 AND state = 1 AND (version > 1 OR due_at < created_at)
+  AND (priority, due_at, id) > ($2, $3, $4)
+ORDER BY priority, due_at, id
+LIMIT $5;
+
+-- name: claim_keys
+-- The first $4 pending jobs of each of the next $3 concurrency keys after key $2. From key to key through index
+-- job_pending_key, which also has the jobs of a key in the order of claims. Called by queue/choice.c.
+WITH RECURSIVE k (concurrency_key, n) AS (
+    SELECT (SELECT j.concurrency_key FROM job j
+            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > $2
+            ORDER BY j.concurrency_key LIMIT 1), 1
+    UNION ALL
+    SELECT (SELECT j.concurrency_key FROM job j
+            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > k.concurrency_key
+            ORDER BY j.concurrency_key LIMIT 1), k.n + 1
+    FROM k
+    WHERE k.concurrency_key IS NOT NULL AND k.n < $3
+)
+SELECT job.id, job.priority, job.due_at, job.concurrency_key, job.kind
+FROM k CROSS JOIN job
+WHERE job.id IN (SELECT j.id FROM job j
+                 WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key = k.concurrency_key
+                 ORDER BY j.priority, j.due_at, j.id LIMIT $4);
+-- dialect: postgres
+WITH RECURSIVE k (concurrency_key, n) AS (
+    SELECT (SELECT j.concurrency_key FROM job j
+            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > $2
+            ORDER BY j.concurrency_key LIMIT 1), 1
+    UNION ALL
+    SELECT (SELECT j.concurrency_key FROM job j
+            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > k.concurrency_key
+            ORDER BY j.concurrency_key LIMIT 1), k.n + 1
+    FROM k
+    WHERE k.concurrency_key IS NOT NULL AND k.n < $3
+)
+SELECT f.id, f.priority, f.due_at, k.concurrency_key, f.kind
+FROM k CROSS JOIN LATERAL (
+    SELECT j.id, j.priority, j.due_at, j.kind FROM job j
+    WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key = k.concurrency_key
+    ORDER BY j.priority, j.due_at, j.id LIMIT $4) f;
+
 -- name: claim_candidate
--- The same for the one job $2, if it is pending in queue $1. Primary key. Called by queue/limits.c.
+-- The same for the one job $2, if it is pending in queue $1. Primary key. Called by queue/choice.c.
 SELECT id, priority, due_at, concurrency_key, kind
 FROM job
 WHERE id = $2 AND queue = $1 AND state + 0 = 1;

@@ -49,16 +49,16 @@ WHERE j.id = ctl.job_id AND ctl.done_at IS NULL AND ctl.job_id >= 0 AND j.state 
 ORDER BY ctl.job_id, ctl.id;
 
 -- name: control_taken
--- Delivered to the owner of lease ($2, $3); for db_each. Primary keys. Called by queue/control_take.c.
+-- Control $3 delivered to the owner of lease ($1, $2); for db_each. Primary keys. Called by queue/control_take.c.
 UPDATE control
 SET taken_at = coalesce(taken_at, now($4))
-WHERE id = $1 AND job_id = $2 AND done_at IS NULL
-  AND EXISTS (SELECT 1 FROM job WHERE id = $2 AND token = $3 AND state = 2);
+WHERE id = $3 AND job_id = $1 AND done_at IS NULL
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state = 2);
 -- dialect: postgres
 UPDATE control
 SET taken_at = coalesce(taken_at, now($4))
-WHERE id = $1 AND job_id = $2 AND done_at IS NULL
-  AND EXISTS (SELECT 1 FROM job WHERE id = $2 AND token = $3 AND state + 0 = 2 FOR SHARE);
+WHERE id = $3 AND job_id = $1 AND done_at IS NULL
+  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state + 0 = 2 FOR SHARE);
 
 -- name: control_done
 -- Answered, by who has the job locked; for db_each. Primary key. Called by queue/control_take.c.

@@ -63,3 +63,7 @@ DELETE FROM event
 WHERE id = ANY (ARRAY(SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2))
   AND at <= $1
 RETURNING id;
+
+-- name: event_purge_count
+-- How many old events there are. Reads all events: for people who ask. Called by queue/retain.c.
+SELECT count(*) FROM event WHERE id < (SELECT max(id) FROM event) AND at <= $1;

@@ -16,7 +16,7 @@ id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, sta
 attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
 finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload, stopped_token, followed
+result, payload, stopped_token, nominal_at, followed
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
@@ -65,7 +65,7 @@ WHERE j.id = $1;
 UPDATE OR FAIL job
 SET state = $4, token = token + $5,
     stopped_token = CASE WHEN $4 IN (3, 6) THEN CASE WHEN $2 = 2 THEN token ELSE stopped_token END END,
-    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(now($13) + $6, due_at),
     alarm_at = CASE WHEN $4 = 0 THEN coalesce(now($13) + $6, due_at) END,
     attempts = coalesce(attempts + $7, 0),
@@ -81,7 +81,7 @@ UPDATE job
 SET state = u.new_state, token = job.token + u.bump,
     stopped_token = CASE WHEN u.new_state IN (3, 6)
                          THEN CASE WHEN u.old_state = 2 THEN job.token ELSE job.stopped_token END END,
-    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL,
+    owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(c.t + u.delay, job.due_at),
     alarm_at = CASE WHEN u.new_state = 0 THEN coalesce(c.t + u.delay, job.due_at) END,
     attempts = coalesce(job.attempts + u.attempts, 0),
@@ -100,6 +100,12 @@ FROM (SELECT now_each($13) AS t OFFSET 0) c,
                error_text, who, why, what, ordinal)
 WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token AND job.followed IS NULL
 RETURNING u.ordinal, 1;
+
+-- name: job_lock_rows
+-- Jobs that several statements of one transaction wait for, by id. PostgreSQL only: called by store/pg_order.c.
+SELECT id FROM job WHERE id = $1;
+-- dialect: postgres
+SELECT id FROM job WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: job_new_life
 -- Its steps have full budgets again, as after a retry. Primary key. Called by queue/control.c.
@@ -173,6 +179,8 @@ RETURNING id;
 
 -- name: job_unlock
 -- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.
+-- Not run on PostgreSQL, where the trigger of the completion does it, and where a first pass over some of the jobs would
+-- lock them in another order than the second over all.
 UPDATE job
 SET lock_name = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
@@ -180,11 +188,11 @@ WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
 -- name: job_start
 -- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.
 UPDATE job
-SET started_at = coalesce(started_at, now($3)), seen_at = now($3)
+SET started_at = coalesce(started_at, now($3)), seen_at = now($3), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
-SET started_at = coalesce(started_at, c.t), seen_at = c.t
+SET started_at = coalesce(started_at, c.t), seen_at = c.t, warned = NULL
 FROM (SELECT now_each($3) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, token, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
@@ -196,13 +204,13 @@ RETURNING u.ordinal, 1;
 UPDATE job
 SET alarm_at = now($4) + coalesce($3, lease_for_ms, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4)
+    lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
 UPDATE job
 SET alarm_at = c.t + coalesce(u.ttl, lease_for_ms, lease_ms,
                               (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t
+    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t, warned = NULL
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
 WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
@@ -266,11 +274,17 @@ WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
 -- name: job_alarms
 -- What the clock acts on now: scheduled jobs that are due and leases that have expired ($2 of each at most), with
 -- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
+-- The last column: for how many ms more a lease is spared (job_warn), NULL: it is over. $3 = 1: the clock may have
+-- jumped or the server been away, so that nobody could renew in time. A registered worker that is not known to be
+-- dead is given half its lease, from 1 s to 10 s, once. Whoever was last heard of before the server was started has
+-- 10 s from its start, or the length of its lease.
 -- On PostgreSQL what somebody is working on is left alone: its owner gives a sign of life, or another recovers it.
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
            coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
-           coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+           coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms),
+           CASE WHEN $3 = 1 AND j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+                THEN min(max(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -278,7 +292,7 @@ SELECT * FROM (
 UNION ALL
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-           NULL, NULL, NULL, NULL
+           NULL, NULL, NULL, NULL, NULL
     FROM job j
     WHERE j.state = 0 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -289,7 +303,15 @@ SELECT * FROM (
            coalesce(j.max_attempts, q.max_attempts) AS max_attempts,
            coalesce(j.max_crashes, q.max_crashes) AS max_crashes,
            coalesce(j.backoff_ms, q.backoff_ms) AS backoff_ms,
-           coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms
+           coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms,
+           CASE WHEN $3 = 1
+                THEN greatest(
+                    CASE WHEN j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+                         THEN least(greatest(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END,
+                    (SELECT s.at + least(coalesce(j.lease_for_ms, 60000), 10000) - store_clock()
+                     FROM (SELECT floor(date_part('epoch', pg_postmaster_start_time()) * 1000)::bigint) AS s (at)
+                     WHERE $1::bigint IS NULL AND j.seen_at < s.at
+                       AND s.at + least(coalesce(j.lease_for_ms, 60000), 10000) > store_clock())) END AS spared
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
@@ -298,12 +320,50 @@ SELECT * FROM (
 UNION ALL
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-           NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
+           NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
     FROM job j
     WHERE j.state = 0 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at
     LIMIT $2
     FOR UPDATE OF j SKIP LOCKED) AS due;
+
+-- Who has locked the row of job j on PostgreSQL, as far as one can see: the session whose transaction stands in the row,
+-- if it is still under way. How long is since that transaction began.
+-- define: row_holder
+SELECT a.pid::bigint AS pid, coalesce(nullif(a.application_name, ''), a.usename::text) AS program,
+       host(a.client_addr) AS host,
+       floor(date_part('epoch', clock_timestamp() - a.xact_start) * 1000)::bigint AS for_ms
+FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid = j.xmax AND l.pid <> pg_backend_pid()
+  AND EXISTS (SELECT 1 FROM pg_locks r
+              WHERE r.pid = l.pid AND r.locktype = 'relation' AND r.relation = 'job'::regclass)
+LIMIT 1
+
+-- define: stale
+j.state = 2 AND j.alarm_at <= CASE WHEN $2::bigint IS NULL THEN now($1) ELSE 9223372036854775807 END
+AND (j.alarm_at <= now($1) OR j.seen_at <= now($1) - $2::bigint)
+
+-- name: job_skipped
+-- What job_alarms, and job_silent with $2 ms (else NULL), left alone because others have locked it: the first $3, with how
+-- many there are and who holds each. Index job_alarm. PostgreSQL only. Called by queue/holder.c.
+SELECT $1, $2, $3 WHERE false;
+-- dialect: postgres
+WITH free AS MATERIALIZED (
+    SELECT j.id FROM job j WHERE {stale} FOR UPDATE SKIP LOCKED
+)
+SELECT j.id, count(*) OVER (), h.pid, h.program, h.host, h.for_ms
+FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
+WHERE {stale} AND NOT EXISTS (SELECT 1 FROM free f WHERE f.id = j.id)
+ORDER BY j.id + 0
+LIMIT $3;
+
+-- name: job_row_holder
+-- Who has locked the row of job $1. Primary key. PostgreSQL only. Called by queue/holder.c.
+SELECT $1 WHERE false;
+-- dialect: postgres
+SELECT j.id, 1, h.pid, h.program, h.host, h.for_ms
+FROM job j CROSS JOIN LATERAL ({row_holder}) h
+WHERE j.id = $1;
 
 -- name: job_next_alarm
 -- When the clock acts next. Index job_alarm, once per state. Called by queue/wait.c.
@@ -318,29 +378,38 @@ SELECT count(*) FROM job WHERE state = 2 AND alarm_at <= now($1);
 
 -- name: job_silent
 -- Leases without a sign of life for $2 ms. Index job_alarm, all that are running. Called by queue/recover.c.
+-- On PostgreSQL as job_alarms: a sign of life that is being written counts, and so does one that was written meanwhile.
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
 LIMIT $3;
-
--- name: job_of_worker
--- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
--- queue/recover.c and queue/worker.c.
+-- dialect: postgres
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
-LIMIT $2;
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
+LIMIT $3
+FOR UPDATE OF j SKIP LOCKED;
+
+-- name: job_of_worker
+-- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
+-- queue/recover.c and queue/worker.c. On PostgreSQL they are locked, by id (+ 0: not by the index of the ids, which has
+-- all jobs).
+SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
+       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
+       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
+FROM job j LEFT JOIN queue q ON q.name = j.queue
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1;
 -- dialect: postgres
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
-LIMIT $2
+ORDER BY j.id + 0
 FOR UPDATE OF j;
 
 -- name: job_ahead
@@ -352,10 +421,23 @@ WHERE queue = $1 AND state = 1
 
 -- name: job_expired_finished
 -- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.
+-- On PostgreSQL what somebody is working on (brings back) is left for the next time.
 SELECT id
 FROM job
 WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
 LIMIT $4;
+-- dialect: postgres
+SELECT id
+FROM job
+WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3
+LIMIT $4
+FOR UPDATE SKIP LOCKED;
+
+-- name: job_expired_count
+-- How many of them there are. Index job_resting. Called by queue/retain.c.
+SELECT count(*)
+FROM job
+WHERE queue = $1 AND state >= 3 AND state = $2 AND finished_at <= $3;
 
 -- name: job_delete
 -- For db_each. Called by queue/retain.c.

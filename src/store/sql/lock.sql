@@ -69,11 +69,13 @@ l.job_id IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name)
 
 -- name: lock_expired
--- With the job that still runs under it. Index lock_expiry. Called by queue/recover.c.
+-- With the job that still runs under it. By name, so that two who clean up do not wait for each other (|| '':
+-- after it is found by its time). Index lock_expiry. Called by queue/recover.c.
 SELECT l.name, l.owner, l.token,
-       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name)
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name), l.expires_at
 FROM lock l
 WHERE l.expires_at <= now($1)
+ORDER BY l.name || ''
 LIMIT $2;
 
 -- name: lock_expired_count
@@ -97,8 +99,8 @@ LIMIT $1
 FOR UPDATE OF l SKIP LOCKED;
 
 -- name: lock_of_worker
--- Index lock_worker. Called by queue/recover.c.
-SELECT name, owner, token FROM lock WHERE worker_id = $1 LIMIT $2;
+-- By name, as lock_expired. Index lock_worker. Called by queue/recover.c and queue/worker.c.
+SELECT name, owner, token FROM lock WHERE worker_id = $1 ORDER BY name || '' LIMIT $2;
 
 -- name: lock_clean_untied
 -- As lock_clean, for a row that lock_untied has found, and locked: now it is looked at as it is. For db_each. Called by
@@ -108,7 +110,9 @@ SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_a
 WHERE l.name = $1 AND l.token = $2 AND {tied_to_nothing};
 
 -- name: lock_clean
--- A recoverer takes a lock away, once; for db_each. Called by queue/recover.c.
+-- A recoverer takes a lock away, once; for db_each. Only as it was judged: still held under worker $3, or still expiring
+-- at $4. A process of the same name may have refreshed it since, which keeps the token. Called by queue/recover.c and
+-- queue/worker.c.
 UPDATE lock
 SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
-WHERE name = $1 AND token = $2 AND owner IS NOT NULL;
+WHERE name = $1 AND token = $2 AND owner IS NOT NULL AND (worker_id = $3 OR expires_at = $4);

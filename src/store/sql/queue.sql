@@ -4,7 +4,7 @@
 name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms, rate_level,
 rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms, keep_done_ms, keep_failed_ms,
 version, step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit,
-job_self_heal_max_resets, step_grace_ms
+job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots
 
 -- name: queue_get
 -- Primary key. Called by queue/settings.c and, before each claim, by queue/claim.c.
@@ -34,9 +34,9 @@ INSERT INTO queue
     (name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
      rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
      keep_done_ms, keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms,
-     step_no_progress_limit, job_self_heal_max_resets, step_grace_ms)
+     step_no_progress_limit, job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-        $21, $22, $23)
+        $21, $22, $23, $24, $25)
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
     concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
@@ -50,11 +50,12 @@ SET paused = excluded.paused, paused_why = excluded.paused_why, serial = exclude
     step_no_progress_limit = excluded.step_no_progress_limit,
     job_self_heal_max_resets = excluded.job_self_heal_max_resets,
     step_grace_ms = excluded.step_grace_ms,
+    rate_strict = excluded.rate_strict, rate_slots = excluded.rate_slots,
     version = queue.version + 1;
 
 -- name: queue_rate
 -- Tokens were taken. Called by queue/limits.c inside the claim.
-UPDATE queue SET rate_level = $2, rate_at = $3 WHERE name = $1;
+UPDATE queue SET rate_level = $2, rate_at = $3, rate_slots = $4 WHERE name = $1;
 
 -- name: queue_counts
 -- Jobs per queue and state, each part from an index alone. Called by queue/stats.c.

@@ -2,36 +2,77 @@
 
 -- name: schedule_put
 -- Make or replace. Called by queue/schedule.c.
-INSERT INTO schedule (name, cron, queue, kind, priority, payload, catch_up, paused, next_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO schedule
+    (name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone, overlap)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     priority = excluded.priority, payload = excluded.payload, catch_up = excluded.catch_up,
-    paused = excluded.paused, next_at = excluded.next_at, version = schedule.version + 1;
+    paused = excluded.paused, next_at = excluded.next_at, timezone = excluded.timezone,
+    zone = excluded.zone, overlap = excluded.overlap, version = schedule.version + 1;
 
 -- name: schedule_remove
 -- For db_each. Called by queue/schedule.c.
 DELETE FROM schedule WHERE name = $1;
 
 -- name: schedule_list
-SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at
+SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap
 FROM schedule
 ORDER BY name;
 
+-- define: firing
+name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused
+
 -- name: schedule_due
--- Index schedule_next. Called by queue/schedule.c.
-SELECT name, cron, queue, kind, payload, priority, catch_up, next_at, version, now($1)
+-- Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: who
+-- comes here may hold jobs already, and whoever fires may wait for jobs.
+SELECT {firing}
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
-ORDER BY next_at
+ORDER BY next_at, name
 LIMIT 100;
+-- dialect: postgres
+SELECT {firing}
+FROM schedule
+WHERE next_at <= now($1) AND paused = 0
+ORDER BY next_at, name
+LIMIT 100
+FOR UPDATE SKIP LOCKED;
+
+-- name: schedule_get
+-- The one of a name, which nobody else fires or changes until the end of the transaction. Primary key.
+-- Called by queue/schedule.c.
+SELECT {firing} FROM schedule WHERE name = $1;
+-- dialect: postgres
+SELECT {firing} FROM schedule WHERE name = $1 FOR UPDATE;
 
 -- name: schedule_next
 -- When the next is due. Index schedule_next. Called by queue/wait.c.
 SELECT min(next_at) FROM schedule WHERE next_at IS NOT NULL AND paused = 0;
 
 -- name: schedule_fired
--- It has fired for $3, once: the version is the guard; for db_each. Called by queue/schedule.c.
+-- It has fired for $3, once: the version is the guard; for db_each. Called by queue/schedule_fire.c.
 UPDATE schedule
-SET last_at = $3, next_at = $4, version = version + 1
+SET last_at = $3, next_at = $4, zone = $5, version = version + 1
 WHERE name = $1 AND version = $2;
+
+-- name: schedule_nominal
+-- The time that the run of a job has been named for; for db_each. No move: it leaves no event of its own. Primary key.
+-- Called by queue/schedule_fire.c, right after the job was added.
+UPDATE job SET nominal_at = $2 WHERE id = $1;
+-- dialect: postgres
+UPDATE job SET nominal_at = u.nominal_at
+FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, nominal_at, ordinal)
+WHERE job.id = u.id
+RETURNING u.ordinal, 1;
+
+-- name: schedule_unfinished
+-- The first run of a schedule that has not finished. Index job_of_schedule. Called by queue/schedule_fire.c.
+SELECT id FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id LIMIT 1;
+
+-- name: schedule_runs
+-- All of them, which on PostgreSQL stay as they are until the end of the transaction. Index job_of_schedule.
+-- Called by queue/schedule_fire.c.
+SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id;
+-- dialect: postgres
+SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE;

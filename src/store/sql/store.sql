@@ -8,6 +8,10 @@ SELECT now($1);
 -- Primary key. SQLite only: called at the start of every write.
 SELECT id, at FROM event ORDER BY id DESC LIMIT 1;
 
+-- name: migration_list
+-- Primary key. Called by queue/care.c.
+SELECT version, checksum FROM migration ORDER BY version;
+
 -- name: store_generation
 -- The token above which this generation began, the largest that was given out, and the newest id. Reads all jobs. Called by
 -- queue/generation.c.

@@ -33,14 +33,41 @@ UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
 -- name: worker_expired
--- Those of them whose time is over. Index job_alarm, lock_expiry. Called by queue/worker.c.
-SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
+-- Those of them whose time is over, and how many of the leases were not yet spared (job_warn). Index job_alarm,
+-- lock_expiry. Called by queue/worker_list.c.
+SELECT worker_id, count(*), 0, count(*) - count(warned)
+FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
 UNION ALL
-SELECT worker_id, 0, count(*) FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
+SELECT worker_id, 0, count(*), 0 FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
 
 -- name: worker_lost
 -- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
 UPDATE worker SET lost_at = $2 WHERE id = $1;
+
+-- name: worker_lost_since
+-- PostgreSQL: nobody else clears the mark or removes the worker until the transaction has ended. Called by
+-- queue/worker_dead.c.
+SELECT lost_at FROM worker WHERE id = $1;
+-- dialect: postgres
+SELECT lost_at FROM worker WHERE id = $1 FOR UPDATE;
+
+-- name: worker_sign
+-- The last sign of life that is on record: of its leases, and of the locks it has taken. PostgreSQL: no heartbeat comes
+-- in until the transaction has ended. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
+SELECT max(at)
+FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+      UNION ALL
+      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
+-- dialect: postgres
+SELECT max(at)
+FROM (SELECT at
+      FROM (SELECT seen_at AS at
+            FROM job
+            WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+            ORDER BY id
+            FOR UPDATE) AS lease
+      UNION ALL
+      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
 
 -- name: worker_remove
 -- For db_each. Called by queue/worker.c and queue/recover.c.

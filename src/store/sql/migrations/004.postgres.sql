@@ -47,12 +47,15 @@ CREATE TABLE submission (
 
 CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
     WHERE state = 1 AND concurrency_key IS NOT NULL;
+CREATE INDEX job_cut_in ON job (queue, priority, due_at, id)
+    WHERE state = 1 AND (version > 1 OR due_at < created_at);
 ALTER TABLE queue ADD COLUMN rate_strict smallint NOT NULL DEFAULT 0;
 ALTER TABLE queue ADD COLUMN rate_slots text COLLATE "C";
 
 -- --- Schedules ---
 
 ALTER TABLE schedule ADD COLUMN timezone text COLLATE "C";
+ALTER TABLE schedule ADD COLUMN zone text COLLATE "C";
 ALTER TABLE schedule ADD COLUMN overlap text COLLATE "C" NOT NULL DEFAULT 'queue'
     CHECK (overlap IN ('queue', 'skip', 'replace'));
 ALTER TABLE job ADD COLUMN nominal_at bigint;

@@ -9,6 +9,10 @@ CREATE TABLE store (
 );
 -- Below 2^40, so that a token fits into a JSON number. A store that is made anew gets another one.
 INSERT INTO store (id, token_base) VALUES (1, 1 + (random() & 1099511627775));
+-- Workers too: the liveness lock of a worker is a byte of the -workers file, by its id. A process may still hold one
+-- there for a store that was at this path before.
+DELETE FROM sqlite_sequence WHERE name = 'worker';
+INSERT INTO sqlite_sequence (name, seq) SELECT 'worker', token_base FROM store;
 
 -- Which migrations have run, and what they said.
 CREATE TABLE migration (
@@ -53,12 +57,17 @@ CREATE TABLE submission (
 -- The first pending job of each concurrency key.
 CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
     WHERE state = 1 AND concurrency_key IS NOT NULL;
+-- Pending jobs that may come before others which were there first: they came back, or were added with a time in the past.
+-- All other jobs come last in their priority, so that a claim need not look at what it has passed before.
+CREATE INDEX job_cut_in ON job (queue, priority, due_at, id)
+    WHERE state = 1 AND (version > 1 OR due_at < created_at);
 ALTER TABLE queue ADD COLUMN rate_strict INTEGER NOT NULL DEFAULT 0;  -- 1: no window of rate_period_ms sees more than rate_count
 ALTER TABLE queue ADD COLUMN rate_slots TEXT;           -- claims in the parts of the last window (core/limit.h)
 
 -- --- Schedules ---
 
 ALTER TABLE schedule ADD COLUMN timezone TEXT;          -- a name of the tz database; NULL: UTC
+ALTER TABLE schedule ADD COLUMN zone TEXT;              -- its file in hexadecimal, for machines without the database
 ALTER TABLE schedule ADD COLUMN overlap TEXT NOT NULL DEFAULT 'queue'
     CHECK (overlap IN ('queue', 'skip', 'replace'));    -- what happens when the run before has not finished
 ALTER TABLE job ADD COLUMN nominal_at INTEGER;          -- the time its schedule named

@@ -1,0 +1,222 @@
+/*
+ * A schedule fires: which of its runs are due, and what becomes of them.
+ *
+ * Invariant: the schedule moves on and its jobs are added in one transaction, guarded by the
+ * version of its row, so each run is added once. Every job knows the time it was named for.
+ *
+ * Runs that were missed while nobody was there ("catch-up"): none of them is added, or the newest
+ * one, or all. When an earlier run has not finished ("overlap"), a run is added all the same, or is
+ * skipped and an event says so, or replaces those that have not finished, which are cancelled. With
+ * skip and replace one run at a time is unfinished, so "all" is the newest one there, too.
+ */
+#include "queue/schedule.h"
+
+#include "base/civil.h"
+#include "base/timetext.h"
+#include "core/cron.h"
+#include "queue/act.h"
+#include "queue/add.h"
+#include "queue/event.h"
+#include "queue/row.h"
+#include "queue/schedule_zone.h"
+
+#include <string.h>
+
+/* With catch-up "all", runs added at once; the rest come with the next look. */
+enum { CATCH_UP_MAX = 1000 };
+
+struct firing {
+    const struct db_result *rows;
+    size_t row;
+    const char *name;
+    const char *by; /* "schedule:NAME" */
+    int64_t now_ms;
+    struct cron cron;
+    struct schedule_zone zone;
+
+    int64_t *runs; /* the times of those to add, oldest first */
+    size_t run_count;
+    int64_t last_ms; /* the newest that was due */
+    int64_t next_ms; /* TEND_UNSET: never again */
+};
+
+static bool column_is(const struct firing *firing, enum firing_column column, const char *word)
+{
+    return strcmp(db_string(firing->rows, firing->row, column), word) == 0;
+}
+
+/* The newest time of a run up to now, where from_ms is one: looks back ever farther from now, so
+ * that not all the runs in between are counted. */
+static int64_t newest_run(const struct firing *firing, int64_t from_ms)
+{
+    int64_t newest_ms = from_ms;
+    int64_t back_ms = MS_PER_MINUTE;
+    int64_t at_ms;
+    do {
+        at_ms = back_ms < firing->now_ms - from_ms ? firing->now_ms - back_ms : from_ms;
+        at_ms = cron_next(&firing->cron, firing->zone.zone, at_ms);
+        back_ms *= 2;
+    } while ((at_ms < 0 || at_ms > firing->now_ms) && back_ms / 2 < firing->now_ms - from_ms);
+    for (; at_ms >= 0 && at_ms <= firing->now_ms;
+         at_ms = cron_next(&firing->cron, firing->zone.zone, at_ms))
+        newest_ms = at_ms;
+    return newest_ms;
+}
+
+/* Fills in what is to be done, of a schedule that was due at first_ms. */
+static void find_runs(struct firing *firing, int64_t first_ms)
+{
+    bool all =
+        column_is(firing, FIRING_CATCH_UP, "all") && column_is(firing, FIRING_OVERLAP, "queue");
+    int64_t at_ms = first_ms;
+    size_t due = 0;
+    while (at_ms >= 0 && at_ms <= firing->now_ms && due < CATCH_UP_MAX) {
+        firing->runs[due++] = firing->last_ms = at_ms;
+        at_ms = cron_next(&firing->cron, firing->zone.zone, at_ms);
+    }
+    if (!all && at_ms >= 0 && at_ms <= firing->now_ms) { /* far behind */
+        firing->last_ms = newest_run(firing, at_ms);
+        at_ms = cron_next(&firing->cron, firing->zone.zone, firing->now_ms);
+    }
+    firing->next_ms = at_ms < 0 ? TEND_UNSET : at_ms;
+    firing->run_count = due;
+    if (all)
+        return;
+    /* "none" drops what was missed, that is all but a run whose successor is not due yet. */
+    firing->run_count = column_is(firing, FIRING_CATCH_UP, "none") && due > 1 ? 0 : 1;
+    firing->runs[0] = firing->last_ms;
+}
+
+static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *rows,
+                       size_t row)
+{
+    int64_t first_ms = db_number(rows, row, FIRING_NEXT_AT);
+    *firing = (struct firing){
+        .rows = rows,
+        .row = row,
+        .name = db_string(rows, row, FIRING_NAME),
+        .by = arena_printf(db_arena(tx), "schedule:%s", db_string(rows, row, FIRING_NAME)),
+        .runs = arena_alloc(db_arena(tx), CATCH_UP_MAX * sizeof *firing->runs),
+        .run_count = 1,
+        .last_ms = first_ms,
+        .next_ms = TEND_UNSET,
+    };
+    if (firing->runs == NULL || firing->by == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
+    firing->runs[0] = first_ms;
+    int rc = db_time(tx, &firing->now_ms);
+    /* What somebody has broken in the store itself runs this once. */
+    if (rc >= 0 && cron_parse(db_string(rows, row, FIRING_CRON), &firing->cron, NULL) == 0 &&
+        schedule_zone_load(db_string(rows, row, FIRING_TIMEZONE), db_string(rows, row, FIRING_ZONE),
+                           db_arena(tx), &firing->zone, NULL) == 0)
+        find_runs(firing, first_ms);
+    return rc;
+}
+
+/* --- an earlier run that has not finished --- */
+
+static int skip(struct db_tx *tx, const struct firing *firing, int64_t unfinished_id)
+{
+    char time[TIME_TEXT_BYTES];
+    struct event_note event = {
+        .who = firing->by,
+        .what = "schedule.skipped",
+        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
+        .why =
+            arena_printf(db_arena(tx), "the run of %s: job %lld of an earlier run has not finished",
+                         time_text(firing->last_ms, time), (long long)unfinished_id),
+    };
+    return event_add(tx, &event, 0);
+}
+
+static int replace(struct db_tx *tx, const struct firing *firing)
+{
+    char time[TIME_TEXT_BYTES];
+    int64_t moved;
+    struct tend_jobs jobs;
+    struct db_result rows;
+    const struct db_value params[] = {db_text(firing->name)};
+    int rc = db_run(tx, Q_SCHEDULE_RUNS, 0, params, &rows);
+    if (rc < 0 || rows.rows == 0)
+        return rc;
+    if ((rc = jobs_read(db_arena(tx), &rows, &jobs)) < 0)
+        return err_set(db_err(tx), rc, "out of memory while replacing jobs of a schedule");
+    const char *why =
+        arena_printf(db_arena(tx), "replaced by the run of %s", time_text(firing->last_ms, time));
+    return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, firing->by, why, &moved);
+}
+
+/* Whether the run is to be added: 1, 0 or a code. */
+static int make_room(struct db_tx *tx, const struct firing *firing)
+{
+    struct db_result unfinished;
+    if (column_is(firing, FIRING_OVERLAP, "queue"))
+        return 1;
+    const struct db_value params[] = {db_text(firing->name)};
+    int rc = db_run(tx, Q_SCHEDULE_UNFINISHED, 0, params, &unfinished);
+    if (rc < 0 || unfinished.rows == 0)
+        return rc < 0 ? rc : 1;
+    rc = column_is(firing, FIRING_OVERLAP, "skip") ? skip(tx, firing, db_number(&unfinished, 0, 0))
+                                                   : replace(tx, firing);
+    return rc < 0 ? rc : column_is(firing, FIRING_OVERLAP, "replace");
+}
+
+/* --- adding --- */
+
+static int add_runs(struct db_tx *tx, const struct firing *firing)
+{
+    struct arena *arena = db_arena(tx);
+    size_t count = firing->run_count;
+    struct tend_job_spec *specs = arena_alloc(arena, count * sizeof *specs);
+    struct tend_added *added = arena_zalloc(arena, count * sizeof *added);
+    struct db_value *nominal = arena_alloc(arena, 2 * count * sizeof *nominal);
+    if (specs == NULL || added == NULL || nominal == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
+    for (size_t i = 0; i < count; i++) {
+        tend_job_spec_init(&specs[i]);
+        specs[i].queue = db_string(firing->rows, firing->row, FIRING_QUEUE);
+        specs[i].kind = db_string(firing->rows, firing->row, FIRING_KIND);
+        specs[i].payload = db_string(firing->rows, firing->row, FIRING_PAYLOAD);
+        specs[i].payload_bytes = db_at(firing->rows, firing->row, FIRING_PAYLOAD)->bytes;
+        specs[i].priority = (int)db_number(firing->rows, firing->row, FIRING_PRIORITY);
+    }
+    struct add_batch batch = {
+        .specs = specs, .count = count, .by = firing->by, .schedule = firing->name, .ret = added};
+    int rc = add_jobs(tx, &batch, 0);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        nominal[2 * i] = db_int(added[i].id);
+        nominal[2 * i + 1] = db_int(firing->runs[i]);
+    }
+    return db_each(tx, Q_SCHEDULE_NOMINAL, 0, nominal, count, NULL);
+}
+
+int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row)
+{
+    struct firing firing;
+    int64_t fired = 0;
+    int rc = firing_init(tx, &firing, rows, row);
+    if (rc < 0)
+        return rc;
+    const char *copy =
+        firing.zone.copy != NULL ? firing.zone.copy : db_string(rows, row, FIRING_ZONE);
+    const struct db_value params[] = {*db_at(rows, row, FIRING_NAME),
+                                      *db_at(rows, row, FIRING_VERSION), db_int(firing.last_ms),
+                                      db_int_or_null(firing.next_ms), db_text(copy)};
+    rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
+    /* Whoever changes the version adds the jobs, in the same transaction. */
+    if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
+        return rc < 0 ? rc : 0;
+    return add_runs(tx, &firing);
+}
+
+int schedule_fire_due(struct db_tx *tx)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_now(tx)};
+    int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
+    for (size_t i = 0; rc >= 0 && i < rows.rows; i++)
+        rc = schedule_fire(tx, &rows, i);
+    return rc;
+}

@@ -1,0 +1,162 @@
+#include "store/holder.h"
+
+#include "base/clock.h"
+#include "base/proc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct holder_note holder_self(void)
+{
+    struct proc_id self;
+    if (proc_self(&self) < 0)
+        return (struct holder_note){0};
+    return (struct holder_note){
+        .pid = self.pid, .start_ticks = self.start_ticks, .pid_ns = self.pid_ns};
+}
+
+/* --- what /proc says of a process's descriptors --- */
+
+enum holds { HOLDS, HOLDS_NOT, HOLDS_UNKNOWN };
+
+/* Whether fdinfo shows a write lock on the byte: "lock:\t1: OFDLCK ADVISORY WRITE -1 08:01:7 0 0".
+ */
+static bool shows_lock(const char *path, int64_t byte)
+{
+    char line[256];
+    char range[48];
+    bool shown = false;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    snprintf(range, sizeof range, " %lld %lld\n", (long long)byte, (long long)byte);
+    while (!shown && fgets(line, sizeof line, file) != NULL) {
+        size_t len = strlen(line);
+        size_t end = strlen(range);
+        shown = strncmp(line, "lock:", 5) == 0 && strstr(line, "WRITE") != NULL && len > end &&
+                strcmp(line + len - end, range) == 0;
+    }
+    fclose(file);
+    return shown;
+}
+
+static enum holds holds(int64_t pid, const struct stat *file, int64_t byte)
+{
+    char path[320];
+    snprintf(path, sizeof path, "/proc/%lld/fd", (long long)pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return errno == ENOENT ? HOLDS_NOT : HOLDS_UNKNOWN;
+    enum holds answer = HOLDS_NOT;
+    for (struct dirent *entry; answer != HOLDS && (entry = readdir(folder)) != NULL;) {
+        struct stat status;
+        snprintf(path, sizeof path, "/proc/%lld/fd/%s", (long long)pid, entry->d_name);
+        if (!isdigit((unsigned char)entry->d_name[0]) || stat(path, &status) != 0 ||
+            status.st_dev != file->st_dev || status.st_ino != file->st_ino)
+            continue;
+        snprintf(path, sizeof path, "/proc/%lld/fdinfo/%s", (long long)pid, entry->d_name);
+        if (access(path, R_OK) != 0)
+            answer = HOLDS_UNKNOWN;
+        else if (shows_lock(path, byte))
+            answer = HOLDS;
+    }
+    closedir(folder);
+    return answer;
+}
+
+/* The process that /proc shows to hold the byte; 0: none that can be seen. */
+static int64_t search(const struct stat *file, int64_t byte)
+{
+    int64_t pid = 0;
+    DIR *folder = opendir("/proc");
+    if (folder == NULL)
+        return 0;
+    for (struct dirent *entry; pid == 0 && (entry = readdir(folder)) != NULL;)
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            holds(strtoll(entry->d_name, NULL, 10), file, byte) == HOLDS)
+            pid = strtoll(entry->d_name, NULL, 10);
+    closedir(folder);
+    return pid;
+}
+
+/* --- the sentence --- */
+
+/* since_ms: 0 when it is not known how long. */
+static void describe(struct holder *holder, const struct proc_stat *stat, const char *where,
+                     int64_t since_ms)
+{
+    long long pid = (long long)holder->pid;
+    const char *seems = holder->found ? "" : "seems to be the writer and ";
+    char time[32] = "";
+    int64_t now_ms = clock_boot_ms();
+    if (since_ms > 0 && since_ms <= now_ms)
+        snprintf(time, sizeof time, " for %lld s", (long long)(now_ms - since_ms) / 1000);
+    holder->stopped = stat->state == 'T' || stat->state == 't';
+    if (stat->state == 't')
+        snprintf(holder->text, sizeof holder->text,
+                 "process %lld (%s) %sis stopped by a debugger %s%s; let the "
+                 "debugger continue it, or end it with kill -KILL %lld",
+                 pid, stat->command, seems, where, time, pid);
+    else if (holder->stopped)
+        snprintf(holder->text, sizeof holder->text,
+                 "process %lld (%s) %sis stopped %s%s; continue it with "
+                 "kill -CONT %lld or end it with kill -KILL %lld",
+                 pid, stat->command, seems, where, time, pid, pid);
+    else if (pid == getpid())
+        snprintf(holder->text, sizeof holder->text,
+                 "another handle of this process %shas been writing%s", seems, time);
+    else
+        snprintf(holder->text, sizeof holder->text, "process %lld (%s) %shas been writing%s%s", pid,
+                 stat->command, seems, time, stat->state == 'D' ? " and waits for the disk" : "");
+}
+
+static void describe_unseen(struct holder *holder, const struct holder_note *noted,
+                            const char *where, bool foreign)
+{
+    if (foreign)
+        snprintf(
+            holder->text, sizeof holder->text,
+            "a process of another container (%lld there) seems to be %s; see there whether it is "
+            "stopped",
+            (long long)noted->pid, where);
+    else
+        snprintf(
+            holder->text, sizeof holder->text,
+            "a process that cannot be seen from here is %s; see as root which processes have the "
+            "store open (fuser) and whether one is stopped",
+            where);
+}
+
+void holder_find(int fd, int64_t byte, const char *where, const struct holder_note *noted,
+                 struct holder *ret)
+{
+    struct stat file;
+    struct proc_stat stat;
+    struct holder_note self = holder_self();
+    bool foreign = noted->pid > 0 && noted->pid_ns != self.pid_ns;
+    bool there = noted->pid > 0 && !foreign && proc_stat(noted->pid, &stat) == 0 &&
+                 stat.start_ticks == noted->start_ticks;
+    enum holds noted_holds = HOLDS_NOT;
+    *ret = (struct holder){0};
+    if (fstat(fd, &file) == 0) {
+        if (there)
+            noted_holds = holds(noted->pid, &file, byte);
+        ret->pid = noted_holds == HOLDS ? noted->pid : search(&file, byte);
+        ret->found = ret->pid != 0;
+    }
+    if (ret->pid == 0 && noted_holds == HOLDS_UNKNOWN)
+        ret->pid = noted->pid;
+    if (ret->pid != 0 && proc_stat(ret->pid, &stat) == 0) {
+        describe(ret, &stat, where, ret->pid == noted->pid && there ? noted->since_ms : 0);
+        return;
+    }
+    ret->pid = 0;
+    ret->found = false;
+    describe_unseen(ret, noted, where, foreign);
+}

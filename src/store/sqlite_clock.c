@@ -1,0 +1,240 @@
+#include "store/sqlite_clock.h"
+
+#include "base/proc.h"
+#include "core/signature.h"
+#include "store/sqlite_db.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tend.h>
+#include <unistd.h>
+
+/* Below it is the turnstile's part of the lock file. */
+enum { PAGE_AT = 256, READ_TRIES = 3 };
+
+static const uint64_t page_magic = 0x74656e64636c6b01;
+
+/* Milliseconds that come from elsewhere; no number may overflow. */
+static int64_t to_us(int64_t ms)
+{
+    const int64_t most_ms = INT64_MAX / 4000;
+    return (ms > most_ms ? most_ms : ms < -most_ms ? -most_ms : ms) * 1000;
+}
+
+static void look_at_clocks(const struct sqlite_clock *clock, struct clock_look *ret)
+{
+    const struct db_options *options = clock->options;
+    if (options->clock_ms == NULL) {
+        clock_look(ret);
+        return;
+    }
+    *ret = (struct clock_look){.wall_us = to_us(options->clock_ms(options->clock_arg))};
+    if (options->uptime_ms != NULL) {
+        ret->boottime_us = to_us(options->uptime_ms(options->clock_arg, 1));
+        ret->monotonic_us = to_us(options->uptime_ms(options->clock_arg, 0));
+    }
+}
+
+/* --- the page --- */
+
+static uint64_t checksum(const struct clock_page *page)
+{
+    return signature_hash(page, offsetof(struct clock_page, checksum));
+}
+
+/* The file has its length from the beginning: on a full disk the page can still be written. */
+static void make_room(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) == 0 && status.st_size < PAGE_AT + (off_t)sizeof(struct clock_page)) {
+        int ignored = posix_fallocate(fd, 0, PAGE_AT + (off_t)sizeof(struct clock_page));
+        (void)ignored;
+    }
+}
+
+void sqlite_clock_init(struct sqlite_clock *clock, const struct db_options *options)
+{
+    *clock = (struct sqlite_clock){.options = options, .fd = -1};
+    pthread_mutex_init(&clock->mutex, NULL);
+}
+
+void sqlite_clock_done(struct sqlite_clock *clock)
+{
+    pthread_mutex_destroy(&clock->mutex);
+}
+
+void sqlite_clock_open(struct sqlite_clock *clock, int fd)
+{
+    struct proc_id self = {0};
+    struct stat space = {0};
+    clock->has_page = clock->options->clock_ms == NULL || clock->options->uptime_ms != NULL;
+    if (!clock->has_page)
+        return;
+    clock->fd = fd;
+    make_room(fd);
+    proc_self(&self);
+    if (stat("/proc/self/ns/time", &space) != 0)
+        space.st_ino = 0; /* an old kernel: there is only one */
+    clock->blank = (struct clock_page){.magic = page_magic, .time_namespace = space.st_ino};
+    _Static_assert(sizeof self.boot_id <= sizeof clock->blank.boot_id, "a boot id fits");
+    memcpy(clock->blank.boot_id, self.boot_id, sizeof self.boot_id);
+}
+
+/* False: there is none, or it belongs to other clocks. Whoever has no turn may read half of it. */
+static bool read_page(const struct sqlite_clock *clock, const struct clock_look *look,
+                      struct clock_page *ret)
+{
+    if (!clock->has_page)
+        return false;
+    for (int i = 0; i < READ_TRIES; i++) {
+        if (pread(clock->fd, ret, sizeof *ret, PAGE_AT) != (ssize_t)sizeof *ret)
+            return false;
+        if (ret->checksum == checksum(ret))
+            return memcmp(ret, &clock->blank, offsetof(struct clock_page, mark)) == 0 &&
+                   ret->mark.boottime_us <= look->boottime_us &&
+                   ret->mark.monotonic_us <= look->monotonic_us;
+    }
+    return false;
+}
+
+static void write_page(const struct sqlite_clock *clock, struct clock_page *page)
+{
+    page->checksum = checksum(page);
+    ssize_t ignored = pwrite(clock->fd, page, sizeof *page, PAGE_AT);
+    (void)ignored; /* the next one takes up from an older page */
+}
+
+/* --- store time --- */
+
+/* page: NULL when it is of no use. */
+static int64_t give_out(struct sqlite_clock *clock, const struct clock_page *page,
+                        const struct clock_look *look, int64_t newest_ms)
+{
+    int64_t now_us = look->wall_us;
+    if (to_us(newest_ms) > now_us)
+        now_us = to_us(newest_ms);
+    if (page != NULL && pace_since(&page->mark, look->boottime_us) > now_us)
+        now_us = pace_since(&page->mark, look->boottime_us);
+    pthread_mutex_lock(&clock->mutex);
+    int64_t given_us = pace_since(&clock->given, look->boottime_us);
+    if (given_us > now_us)
+        now_us = given_us;
+    clock->given = (struct pace_mark){.store_us = now_us, .boottime_us = look->boottime_us};
+    pthread_mutex_unlock(&clock->mutex);
+    return now_us;
+}
+
+int64_t sqlite_clock_read(struct sqlite_clock *clock, int64_t newest_ms)
+{
+    struct clock_look look;
+    struct clock_page page;
+    look_at_clocks(clock, &look);
+    bool known = read_page(clock, &look, &page);
+    return give_out(clock, known ? &page : NULL, &look, newest_ms) / 1000;
+}
+
+int64_t sqlite_clock_ahead_ms(const struct sqlite_clock *clock, int64_t now_ms)
+{
+    struct clock_look look;
+    look_at_clocks(clock, &look);
+    return now_ms - look.wall_us / 1000;
+}
+
+/* --- writing --- */
+
+static int read_steps(struct sqlite_db *db, struct db_tx *tx, int64_t *ret)
+{
+    struct db_result steps;
+    int rc = sqlite_conn_run(&db->writer, tx, Q_CLOCK_STEPS, NULL, &steps);
+    if (rc == 0)
+        *ret = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
+    return rc;
+}
+
+static int move_leases(struct sqlite_db *db, struct db_tx *tx, int64_t by_ms, int64_t now_ms)
+{
+    static const enum db_query moves[] = {Q_CLOCK_MOVE_LEASES, Q_CLOCK_MOVE_LOCKS,
+                                          Q_CLOCK_MOVE_NEWCOMERS};
+    const struct db_value by[] = {db_int(by_ms), db_int(now_ms)};
+    int rc = 0;
+    for (size_t i = 0; rc >= 0 && i < sizeof moves / sizeof moves[0]; i++)
+        rc = sqlite_conn_each(&db->writer, tx, moves[i], by, 1, NULL);
+    if (rc >= 0)
+        rc = sqlite_conn_each(&db->writer, tx, Q_CLOCK_STEP, by, 1, NULL);
+    if (rc < 0)
+        return rc;
+    const char *data = arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms);
+    const struct db_value event[] = {
+        db_int(now_ms), db_null(), db_null(), db_text("clock"), db_text("clock.stepped"),
+        db_null(),      db_null(), db_null(), db_text(data)};
+    return sqlite_conn_each(&db->writer, tx, Q_EVENT_ADD, event, 1, NULL);
+}
+
+/* The clocks first: a process that is stopped after it has old ones, which end no lease. */
+static void take_up(struct sqlite_clock *clock, struct turnstile *turnstile)
+{
+    look_at_clocks(clock, &clock->look);
+    clock->blocked_us = turnstile == NULL ? 0 : to_us(turnstile_take_blocked(turnstile));
+    clock->known = read_page(clock, &clock->look, &clock->page);
+    if (!clock->known)
+        clock->page = clock->blank;
+    clock->begun = true;
+}
+
+/*
+ * In which nobody could write, since the last commit. While nothing could be saved, whatever the
+ * turnstile tells of falls into the same time.
+ */
+static int64_t blocked_us(const struct sqlite_clock *clock)
+{
+    int64_t since_us = clock->page.failing_since_us;
+    return clock->page.blocked_us +
+           (since_us != 0 ? clock->look.monotonic_us - since_us : clock->blocked_us);
+}
+
+int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms,
+                       int64_t *ret_now_ms)
+{
+    struct sqlite_clock *clock = &db->clock;
+    take_up(clock, &db->turnstile);
+    int64_t now_us = give_out(clock, clock->known ? &clock->page : NULL, &clock->look, newest_ms);
+    *ret_now_ms = now_us / 1000;
+    if (!clock->has_page)
+        return 0;
+    struct clock_page *next = &clock->next;
+    *next = clock->page;
+    next->mark = (struct pace_mark){.store_us = now_us,
+                                    .boottime_us = clock->look.boottime_us,
+                                    .monotonic_us = clock->look.monotonic_us};
+    next->failing_since_us = next->blocked_us = 0;
+    int64_t owed_us =
+        clock->known ? pace_owed(&clock->page.mark, &next->mark, blocked_us(clock)) : 0;
+    if (clock->known && owed_us == 0)
+        return 0;
+    int rc = read_steps(db, tx, &next->clock_steps);
+    if (rc < 0 || owed_us == 0 || next->clock_steps != clock->page.clock_steps)
+        return rc;
+    next->clock_steps++;
+    return move_leases(db, tx, owed_us / 1000, *ret_now_ms);
+}
+
+void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)
+{
+    struct clock_page *page = &clock->page;
+    if (!clock->has_page)
+        return;
+    if (!clock->begun)
+        take_up(clock, NULL);
+    clock->begun = false;
+    if (outcome == CLOCK_WRITTEN) {
+        write_page(clock, &clock->next);
+    } else if (clock->known && page->failing_since_us == 0) {
+        /* The mark stays that of the last commit: what was owed to the leases still is. */
+        page->blocked_us += clock->blocked_us;
+        if (outcome == CLOCK_UNWRITABLE)
+            page->failing_since_us = clock->look.monotonic_us;
+        if (outcome == CLOCK_UNWRITABLE || (outcome == CLOCK_UNDONE && clock->blocked_us > 0))
+            write_page(clock, page);
+    }
+}

@@ -1,0 +1,253 @@
+/*
+ * Rows that another session has locked: a worker that is cut off while it sends much has locked
+ * nothing yet, what recovery has to leave alone is named, and a sign of life that is being written,
+ * or was written while others waited, counts.
+ */
+#include "steps.h"
+#include "support/proxy.h"
+#include "support/session.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { PATCH_BYTES = 4 << 20, STALL_BYTES = 400000, LEASE_MS = 5000 };
+
+static tend *open_busy(const char *name, int64_t busy_ms)
+{
+    struct tend_options options = store_options(name);
+    options.busy_ms = busy_ms;
+    return store_open_with(&options);
+}
+
+/* A job claimed by time alone, as commands do. */
+static struct tend_lease claim_by_time(tend *t)
+{
+    struct tend_claim claim = claim_for("q");
+    claim.flags = TEND_CLAIM_BY_TIME;
+    claim.ttl_ms = LEASE_MS;
+    claim.owner = "owner";
+    return claim_with(t, &claim);
+}
+
+/* A session of another program. */
+static PGconn *stranger(void)
+{
+    PGconn *pg = session_open();
+    session_run(pg, "SET application_name = stranger");
+    return pg;
+}
+
+/* --- a worker that is cut off --- */
+
+static void report_much(struct helper *parent, void *arg)
+{
+    struct tend_options options = store_options("cut off");
+    tend *t;
+    check_int(tend_open(&t, proxy_url(arg), &options), ==, 0);
+    struct tend_lease lease = claim_by_time(t);
+    struct tend_attempt_end end = end_of(begin_step(t, lease, 1, "build"), TEND_ATTEMPT_SUCCEEDED);
+    const struct tend_step_change change = {.ended = &end};
+    char *patch = malloc(PATCH_BYTES);
+    memset(patch, 'x', PATCH_BYTES);
+    end.patch = patch;
+    end.patch_bytes = PATCH_BYTES;
+    helper_say(parent, lease.id);
+    helper_hear(parent);
+    helper_say(parent, -tend_step_next(t, lease, &change, NULL));
+    free(patch);
+}
+
+/*
+ * Before, the worker locked the job's row and then sent its patch. Cut off in the middle, it kept
+ * the row locked, which no timeout ends: 'tend heal' said that nothing was stale, for ever.
+ */
+TEST_WITHIN(postgres_locked, a_worker_cut_off_while_it_sends_a_patch_does_not_keep_its_job, 120)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = store_open("w");
+    add_one(t, "q");
+    struct helper worker = helper_start(report_much, &proxy);
+    int64_t id = helper_hear(&worker);
+    proxy_stall_after(&proxy, STALL_BYTES);
+    helper_say(&worker, 1);
+    wait_until(proxy_is_stalled(&proxy), PATIENCE_MS);
+    /* The server has all that has passed, and waits for the rest. */
+    wait_until(sql_int("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND "
+                       "state = 'active' AND client_addr IS NOT NULL") > 0,
+               PATIENCE_MS);
+    clock_advance(LEASE_MS);
+    struct tend_recovery recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 1);
+    check_int(recovery.entries_skipped, ==, 0);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    /* What arrives late is fenced, and nothing of it stays. */
+    proxy_resume(&proxy);
+    check_int(-helper_hear(&worker), ==, TEND_ELEASELOST);
+    check_int(sql_int("SELECT count(*) FROM checkpoint"), ==, 0);
+    helper_join(&worker);
+    proxy_stop(&proxy);
+}
+
+/* --- what is left alone is named --- */
+
+TEST(postgres_locked, RC_2_what_recovery_had_to_leave_alone_is_counted_and_named)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    add_number(t, "q", 3);
+    struct tend_lease leases[3];
+    for (int i = 0; i < 3; i++)
+        leases[i] = claim_by_time(t);
+    clock_advance(LEASE_MS);
+    session_run(pg, "BEGIN");
+    session_run(pg, keep_text("SELECT 1 FROM job WHERE id IN (%lld, %lld) FOR NO KEY UPDATE",
+                              (long long)leases[0].id, (long long)leases[2].id));
+    struct tend_recovery recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 1);
+    check_int(recovery.entries_skipped, ==, 2);
+    check_int(recovery.skipped_ids[0], ==, leases[0].id);
+    check_int(recovery.skipped_ids[1], ==, leases[2].id);
+    check_contains(recovery.skipped_by, keep_text("session %d", PQbackendPID(pg)));
+    check_contains(recovery.skipped_by, "stranger");
+    struct tend_explanation explanation;
+    check_ok(t, tend_explain(t, leases[0].id, &explanation));
+    check_contains(explanation.text, keep_text("session %d", PQbackendPID(pg)));
+    check(strstr(explanation.hint, "at once") == NULL);
+    check_rc(t, tend_act(t, TEND_CANCEL, leases[0].id, "ann", NULL), TEND_EBUSY);
+    check_contains(tend_errmsg(t), "cannot be cancelled now: its row is locked by session");
+    check_contains(tend_errmsg(t), "stranger");
+    session_run(pg, "COMMIT");
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 2);
+    check_int(recovery.entries_skipped, ==, 0);
+    check_str(recovery.skipped_by, "");
+    PQfinish(pg);
+}
+
+TEST(postgres_locked, a_job_that_others_have_locked_is_named_by_its_silence_too)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    add_one(t, "q");
+    struct tend_lease lease = claim_by_time(t);
+    struct tend_recovery recovery;
+    clock_advance(2000);
+    session_run(pg, "BEGIN; SELECT 1 FROM job FOR UPDATE");
+    check_ok(t, tend_reclaim_stale(t, 1000, &recovery));
+    check_int(recovery.entries_reclaimed, ==, 0);
+    check_int(recovery.entries_skipped, ==, 1);
+    check_int(recovery.skipped_ids[0], ==, lease.id);
+    PQfinish(pg);
+}
+
+/* --- signs of life --- */
+
+struct call {
+    tend *t;
+    int64_t silent_ms; /* or TEND_UNSET */
+    struct tend_recovery recovery;
+    int done;
+    pthread_t thread;
+};
+
+static void *recover(void *arg)
+{
+    struct call *call = arg;
+    check_ok(call->t, call->silent_ms == TEND_UNSET
+                          ? tend_detect_and_recover_stale(call->t, &call->recovery)
+                          : tend_reclaim_stale(call->t, call->silent_ms, &call->recovery));
+    __atomic_store_n(&call->done, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/*
+ * Somebody recovers while another session writes `sign` and has not committed yet: either that is
+ * not waited for, or it is; then it is committed.
+ */
+static struct tend_recovery recover_during(PGconn *pg, const char *sign, int64_t silent_ms)
+{
+    struct call call = {.t = store_open("healer"), .silent_ms = silent_ms};
+    session_run(pg, "BEGIN");
+    session_run(pg, sign);
+    check_int(pthread_create(&call.thread, NULL, recover, &call), ==, 0);
+    wait_until(__atomic_load_n(&call.done, __ATOMIC_SEQ_CST) != 0 ||
+                   sql_int("SELECT count(*) FROM pg_locks WHERE NOT granted AND "
+                           "%d = ANY (pg_blocking_pids(pid))",
+                           PQbackendPID(pg)) > 0,
+               PATIENCE_MS);
+    session_run(pg, "COMMIT");
+    pthread_join(call.thread, NULL);
+    return call.recovery;
+}
+
+/* LS-5: before, 'heal --older-than' read the job without a lock, waited for the heartbeat that was
+ * being written, and took a job that had just shown a sign of life. */
+TEST(postgres_locked, LS_5_a_heartbeat_that_is_being_written_wins_over_a_threshold)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    add_one(t, "q");
+    struct tend_lease lease = claim_by_time(t);
+    clock_advance(2000);
+    const char *heartbeat = keep_text("UPDATE job SET seen_at = %lld, alarm_at = %lld",
+                                      (long long)clock_now(), (long long)clock_now() + LEASE_MS);
+    struct tend_recovery recovery = recover_during(pg, heartbeat, 1000);
+    check_int(recovery.entries_reclaimed, ==, 0);
+    check_ok(t, tend_check(t, &lease, 1, NULL));
+    PQfinish(pg);
+}
+
+static void hold_lock(struct helper *parent, void *arg)
+{
+    struct tend_lock_request request;
+    (void)arg;
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.owner = "ann";
+    tend *t = store_open("ann");
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    helper_say(parent, 1);
+    helper_hear(parent);
+}
+
+/* A process of the same name refreshes a lock, which keeps its token. Before, the lock went with
+ * the dead one who had held it before, and two thought that they had it. */
+TEST(postgres_locked, LK_1_a_lock_refreshed_while_its_dead_holder_is_buried_stays)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    struct helper holder = helper_start(hold_lock, NULL);
+    struct tend_lock lock;
+    helper_hear(&holder);
+    helper_kill(&holder);
+    struct tend_recovery recovery =
+        recover_during(pg,
+                       keep_text("UPDATE lock SET worker_id = NULL, expires_at = %lld",
+                                 (long long)clock_now() + HOUR_MS),
+                       TEND_UNSET);
+    check_int(recovery.locks_cleaned, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM worker"), ==, 0); /* it was buried */
+    check_int(tend_lock_get(t, "deploy", &lock), ==, 1);
+    check_str(lock.owner, "ann");
+    PQfinish(pg);
+}
+
+TEST(postgres_locked, LK_1_a_lock_extended_while_its_expiry_is_noticed_stays)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    struct tend_lock_request request;
+    struct tend_lock lock;
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.ttl_ms = 1000;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    clock_advance(1000);
+    struct tend_recovery recovery = recover_during(
+        pg, keep_text("UPDATE lock SET expires_at = %lld", (long long)clock_now() + HOUR_MS),
+        TEND_UNSET);
+    check_int(recovery.locks_cleaned, ==, 0);
+    check_int(tend_lock_get(t, "deploy", &lock), ==, 1);
+    PQfinish(pg);
+}

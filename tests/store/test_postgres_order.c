@@ -1,0 +1,292 @@
+/*
+ * Rows are locked in one order by all (store/pg_order.c): whatever order callers have them in, the
+ * server never has to end one of two transactions that wait for each other, and nobody is told that
+ * others were in the way. Each test has a database of its own, whose count of deadlocks is its own.
+ *
+ * Before, statements over many rows locked them in the order of the caller, and single completions
+ * that were put together in the order of their coming: 14 deadlocks, each of which holds up to 33
+ * callers for a second, where there are none now.
+ */
+#include "support/store.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEASES = 240, THREADS = 8, PROCESSES = 4, KEYS = 40, BEATS = 25, ROUNDS = 8 };
+
+/* --- a database and its deadlocks --- */
+
+static struct {
+    char server[512]; /* the URL outside */
+    pid_t owner;
+} own;
+
+static void tell_server(const char *sql)
+{
+    PGconn *pg = PQconnectdb(own.server);
+    PGresult *result = PQexec(pg, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        test_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
+    PQclear(result);
+    PQfinish(pg);
+}
+
+static void drop_database(void)
+{
+    char sql[100];
+    snprintf(sql, sizeof sql, "DROP DATABASE order_%d WITH (FORCE)", (int)own.owner);
+    if (getpid() == own.owner)
+        tell_server(sql);
+}
+
+/* From here on the store is in a database of its own, whose server looks for deadlocks soon. */
+static void own_database(void)
+{
+    own.owner = getpid();
+    snprintf(own.server, sizeof own.server, "%s", getenv("TEND_TEST_PG_URL"));
+    const char *rest = strstr(own.server, "/postgres?");
+    check(rest != NULL);
+    atexit(drop_database); /* after the store has been closed: what is given last is done first */
+    const char *name = keep_text("order_%d", (int)getpid());
+    tell_server(keep_text("CREATE DATABASE %s", name));
+    tell_server(keep_text("ALTER DATABASE %s SET deadlock_timeout = '20ms'", name));
+    setenv("TEND_TEST_PG_URL",
+           keep_text("%.*s/%s%s", (int)(rest - own.server), own.server, name,
+                     rest + strlen("/postgres")),
+           1);
+}
+
+static int64_t deadlocks(void)
+{
+    return sql_int("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+}
+
+/* Sessions tell what they have counted when they end. */
+static void no_deadlock(void)
+{
+    wait_until(sql_int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                       "AND pid <> pg_backend_pid() AND backend_type = 'client backend'") == 0,
+               PATIENCE_MS);
+    check_int(deadlocks(), ==, 0);
+}
+
+static tend *open_real(int connections)
+{
+    struct tend_options options = store_options("w");
+    options.clock_ms = NULL;
+    options.connections = connections;
+    return store_open_with(&options);
+}
+
+/* A test that cannot fail is worse than none: a deadlock is seen when there is one. */
+TEST(postgres_order, a_deadlock_would_be_seen)
+{
+    PGconn *sessions[2];
+    own_database();
+    store_open("w");
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = PQconnectdb(getenv("TEND_TEST_PG_URL"));
+        PQclear(PQexec(sessions[i], "BEGIN"));
+        PQclear(PQexec(sessions[i], keep_text("SELECT pg_advisory_xact_lock(%d)", i)));
+    }
+    check_int(PQsendQuery(sessions[0], "SELECT pg_advisory_xact_lock(1)"), ==, 1);
+    PQclear(PQexec(sessions[1], "SELECT pg_advisory_xact_lock(0)"));
+    for (int i = 0; i < 2; i++)
+        PQfinish(sessions[i]);
+    wait_until(deadlocks() == 1, PATIENCE_MS);
+}
+
+/* --- threads of one handle --- */
+
+struct crew {
+    tend *t;
+    struct tend_lease leases[LEASES];
+    int done;    /* leases completed; threads take the next */
+    int running; /* threads that complete */
+};
+
+static void *complete_one_by_one(void *arg)
+{
+    struct crew *crew = arg;
+    const char *result = "{\"said\":\"something\"}";
+    int i;
+    while ((i = __atomic_fetch_add(&crew->done, 1, __ATOMIC_SEQ_CST)) < LEASES) {
+        /* The last are completed first, so that what is put together is not in order. */
+        const struct tend_lease *lease = &crew->leases[LEASES - 1 - (i ^ 3)];
+        check_ok(crew->t, tend_start(crew->t, lease, 1, NULL));
+        check_ok(crew->t, tend_complete(crew->t, lease, 1, &result, NULL));
+    }
+    __atomic_sub_fetch(&crew->running, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void beat_all(struct crew *crew, size_t from)
+{
+    struct tend_lease turned[LEASES];
+    for (size_t i = 0; i < LEASES; i++)
+        turned[i] = crew->leases[LEASES - 1 - (from + i) % LEASES];
+    int rc = tend_heartbeat(crew->t, turned, LEASES, MINUTE_MS, NULL);
+    if (rc != 0)
+        check_rc(crew->t, rc, TEND_ELEASELOST); /* some have been completed */
+}
+
+TEST_WITHIN(postgres_order, CL_5_threads_that_complete_beside_one_that_heartbeats_all, 120)
+{
+    static struct crew crew;
+    pthread_t threads[THREADS];
+    own_database();
+    crew.t = open_real(8);
+    add_number(crew.t, "q", LEASES);
+    check_int(claim_many(crew.t, "q", LEASES, crew.leases), ==, LEASES);
+    crew.running = THREADS;
+    for (int i = 0; i < THREADS; i++)
+        check_int(pthread_create(&threads[i], NULL, complete_one_by_one, &crew), ==, 0);
+    for (size_t i = 0; __atomic_load_n(&crew.running, __ATOMIC_SEQ_CST) > 0; i++)
+        beat_all(&crew, i * 7);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4 AND result IS NOT NULL"), ==,
+              LEASES);
+    store_close(crew.t);
+    no_deadlock();
+}
+
+/* --- processes --- */
+
+struct plan {
+    void (*work)(tend *t, const struct plan *plan);
+    int number;
+    struct tend_lease leases[KEYS];
+};
+
+static void work_and_end(struct helper *parent, void *arg)
+{
+    const struct plan *plan = arg;
+    tend *t = open_real(2);
+    helper_say(parent, 1);
+    helper_hear(parent); /* all at once */
+    plan->work(t, plan);
+    store_close(t);
+}
+
+static void run_processes(struct plan *plan)
+{
+    struct helper helpers[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        plan->number = i;
+        helpers[i] = helper_start(work_and_end, plan);
+        helper_hear(&helpers[i]);
+    }
+    for (int i = 0; i < PROCESSES; i++)
+        helper_say(&helpers[i], 1);
+    for (int i = 0; i < PROCESSES; i++)
+        helper_join(&helpers[i]);
+}
+
+/* Every second one has them the other way round. */
+static size_t turn(const struct plan *plan, size_t i, int round)
+{
+    size_t at = (i + (size_t)round) % KEYS;
+    return plan->number % 2 == 0 ? at : KEYS - 1 - at;
+}
+
+static void heartbeat_in_its_order(tend *t, const struct plan *plan)
+{
+    for (int round = 0; round < BEATS; round++) {
+        struct tend_lease leases[KEYS];
+        for (size_t i = 0; i < KEYS; i++)
+            leases[i] = plan->leases[turn(plan, i, round)];
+        check_ok(t, tend_heartbeat(t, leases, KEYS, MINUTE_MS, NULL));
+    }
+}
+
+TEST_WITHIN(postgres_order, CL_5_processes_that_heartbeat_the_same_leases_in_opposite_orders, 120)
+{
+    struct plan plan = {.work = heartbeat_in_its_order};
+    own_database();
+    tend *t = open_real(2);
+    add_number(t, "q", KEYS);
+    check_int(claim_many(t, "q", KEYS, plan.leases), ==, KEYS);
+    run_processes(&plan);
+    check_ok(t, tend_complete(t, plan.leases, KEYS, NULL, NULL));
+    store_close(t);
+    no_deadlock();
+}
+
+static void add_keys_in_its_order(tend *t, const struct plan *plan)
+{
+    struct tend_filter filter;
+    tend_filter_init(&filter);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct tend_job_spec specs[KEYS];
+        struct tend_added added[KEYS];
+        for (size_t i = 0; i < KEYS; i++) {
+            specs[i] = spec_for("q");
+            specs[i].unique_key = keep_text("key-%zu", turn(plan, i, round));
+        }
+        check_ok(t, tend_add_many(t, specs, KEYS, added));
+        for (size_t i = 0; i < KEYS; i++)
+            check_int(added[i].outcome, >=, 0);
+        if (plan->number == round % PROCESSES)
+            check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, "ann", "enough", NULL));
+    }
+}
+
+TEST_WITHIN(postgres_order, CL_5_processes_that_add_the_same_keys_in_opposite_orders_and_cancel,
+            120)
+{
+    struct plan plan = {.work = add_keys_in_its_order};
+    own_database();
+    tend *t = open_real(2);
+    run_processes(&plan);
+    check_int(sql_int("SELECT count(DISTINCT unique_key) FROM job"), ==, KEYS);
+    store_close(t);
+    no_deadlock();
+}
+
+/* The even ones work, the odd ones do to all what operators do. */
+static void work_or_operate(tend *t, const struct plan *plan)
+{
+    struct tend_claim claim = claim_for("q");
+    struct tend_lease leases[5];
+    struct tend_filter filter;
+    size_t held = 0;
+    claim.count = 5;
+    tend_filter_init(&filter);
+    for (int round = 0; round < 3 * ROUNDS; round++) {
+        if (plan->number % 2 != 0) {
+            enum tend_action action = (round + plan->number / 2) % 2 == 0 ? TEND_HOLD : TEND_RESUME;
+            check_ok(t, tend_act_on_all(t, action, &filter, "ann", NULL, NULL));
+            continue;
+        }
+        struct tend_jobs *jobs = NULL;
+        int rc = tend_complete_and_claim(t, leases, held, NULL, NULL, &claim, &jobs, NULL);
+        if (rc < 0 && rc != TEND_ELIMITED)
+            check_rc(t, rc, TEND_EEMPTY);
+        held = jobs == NULL ? 0 : jobs->count;
+        for (size_t i = 0; i < held; i++)
+            leases[i] = lease_of(&jobs->items[held - 1 - i]);
+        tend_jobs_free(jobs);
+    }
+}
+
+TEST_WITHIN(postgres_order, CL_5_processes_that_work_beside_those_that_hold_and_resume_all, 120)
+{
+    struct plan plan = {.work = work_or_operate};
+    own_database();
+    tend *t = open_real(2);
+    set_queue(t, "q", "key-concurrency", "3");
+    for (int i = 0; i < 200; i++) {
+        struct tend_job_spec spec = spec_for("q");
+        spec.priority = i % 7; /* not claimed by id */
+        spec.concurrency_key = i % 2 == 0 ? keep_text("c-%d", i % 11) : NULL;
+        add_spec(t, &spec);
+    }
+    run_processes(&plan);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 200);
+    store_close(t);
+    no_deadlock();
+}

@@ -1,0 +1,489 @@
+/*
+ * The files of an SQLite store: what may be planted beside it, by which path it is reached, and
+ * what happens when they are deleted or replaced while it is open. Run once, without PostgreSQL.
+ */
+#include "support/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534 };
+
+static const char *const companions[] = {"-lock", "-bell", "-workers"};
+static const char *const databases[] = {"", "-wal", "-shm"};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* In place of the C library's and named as there: the kernel has no more inotify instances to give.
+ */
+static bool inotify_used_up;
+
+int inotify_init1(int flags)
+{
+    if (__atomic_load_n(&inotify_used_up, __ATOMIC_SEQ_CST)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static const char *beside(const char *suffix)
+{
+    return keep_text("%s%s", store_path(), suffix);
+}
+
+static struct stat status_of(const char *path)
+{
+    struct stat status;
+    check_int(lstat(path, &status), ==, 0);
+    return status;
+}
+
+static bool exists(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+static void make_file(const char *path, const char *content, mode_t mode)
+{
+    FILE *file = fopen(path, "we");
+    check(file != NULL);
+    check(fputs(content, file) >= 0);
+    fclose(file);
+    check_int(chmod(path, mode), ==, 0);
+}
+
+static void check_content(const char *path, const char *expected)
+{
+    char content[256] = "";
+    FILE *file = fopen(path, "re");
+    check(file != NULL);
+    content[fread(content, 1, sizeof content - 1, file)] = '\0';
+    fclose(file);
+    check_str(content, expected);
+}
+
+static void make_store(void)
+{
+    tend *t = store_open("first");
+    add_one(t, "q");
+    store_close(t);
+}
+
+static void check_refused(const char *path, const char *file, const char *told)
+{
+    tend *t = NULL;
+    int rc = tend_open(&t, keep_text("sqlite:%s", path), NULL);
+    check_rc(t, rc, TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), file);
+    check_contains(tend_errmsg(t), told);
+    tend_close(t);
+}
+
+static void check_opens(void)
+{
+    tend *t = store_open("again");
+    add_one(t, "q");
+    store_close(t);
+}
+
+/* --- planted files --- */
+
+/* root ran 'tend jobs' on the store of a user who had put a symlink in the place of the bell: the
+ * file it led to belonged to the user afterwards. */
+TEST(sqlite_files, a_symlink_beside_the_store_is_not_followed)
+{
+    const char *secret = test_path("secret");
+    make_store();
+    make_file(secret, "only for root", 0600);
+    check_int(chmod(store_path(), 0666), ==, 0);
+    if (geteuid() == 0)
+        check_int(chown(store_path(), NOBODY, NOBODY), ==, 0);
+    for (size_t i = 0; i < COUNT(companions); i++) {
+        const char *name = beside(companions[i]);
+        check_int(unlink(name), ==, 0);
+        check_int(symlink(secret, name), ==, 0);
+        check_refused(store_path(), name, "is a symlink");
+        check_int(status_of(secret).st_uid, ==, geteuid());
+        check_int(status_of(secret).st_mode & 0777, ==, 0600);
+        check_content(secret, "only for root");
+        check_int(unlink(name), ==, 0);
+        check_opens();
+    }
+}
+
+TEST(sqlite_files, a_dangling_symlink_beside_the_store_makes_nothing)
+{
+    const char *target = test_path("target");
+    make_store();
+    check_int(unlink(beside("-bell")), ==, 0);
+    check_int(symlink(target, beside("-bell")), ==, 0);
+    check_refused(store_path(), beside("-bell"), "remove it");
+    check(!exists(target));
+}
+
+TEST(sqlite_files, a_second_name_of_another_file_is_refused)
+{
+    const char *other = test_path("other");
+    make_store();
+    make_file(other, "mine", 0600);
+    check_int(chmod(store_path(), 0666), ==, 0);
+    for (size_t i = 0; i < COUNT(companions); i++) {
+        const char *name = beside(companions[i]);
+        check_int(unlink(name), ==, 0);
+        check_int(link(other, name), ==, 0);
+        check_refused(store_path(), name, "hard link");
+        check_int(status_of(other).st_mode & 0777, ==, 0600);
+        check_content(other, "mine");
+        check_int(unlink(name), ==, 0);
+        check_opens();
+    }
+}
+
+TEST(sqlite_files, what_is_not_a_file_is_refused)
+{
+    make_store();
+    check_int(unlink(beside("-lock")), ==, 0);
+    check_int(mkfifo(beside("-lock"), 0600), ==, 0);
+    check_refused(store_path(), beside("-lock"), "is not a file");
+    check_int(unlink(beside("-lock")), ==, 0);
+    check_int(mkdir(beside("-lock"), 0700), ==, 0);
+    check_refused(store_path(), beside("-lock"), "is not a file");
+}
+
+/* Only root can give files away; anybody else sees that its own are taken. */
+TEST(sqlite_files, a_file_of_a_third_user_is_refused)
+{
+    make_store();
+    check_opens();
+    if (geteuid() != 0)
+        return;
+    check_int(chown(store_path(), NOBODY, NOBODY), ==, 0);
+    check_int(chown(beside("-workers"), NOBODY, NOBODY), ==, 0);
+    check_opens(); /* the store's owner's, and root's */
+    check_int(chown(beside("-workers"), 12345, NOBODY), ==, 0);
+    check_refused(store_path(), beside("-workers"), "belongs neither");
+}
+
+TEST(sqlite_files, mode_and_owner_are_set_on_new_files_alone)
+{
+    make_store();
+    check_int(chmod(beside("-bell"), 0640), ==, 0);
+    check_int(unlink(beside("-lock")), ==, 0);
+    check_int(chmod(store_path(), 0664), ==, 0);
+    if (geteuid() == 0)
+        check_int(chown(store_path(), NOBODY, NOBODY), ==, 0);
+    check_opens();
+    check_int(status_of(beside("-bell")).st_mode & 0777, ==, 0640);
+    check_int(status_of(beside("-bell")).st_uid, ==, geteuid());
+    check_int(status_of(beside("-lock")).st_mode & 0777, ==, 0664);
+    check_int(status_of(beside("-lock")).st_uid, ==, status_of(store_path()).st_uid);
+}
+
+TEST(sqlite_files, what_sqlite_would_open_beside_the_store_is_looked_at_too)
+{
+    const char *other = test_path("other");
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    make_store();
+    make_file(other, "mine", 0600);
+    for (size_t i = 0; i < COUNT(suffixes); i++) {
+        check_int(symlink(other, beside(suffixes[i])), ==, 0);
+        check_refused(store_path(), beside(suffixes[i]), "is a symlink");
+        check_int(unlink(beside(suffixes[i])), ==, 0);
+        check_int(link(other, beside(suffixes[i])), ==, 0);
+        check_refused(store_path(), beside(suffixes[i]), "hard link");
+        check_int(unlink(beside(suffixes[i])), ==, 0);
+    }
+    check_content(other, "mine");
+    check_opens();
+}
+
+/* SQLite would have made the file the link names, readable for everybody. */
+TEST(sqlite_files, no_store_is_made_through_a_symlink)
+{
+    const char *link = test_path("link.db");
+    struct tend_options options = store_options("w");
+    tend *t = NULL;
+    check_int(symlink(test_path("target.db"), link), ==, 0);
+    check_refused(link, link, "makes no store through a link");
+    check(!exists(test_path("target.db")));
+    options.must_exist = 1;
+    check_rc(t, tend_open(&t, keep_text("sqlite:%s", link), &options), TEND_ENOTFOUND);
+    tend_close(t);
+}
+
+/* --- by which path --- */
+
+static tend *open_by(const char *path)
+{
+    struct tend_options options = store_options("by another path");
+    tend *t = NULL;
+    int rc = tend_open(&t, keep_text("sqlite:%s", path), &options);
+    check_rc(t, rc, 0);
+    return t;
+}
+
+static const char *make_link(void)
+{
+    make_store();
+    check_int(mkdir(test_path("elsewhere"), 0700), ==, 0);
+    check_int(symlink(store_path(), test_path("elsewhere/link.db")), ==, 0);
+    return test_path("elsewhere/link.db");
+}
+
+static void *wait_for_ring(void *arg)
+{
+    static int woken;
+    woken = tend_wait(arg, PATIENCE_MS);
+    return &woken;
+}
+
+/* Through the link there was another bell, and others woke up five seconds later. */
+TEST(sqlite_files, who_came_by_a_link_is_woken)
+{
+    pthread_t thread;
+    void *woken;
+    tend *direct = store_open_real("direct");
+    tend *linked = open_by(make_link());
+    check_int(tend_wait(linked, 0), ==, 1); /* the first look is always news */
+    check_int(pthread_create(&thread, NULL, wait_for_ring, linked), ==, 0);
+    add_one(direct, "q");
+    check_int(pthread_join(thread, &woken), ==, 0);
+    check_int(*(int *)woken, ==, 1);
+    for (size_t i = 0; i < COUNT(companions); i++)
+        check(!exists(keep_text("%s%s", test_path("elsewhere/link.db"), companions[i])));
+    tend_close(linked);
+}
+
+/* From another pid namespace only the liveness lock tells. Its job ran a second time. */
+TEST(sqlite_files, a_worker_that_came_by_a_link_is_alive)
+{
+    const char *link = make_link();
+    tend *linked = open_by(link);
+    tend *direct = store_open("direct");
+    struct tend_lease lease = claim_one(linked, "q");
+    sql_exec("UPDATE worker SET pid_ns = 1");
+    clock_advance(10 * SECOND_MS); /* no newcomer any more */
+    check_int(recover_now(direct).entries_reclaimed, ==, 0);
+    check_ok(linked, tend_heartbeat(linked, &lease, 1, MINUTE_MS, NULL));
+    tend_close(linked);
+}
+
+/* A write could begin while another process's had not ended. */
+TEST(sqlite_files, who_came_by_a_link_stands_in_the_same_line)
+{
+    struct tend_options options = store_options("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    tend *t = NULL;
+    const char *link = make_link();
+    options.busy_ms = 100;
+    check_ok(t, tend_open(&t, keep_text("sqlite:%s", link), &options));
+    int fd = open(beside("-lock"), O_RDWR | O_CLOEXEC);
+    struct flock turn = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    check_int(fcntl(fd, F_OFD_SETLK, &turn), ==, 0);
+    check_rc(t, tend_add(t, &spec, &added), TEND_EBUSY);
+    close(fd);
+    check_rc(t, tend_add(t, &spec, &added), 0);
+    tend_close(t);
+}
+
+/* Adds went to the first store, reads came from the one in the new folder. */
+TEST(sqlite_files, a_relative_path_means_the_folder_at_opening)
+{
+    const char *const folders[] = {"here", "there"};
+    tend *stores[2];
+    for (size_t i = 0; i < 2; i++) {
+        check_int(mkdir(test_path(folders[i]), 0700), ==, 0);
+        check_int(chdir(test_path(folders[i])), ==, 0);
+        stores[i] = open_by("tend.db"); /* no reader yet: they are opened when one is needed */
+    }
+    int64_t id = add_one(stores[0], "here");
+    add_one(stores[1], "there");
+    check_str(job_of(stores[0], id)->queue, "here");
+    check_int(chdir("/"), ==, 0);
+    check_str(job_of(stores[0], id)->queue, "here");
+    check_str(job_of(stores[1], id)->queue, "there");
+    tend_close(stores[0]);
+    tend_close(stores[1]);
+}
+
+/* --- deleted or replaced while open --- */
+
+static void check_gone(tend *t, const char *file)
+{
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    struct tend_stats *stats;
+    for (int i = 0; i < 2; i++) {
+        check_rc(t, tend_add(t, &spec, &added), TEND_EUNREACHABLE);
+        check_contains(tend_errmsg(t), file);
+        check_contains(tend_errmsg(t), "deleted or replaced");
+        check_contains(tend_errmsg(t), "nothing was saved");
+        check_rc(t, tend_stats(t, &stats), TEND_EUNREACHABLE);
+    }
+}
+
+/* BY-2. Adds were acknowledged, into a file that nobody could find any more. */
+TEST(sqlite_files, a_store_deleted_while_open_acknowledges_nothing)
+{
+    tend *t = store_open("w");
+    add_one(t, "q");
+    for (size_t i = 0; i < COUNT(databases); i++)
+        check_int(unlink(beside(databases[i])), ==, 0);
+    check_gone(t, store_path());
+    tend *again = store_open("again");
+    add_one(again, "other");
+    check_gone(t, store_path());
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+    store_close(t); /* and takes nothing of the new one with it */
+    add_one(again, "other");
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 2);
+    check_str(sql_rows("PRAGMA integrity_check"), "ok\n");
+}
+
+TEST(sqlite_files, a_store_that_was_replaced_is_not_read)
+{
+    struct tend_jobs *jobs;
+    tend *other = open_by(test_path("other.db"));
+    add_one(other, "other");
+    tend_close(other);
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    check_int(unlink(beside("-wal")), ==, 0);
+    check_int(unlink(beside("-shm")), ==, 0);
+    check_int(rename(test_path("other.db"), store_path()), ==, 0);
+    check_rc(t, tend_get(t, id, &jobs), TEND_EUNREACHABLE);
+    check_gone(t, store_path());
+    store_close(t);
+    check_str(sql_rows("SELECT queue FROM job"), "other\n");
+}
+
+static bool add_fails(tend *t)
+{
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    return tend_add(t, &spec, &added) == TEND_EUNREACHABLE;
+}
+
+static void *count_failing_adds(void *arg)
+{
+    static int failed;
+    for (int i = 0; i < 20; i++)
+        __atomic_add_fetch(&failed, add_fails(arg), __ATOMIC_SEQ_CST);
+    return &failed;
+}
+
+TEST(sqlite_files, every_body_of_a_group_is_told_that_the_store_is_gone)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    void *failed = NULL;
+    tend *t = store_open("w");
+    add_one(t, "q");
+    check_int(rename(store_path(), test_path("moved.db")), ==, 0);
+    for (size_t i = 0; i < THREADS; i++)
+        check_int(pthread_create(&threads[i], NULL, count_failing_adds, t), ==, 0);
+    for (size_t i = 0; i < THREADS; i++)
+        check_int(pthread_join(threads[i], &failed), ==, 0);
+    check_int(*(int *)failed, ==, THREADS * 20);
+}
+
+/* Two processes would not have waited for each other any more. */
+TEST(sqlite_files, a_companion_deleted_while_open_ends_the_handle)
+{
+    for (size_t i = 0; i < COUNT(companions); i++) {
+        tend *t = store_open("w");
+        add_one(t, "q");
+        check_int(unlink(beside(companions[i])), ==, 0);
+        wait_until(add_fails(t), PATIENCE_MS);
+        check_gone(t, beside(companions[i]));
+        int64_t before = sql_int("SELECT count(*) FROM job");
+        check(add_fails(t));
+        check_int(sql_int("SELECT count(*) FROM job"), ==, before);
+        store_close(t);
+        check_opens();
+    }
+}
+
+/* The new store's worker 1 could not register while the old store's worker 1 lived. */
+TEST(sqlite_files, a_store_made_anew_beside_old_companions_has_room_for_workers)
+{
+    tend *old = store_open("old");
+    add_one(old, "q");
+    claim_one(old, "q");
+    store_sql_close();
+    for (size_t i = 0; i < COUNT(databases); i++)
+        check_int(unlink(beside(databases[i])), ==, 0);
+    tend *new = store_open("new");
+    add_one(new, "q");
+    claim_one(new, "q");
+    check_int(recover_now(new).entries_reclaimed, ==, 0);
+}
+
+/* --- without inotify --- */
+
+static void note_finding(void *arg, enum tend_verdict verdict, const char *what, const char *text)
+{
+    char *findings = arg;
+    size_t used = strlen(findings);
+    snprintf(findings + used, 4096 - used, "%d %s: %s\n", (int)verdict, what, text);
+}
+
+static const char *findings_of(tend *t)
+{
+    static char findings[4096];
+    findings[0] = '\0';
+    check_rc(t, tend_doctor(t, note_finding, findings), 0);
+    return findings;
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    while ((text = strstr(text, part)) != NULL) {
+        count++;
+        text += strlen(part);
+    }
+    return count;
+}
+
+static void check_woken(tend *sleeper, tend *waker)
+{
+    pthread_t thread;
+    void *woken;
+    check_int(pthread_create(&thread, NULL, wait_for_ring, sleeper), ==, 0);
+    add_one(waker, "q");
+    check_int(pthread_join(thread, &woken), ==, 0);
+    check_int(*(int *)woken, ==, 1);
+}
+
+/* Whoever waited slept for five seconds, and nobody was told why. */
+TEST(sqlite_files, without_inotify_a_waiter_looks_often_and_says_so_once)
+{
+    tend *sleeper = store_open_real("sleeper");
+    tend *waker = store_open_real("waker");
+    inotify_used_up = true;
+    check_int(tend_wait(sleeper, 0), ==, 1);
+    check_woken(sleeper, waker);
+    while (tend_wait(sleeper, 200) == 1)
+        continue; /* what the last look had not seen yet */
+    check_woken(sleeper, waker);
+    check_int(count_of(store_log(), "max_user_instances"), ==, 1);
+    check_contains(findings_of(waker), "1 bell: ");
+    check_contains(findings_of(waker), "max_user_instances");
+
+    inotify_used_up = false;
+    check_contains(findings_of(sleeper), "0 bell: ");
+    while (tend_wait(sleeper, 200) == 1)
+        continue;
+    check_woken(sleeper, waker);
+}

@@ -1,0 +1,307 @@
+/*
+ * The line of writers on an SQLite store when somebody in it is stopped: who is named, who goes on,
+ * and who is not kept longer than it wanted to wait.
+ */
+#include "support/store.h"
+
+#include "base/clock.h"
+#include "store/db.h"
+#include "store/turnstile.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TURN = 0, DOOR = 1 };
+
+/* The helper holds the byte until it is killed or hears something. */
+static void hold_byte(struct helper *parent, void *arg)
+{
+    int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = *(int *)arg, .l_len = 1};
+    check_int(fcntl(fd, F_OFD_SETLKW, &lock), ==, 0);
+    helper_say(parent, 0);
+    helper_hear(parent);
+}
+
+static struct helper start_holder(int byte, bool stopped)
+{
+    struct helper holder = helper_start(hold_byte, &byte);
+    helper_hear(&holder);
+    if (stopped) {
+        check_int(kill(holder.pid, SIGSTOP), ==, 0);
+        check_int(waitpid(holder.pid, NULL, WUNTRACED), ==, holder.pid);
+    }
+    return holder;
+}
+
+static tend *open_with_busy(const char *name, int64_t busy_ms)
+{
+    struct tend_options options = store_options(name);
+    options.busy_ms = busy_ms;
+    return store_open_with(&options);
+}
+
+static int try_add(tend *t)
+{
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    return tend_add(t, &spec, &added);
+}
+
+static size_t count_in(const char *text, const char *part)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* A process that another one has noted before it. */
+static void note_as_holder(pid_t pid)
+{
+    struct proc_id id;
+    check_int(proc_of(pid, &id), ==, 0);
+    struct holder_note note = {.pid = id.pid,
+                               .start_ticks = id.start_ticks,
+                               .pid_ns = id.pid_ns,
+                               .since_ms = clock_boot_ms()};
+    int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
+    check_int(pwrite(fd, &note, sizeof note, 64), ==, sizeof note);
+    close(fd);
+}
+
+/* --- the sentence --- */
+
+TEST(turnstile, a_stopped_writer_is_named_with_what_to_do)
+{
+    tend *t = open_with_busy("w", 200);
+    struct helper holder = start_holder(TURN, true);
+    check_rc(t, try_add(t), TEND_EBUSY);
+    check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
+    check_contains(tend_errmsg(t), "is stopped in the middle of a write");
+    check_contains(tend_errmsg(t), keep_text("kill -CONT %d", (int)holder.pid));
+    helper_kill(&holder);
+    check_ok(t, try_add(t));
+}
+
+TEST(turnstile, a_writer_that_runs_is_not_called_stopped)
+{
+    tend *t = open_with_busy("w", 200);
+    struct helper holder = start_holder(TURN, false);
+    check_rc(t, try_add(t), TEND_EBUSY);
+    check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
+    check_contains(tend_errmsg(t), "has been writing");
+    check(strstr(tend_errmsg(t), "stopped") == NULL);
+    helper_kill(&holder);
+}
+
+/* The note in the file was of the one before, and 2 of 3 sentences named a process that had nothing
+ * to do with it. */
+TEST(turnstile, the_holder_is_named_although_the_note_is_of_another)
+{
+    tend *t = open_with_busy("w", 200);
+    struct helper bystander = start_holder(100, true);
+    struct helper holder = start_holder(TURN, false);
+    note_as_holder(bystander.pid);
+    check_rc(t, try_add(t), TEND_EBUSY);
+    check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
+    check(strstr(tend_errmsg(t), keep_text("%d", (int)bystander.pid)) == NULL);
+    helper_kill(&holder);
+    helper_kill(&bystander);
+}
+
+TEST(turnstile, the_log_is_told_once_that_nobody_can_write_and_once_that_it_is_over)
+{
+    tend *t = open_with_busy("w", 1500);
+    struct helper holder = start_holder(TURN, true);
+    check_rc(t, try_add(t), TEND_EBUSY);
+    check_rc(t, try_add(t), TEND_EBUSY);
+    check_int(count_in(store_log(), "the store cannot be written: process"), ==, 1);
+    check(strstr(store_log(), "can be written again") == NULL);
+    helper_kill(&holder);
+    check_ok(t, try_add(t));
+    check_int(count_in(store_log(), "the store can be written again"), ==, 1);
+}
+
+/* --- who goes on --- */
+
+/* A process stopped at the door, with the turn free, blocked everybody without limit. */
+TEST_WITHIN(turnstile, a_process_stopped_at_the_door_keeps_nobody_from_writing, 60)
+{
+    tend *t = open_with_busy("w", 20000);
+    tend *other = open_with_busy("v", 20000);
+    struct helper holder = start_holder(DOOR, true);
+    int64_t begun_ms = clock_mono_ms();
+    for (int i = 0; i < 10; i++) {
+        check_ok(t, try_add(t));
+        check_ok(other, try_add(other));
+    }
+    /* A second for each handle, not for each write. */
+    check_int(clock_mono_ms() - begun_ms, <, 10000);
+    check(strstr(store_log(), "cannot be written") == NULL);
+    helper_kill(&holder);
+    check_ok(t, try_add(t)); /* and in line again */
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 21);
+}
+
+struct adder {
+    tend *t;
+    int count;
+    pthread_t thread;
+};
+
+static void *add_many(void *arg)
+{
+    struct adder *adder = arg;
+    for (int i = 0; i < adder->count; i++)
+        check_ok(adder->t, try_add(adder->t));
+    return NULL;
+}
+
+/* Past the door there is no order, but still one at a time: whoever enters adds without harm. */
+TEST_WITHIN(turnstile, past_the_door_writers_still_exclude_each_other, 120)
+{
+    enum { ADDERS = 4, EACH = 50 };
+    struct adder adders[ADDERS];
+    for (int i = 0; i < ADDERS; i++)
+        adders[i] = (struct adder){.t = open_with_busy(keep_text("w%d", i), 60000), .count = EACH};
+    struct helper holder = start_holder(DOOR, true);
+    for (int i = 0; i < ADDERS; i++)
+        check_int(pthread_create(&adders[i].thread, NULL, add_many, &adders[i]), ==, 0);
+    wait_until(sql_int("SELECT count(*) FROM job") > EACH, PATIENCE_MS);
+    helper_kill(&holder); /* the threads at the door get it one after another, too late */
+    for (int i = 0; i < ADDERS; i++)
+        pthread_join(adders[i].thread, NULL);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, ADDERS * EACH);
+}
+
+/* --- how long one waits --- */
+
+/* claim --wait 5s came back after 30 s, and said that the queue is held by "" since 1970. */
+TEST_WITHIN(turnstile, a_claim_that_waits_does_not_wait_longer_for_the_store, 60)
+{
+    tend *t = open_with_busy("w", 50000);
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    struct tend_none none = {.code = 1};
+    claim_none(t, "q");
+    struct helper holder = start_holder(TURN, true);
+    int64_t begun_ms = clock_mono_ms();
+    claim.wait_ms = 1500;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, &none), TEND_EBUSY);
+    check_int(clock_mono_ms() - begun_ms, <, 25000);
+    check_int(none.code, ==, 0);
+    check_int(none.until_ms, ==, TEND_UNSET);
+    check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
+    store_close(t); /* and closing does not wait for it either */
+    check_int(clock_mono_ms() - begun_ms, <, 25000);
+    helper_kill(&holder);
+}
+
+TEST_WITHIN(turnstile, a_lock_that_is_waited_for_does_not_wait_longer_for_the_store, 60)
+{
+    tend *t = open_with_busy("w", 50000);
+    struct tend_lock_request request;
+    struct tend_lock lock = {.token = 7};
+    struct helper holder = start_holder(TURN, true);
+    int64_t begun_ms = clock_mono_ms();
+    tend_lock_request_init(&request);
+    request.name = "l";
+    request.wait_ms = 1500;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_EBUSY);
+    check_int(clock_mono_ms() - begun_ms, <, 25000);
+    check_int(lock.token, ==, 0);
+    check_contains(tend_errmsg(t), "the store cannot be written");
+    helper_kill(&holder);
+}
+
+static void *claim_shortly(void *arg)
+{
+    tend *t = arg;
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.wait_ms = 1;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EBUSY);
+    return NULL;
+}
+
+/* The bodies of all threads wait behind one of them; when that one gives up, only its own fails. */
+TEST_WITHIN(turnstile, one_that_gives_up_takes_nobody_with_it, 60)
+{
+    tend *t = open_with_busy("w", 50000);
+    struct adder adder = {.t = t, .count = 1};
+    pthread_t claimer;
+    claim_none(t, "q");
+    struct helper holder = start_holder(TURN, true);
+    check_int(pthread_create(&claimer, NULL, claim_shortly, t), ==, 0);
+    check_int(pthread_create(&adder.thread, NULL, add_many, &adder), ==, 0);
+    pthread_join(claimer, NULL);
+    helper_kill(&holder);
+    pthread_join(adder.thread, NULL);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+}
+
+/* --- time in which nobody could write --- */
+
+TEST(turnstile, the_time_in_which_nobody_could_write_is_told_once)
+{
+    struct turnstile line;
+    struct err err = {0};
+    tend *t = store_open("w");
+    (void)t;
+    int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
+    turnstile_init(&line, fd);
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_take_blocked(&line), ==, 0);
+    turnstile_leave(&line);
+    struct helper holder = start_holder(TURN, true);
+    check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
+    helper_kill(&holder);
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_take_blocked(&line), >=, 1000);
+    check_int(turnstile_take_blocked(&line), ==, 0);
+    turnstile_leave(&line);
+    /* What is left of an earlier boot says nothing. */
+    int64_t old = 123LL << 16;
+    check_int(pwrite(fd, &old, sizeof old, 128), ==, sizeof old);
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_take_blocked(&line), ==, 0);
+    turnstile_leave(&line);
+    turnstile_done(&line);
+    close(fd);
+}
+
+/* --- the gate --- */
+
+static bool turn_is_free(void)
+{
+    int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = TURN, .l_len = 1};
+    check_int(fcntl(fd, F_OFD_GETLK, &lock), ==, 0);
+    close(fd);
+    return lock.l_type == F_UNLCK;
+}
+
+/* A process is stopped between db_pause_process and db_resume_process: never with the turn. */
+TEST(turnstile, while_the_process_pauses_none_of_its_threads_has_the_turn)
+{
+    struct adder adder = {.t = store_open_real("w"), .count = 500};
+    check_int(pthread_create(&adder.thread, NULL, add_many, &adder), ==, 0);
+    for (int i = 0; i < 50; i++) {
+        db_pause_process();
+        int64_t before = sql_int("SELECT count(*) FROM job");
+        for (int k = 0; k < 20; k++)
+            check(turn_is_free());
+        check_int(sql_int("SELECT count(*) FROM job"), ==, before);
+        db_resume_process();
+    }
+    pthread_join(adder.thread, NULL);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 500);
+}

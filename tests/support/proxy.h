@@ -1,0 +1,29 @@
+/*
+ * A line to the test's PostgreSQL server that can be stalled: a process that passes on what clients
+ * and server say to each other over TCP. Stalled, it keeps all connections open and passes on
+ * nothing, as a network that has failed, while its end of the connection is alive.
+ */
+#ifndef TEND_TEST_PROXY_H
+#define TEND_TEST_PROXY_H
+
+#include "support/store.h"
+
+struct proxy {
+    struct helper process;
+    int port;
+    struct proxy_line *line; /* shared with the process */
+};
+
+struct proxy proxy_start(void);
+void proxy_stop(struct proxy *proxy);
+
+/* The store's URL through the proxy. */
+const char *proxy_url(const struct proxy *proxy);
+
+/* From here on so many bytes of clients are passed on, then nothing in either direction. */
+void proxy_stall_after(struct proxy *proxy, int64_t bytes);
+bool proxy_is_stalled(const struct proxy *proxy);
+/* The line works again; nothing was lost. */
+void proxy_resume(struct proxy *proxy);
+
+#endif
