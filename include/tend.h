@@ -155,6 +155,12 @@ TEND_API int tend_state_parse(const char *name); /* a state or TEND_EINVAL */
 
 #define TEND_PRIORITY_DEFAULT 5
 
+/* What becomes of a submission under the key of a job that is running. */
+enum tend_if_running {
+    TEND_IF_RUNNING_AGAIN, /* it is remembered, and run once more when this run has ended */
+    TEND_IF_RUNNING_KEEP   /* nothing is changed */
+};
+
 struct tend_job_spec {
     const char *queue;      /* default "default" */
     const char *kind;       /* default "" */
@@ -172,15 +178,26 @@ struct tend_job_spec {
                               names a repository; NULL: the runner's own */
     const char *by;        /* who adds; NULL: the handle's name */
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
+    enum tend_if_running if_running;                                         /* with unique_key */
 };
 
 TEND_API void tend_job_spec_init(struct tend_job_spec *spec);
 
+/*
+ * A unique key is taken while its job is unfinished. Who adds under it for the same subject
+ * - refreshes a job that waits or is held: it takes over all of the spec, and stays held;
+ * - is remembered while the job runs: the newest submission becomes a job of its own in the moment
+ *   in which that one finishes, and refreshes it when it goes back to waiting. With
+ *   TEND_IF_RUNNING_KEEP nothing is changed.
+ */
+
 struct tend_added {
     int64_t id;  /* of the job; on a conflict the id of the job that has the key */
-    int outcome; /* TEND_OK: added; TEND_REFRESHED; TEND_ECONFLICT: not added */
+    int outcome; /* TEND_OK: added; TEND_ECONFLICT: not added; or one of these */
 };
-#define TEND_REFRESHED 1
+#define TEND_REFRESHED 1 /* the job of this id has taken it over */
+#define TEND_AGAIN 2     /* the job of this id is running: runs once more after it */
+#define TEND_UNCHANGED 3 /* the job of this id is running, and nothing was changed */
 
 /* Add one job; on disk when it returns. TEND_ECONFLICT: the key is taken, ret->id says by whom. */
 TEND_API int tend_add(tend *t, const struct tend_job_spec *spec, struct tend_added *ret);
@@ -207,6 +224,7 @@ struct tend_job {
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
     int64_t nominal_at_ms; /* added by a schedule: the time it was named for; else TEND_UNSET */
+    int followed; /* 1: it is running, and what was submitted under its key waits for its end */
 };
 
 struct tend_jobs {
@@ -615,12 +633,14 @@ TEND_API int tend_controls(tend *t, int64_t job_id, struct tend_controls **ret);
 
 enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
 
-/* TEND_ENOTFOUND, or TEND_ESTATE when the job's state does not allow it. A lease is taken away. */
+/* TEND_ENOTFOUND, or TEND_ESTATE when the job's state does not allow it. A lease is taken away. A
+ * cancelled job that is redriven before it is due keeps its due time. */
 TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by,
                       const char *why);
 
 /* The same for all that match and whose state allows it; *ret_count: how many changed (may be
- * NULL). */
+ * NULL). TEND_REDRIVE takes failed jobs, and cancelled ones only where filter->states names them.
+ */
 TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
                              const char *by, const char *why, int64_t *ret_count);
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERIES_MAX = 400, DEFINES_MAX = 20, TEXT_MAX = 16384, NAME_MAX_BYTES = 64 };
+enum { QUERIES_MAX = 400, DEFINES_MAX = 40, TEXT_MAX = 16384, NAME_MAX_BYTES = 64 };
 enum part { PART_NONE, PART_DEFINE, PART_COMMON, PART_EACH, PART_MANY, PART_POSTGRES };
 enum dialect { SQLITE, POSTGRES };
 
@@ -90,13 +90,6 @@ static struct define *begin_define(const char *name)
     return define;
 }
 
-static void count_params(struct query *query, const char *line)
-{
-    for (const char *at = line; (at = strchr(at, '$')) != NULL; at++)
-        if (atoi(at + 1) > query->params)
-            query->params = atoi(at + 1);
-}
-
 /* If line begins with prefix, the rest of it. */
 static const char *after(const char *line, const char *prefix)
 {
@@ -147,7 +140,6 @@ static void read_queries(const char *path)
                                 : part == PART_MANY ? &query->many
                                                     : &query->postgres;
             text_add(into, line, strlen(line));
-            count_params(query, line);
         }
     }
     fclose(file);
@@ -177,6 +169,17 @@ static const struct define *find_define(const char *name, size_t len)
             return defines[i];
     die("an unknown define is used in braces");
     return NULL;
+}
+
+/* Parameters of a query, those in its defines too. */
+static void count_params(struct query *query, const char *sql)
+{
+    for (const char *at = sql; *at != '\0'; at++) {
+        if (*at == '$' && atoi(at + 1) > query->params)
+            query->params = atoi(at + 1);
+        if (*at == '{')
+            count_params(query, find_define(at + 1, strcspn(at, "}") - 1)->text.data);
+    }
 }
 
 /* now($3) and now_each($3); returns how much was read, 0 when there is none here. */
@@ -264,7 +267,11 @@ static void write_queries(FILE *out)
           "const struct db_query_text db_query_texts[DB_QUERIES] = {\n",
           out);
     for (size_t i = 0; i < query_count; i++) {
-        const struct query *query = queries[i];
+        struct query *query = queries[i];
+        count_params(query, query->common.data);
+        count_params(query, query->each.data);
+        count_params(query, query->many.data);
+        count_params(query, query->postgres.data);
         const char *postgres = query->postgres.len > 0 ? query->postgres.data : query->common.data;
         fprintf(out, "    {\"%s\",", query->name);
         put_sql(out, query, query->common.data, SQLITE);

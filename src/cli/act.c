@@ -18,6 +18,9 @@ static void print_tally(struct cli *cli, const struct act *act, const struct act
                         const struct tally *tally)
 {
     struct buf *out = &cli->out;
+    if (!args->dry_run && tally->changed > 0)
+        cli_did(cli, "%" PRId64 " %s %s, but the answer", tally->changed,
+                tally->changed == 1 ? "job was" : "jobs were", act->done);
     if (cli->json) {
         json_open(out, NULL, '{');
         json_text(out, "action", cli->path);
@@ -109,7 +112,8 @@ static int read_ids(struct cli *cli, int argc, char **argv, int64_t **ret)
 static int count_matching(struct cli *cli, const struct act *act, struct tend_filter *filter,
                           int64_t *ret_count)
 {
-    filter->states = filter->states ? filter->states & act->states : act->states;
+    unsigned meant = act->many_states ? act->many_states : act->states;
+    filter->states = filter->states ? filter->states & act->states : meant;
     *ret_count = 0;
     for (bool last = filter->states == 0; !last;) {
         struct tend_jobs *jobs;

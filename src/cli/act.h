@@ -30,6 +30,8 @@ struct act {
     enum tend_action action;
     const char *done;       /* "cancelled" */
     unsigned states;        /* a bit per state in which it is allowed */
+    unsigned many_states;   /* ... and that are meant when options choose jobs and name no state; 0:
+                               all of them */
     const char *state_text; /* those states in words */
 };
 

@@ -122,6 +122,8 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
         else if (!cli->json)
             buf_printf(&cli->out, "%" PRId64 " %s\n", leases[i].id, done);
     }
+    if (refused < count)
+        cli_did(cli, "%zu of %zu leases were %s, but the answer", count - refused, count, done);
     if (cli->json) {
         print_json(cli, leases, each, count, controls);
         return refused == 0

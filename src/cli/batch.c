@@ -43,13 +43,6 @@ struct batch {
     struct tend_added outcomes[CHUNK_JOBS];
 };
 
-static const char *outcome_name(int outcome)
-{
-    if (outcome == TEND_ECONFLICT)
-        return "conflict";
-    return outcome == TEND_REFRESHED ? "refreshed" : "added";
-}
-
 static void print_outcome(struct batch *batch, size_t index)
 {
     struct cli *cli = batch->cli;
@@ -61,7 +54,7 @@ static void print_outcome(struct batch *batch, size_t index)
         json_open(&cli->out, NULL, '{');
         json_int(&cli->out, "line", batch->lines[index]);
         json_int(&cli->out, "id", outcome->id);
-        json_text(&cli->out, "outcome", outcome_name(outcome->outcome));
+        json_text(&cli->out, "outcome", json_outcome(outcome->outcome));
         json_close(&cli->out, '}');
         buf_putc(&cli->out, '\n');
     } else if (!conflict) {
@@ -103,6 +96,8 @@ static int add_chunk(struct batch *batch)
         for (size_t i = 0; i < batch->count; i++)
             print_outcome(batch, i);
     }
+    if (batch->added > 0)
+        cli_did(batch->cli, "jobs were added: %" PRId64 ", but their ids", batch->added);
     int written = cli_flush(batch->cli);
     batch->count = batch->bytes = 0;
     arena_reset(&batch->arena);

@@ -23,7 +23,8 @@ enum field_type {
     FIELD_PRIORITY,
     FIELD_INT,
     FIELD_DURATION,
-    FIELD_TIME
+    FIELD_TIME,
+    FIELD_IF_RUNNING
 };
 
 /* A member of the object and where it goes. */
@@ -46,6 +47,7 @@ static const struct field fields[] = {
     {"unique", FIELD_TEXT, TO(unique_key)},
     {"unique_key", FIELD_TEXT, TO(unique_key)},
     {"subject", FIELD_TEXT, TO(subject)},
+    {"if_running", FIELD_IF_RUNNING, TO(if_running)},
     {"key", FIELD_TEXT, TO(concurrency_key)},
     {"concurrency_key", FIELD_TEXT, TO(concurrency_key)},
     {"tags", FIELD_TAGS, TO(tags)},
@@ -182,6 +184,19 @@ static int read_priority(struct line_parser *parser, struct span value, int *ret
     return 0;
 }
 
+static int read_if_running(struct line_parser *parser, struct span value, enum tend_if_running *ret)
+{
+    const char *text = "";
+    int code = read_text(parser, value, &text);
+    if (code < 0)
+        return code;
+    bool keep = strcmp(text, "keep") == 0;
+    if (!keep && strcmp(text, "again") != 0)
+        return fault_at(parser, value.at, "\"again\" or \"keep\" is expected here");
+    *ret = keep ? TEND_IF_RUNNING_KEEP : TEND_IF_RUNNING_AGAIN;
+    return 0;
+}
+
 static int read_tags(struct line_parser *parser, struct span value, const char **ret)
 {
     if (value.at[0] != '[')
@@ -219,6 +234,8 @@ static int read_field(struct line_parser *parser, const struct field *field, str
     case FIELD_DURATION:
     case FIELD_TIME:
         return read_time(parser, value, field->type, (int64_t *)(void *)target);
+    case FIELD_IF_RUNNING:
+        return read_if_running(parser, value, &parser->spec->if_running);
     }
     return TEND_EINTERNAL;
 }

@@ -40,6 +40,7 @@ struct cli {
     size_t width;   /* columns of the terminal; 0: no terminal, no limit */
     struct buf out; /* standard output not yet written */
     int out_errno;  /* why writing it failed, 0 if it has not */
+    char did[256];  /* see cli_did */
     /* Takes what the library logs, from any of its threads; NULL: it goes to standard error. */
     void (*_Atomic log)(void *arg, const char *line);
     void *log_arg;
@@ -90,6 +91,12 @@ const char *cli_store_url(void);
 int cli_flush(struct cli *cli);
 /* Writes cli->out when it has grown large; for commands that print many rows. */
 int cli_flush_if_large(struct cli *cli);
+
+/*
+ * What the command has done, to be said when its output cannot be written: "job 12 was added, but
+ * its id", which "could not be written to standard output". The last call counts.
+ */
+void cli_did(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Store time, or the machine's where the store does not answer. */
 int64_t cli_now_ms(struct cli *cli);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static struct {
-    const char *queue, *kind, *unique, *subject, *key, *workspace, *batch;
+    const char *queue, *kind, *unique, *subject, *if_running, *key, *workspace, *batch;
     struct text_list tags;
     int64_t priority, in_ms, at_ms;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms;
@@ -43,8 +43,13 @@ static const struct option options[] = {
            &args.at_ms),
     OPTION("unique", 0, "KEY", OPTION_TEXT, "one unfinished job per queue and key", &args.unique),
     OPTION("subject", 0, "TEXT", OPTION_TEXT,
-           "what the key stands for: the same again refreshes the job, another is refused",
+           "what the key stands for: the same again refreshes a job that waits, another is refused",
            &args.subject),
+    OPTION(
+        "if-running", 0, "again|keep", OPTION_CHOICE,
+        "when the job with the key is running: run once more with what is submitted now (again, the "
+        "default), or change nothing (keep)",
+        &args.if_running, .choices = "again|keep"),
     OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
     OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
     OPTION("workspace", 0, "FOLDER", OPTION_TEXT,
@@ -97,6 +102,8 @@ static void spec_of_args(struct tend_job_spec *spec)
     spec->delay_ms = args.in_ms;
     spec->unique_key = args.unique;
     spec->subject = args.subject;
+    if (args.if_running && strcmp(args.if_running, "keep") == 0)
+        spec->if_running = TEND_IF_RUNNING_KEEP;
     spec->concurrency_key = args.key;
     spec->workspace = args.workspace;
     spec->max_attempts = args.max_attempts;
@@ -111,6 +118,20 @@ static void fix_workspace(struct tend_job_spec *spec, char *room)
 {
     if (spec->workspace && realpath(spec->workspace, room))
         spec->workspace = room;
+}
+
+/* What else is to be known than the id. */
+static void note_outcome(struct cli *cli, const struct tend_added *added)
+{
+    if (added->outcome == TEND_AGAIN)
+        cli_note(cli,
+                 "add: job %" PRId64
+                 " is running under this key; what was submitted runs when that "
+                 "has ended",
+                 added->id);
+    if (added->outcome == TEND_UNCHANGED)
+        cli_note(cli, "add: job %" PRId64 " is running under this key; nothing was changed",
+                 added->id);
 }
 
 static int add_one(struct cli *cli, const struct tend_job_spec *spec)
@@ -130,12 +151,16 @@ static int add_one(struct cli *cli, const struct tend_job_spec *spec)
     if (cli->json) {
         json_open(&cli->out, NULL, '{');
         json_int(&cli->out, "id", added.id);
-        json_text(&cli->out, "outcome", added.outcome == TEND_REFRESHED ? "refreshed" : "added");
+        json_text(&cli->out, "outcome", json_outcome(added.outcome));
         json_close(&cli->out, '}');
     } else {
         buf_int(&cli->out, added.id);
     }
     buf_putc(&cli->out, '\n');
+    if (added.outcome != TEND_UNCHANGED)
+        cli_did(cli, "job %" PRId64 " was %s, but its id", added.id,
+                added.outcome == TEND_OK ? "added" : "submitted again");
+    note_outcome(cli, &added);
     return EXIT_DONE;
 }
 
@@ -153,6 +178,9 @@ static int check_args(struct cli *cli, int argc)
     if (argc > 0 && args.payload.text)
         return cli_fail(cli, TEND_EINVAL,
                         "add: a command makes the payload itself; leave out --payload");
+    if (args.if_running && !args.unique && !args.batch)
+        return cli_fail(cli, TEND_EINVAL,
+                        "add: --if-running is about a job with a key; give --unique KEY too");
     if (args.subject && !args.unique && !args.batch)
         return cli_fail(cli, TEND_EINVAL,
                         "add: --subject says what a key stands for; give --unique KEY too");

@@ -88,8 +88,11 @@ static void give_back(struct cli *cli, const struct tend_jobs *jobs)
         return;
     for (size_t i = 0; i < jobs->count; i++)
         leases[i] = (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
-    tend_release(cli->store, leases, jobs->count, 0, "the claimer's output could not be written",
-                 NULL);
+    int code = tend_release(cli->store, leases, jobs->count, 0,
+                            "the claimer's output could not be written", NULL);
+    cli_did(cli, "%zu %s claimed and %s, because the leases", jobs->count,
+            jobs->count == 1 ? "job was" : "jobs were",
+            code == 0 ? "given back" : "could not be given back");
     free(leases);
 }
 

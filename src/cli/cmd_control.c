@@ -120,6 +120,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (code < 0)
         return cli_fail_store(cli, code);
     print_result(cli, action, id, &result);
+    cli_did(cli, "%s was asked of job %" PRId64 ", but the answer", action->name, id);
     return EXIT_DONE;
 }
 

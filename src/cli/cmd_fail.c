@@ -61,6 +61,7 @@ static int fail_all(struct cli *cli, const struct tend_lease *leases, int count)
         int code = tend_fail(cli->store, leases[i], &failure, &due_ms);
         if (code == 0) {
             print_outcome(cli, leases[i], due_ms);
+            cli_did(cli, "job %" PRId64 " has failed as told, but the answer", leases[i].id);
             continue;
         }
         int now = cli_fail_store(cli, code);

@@ -94,6 +94,8 @@ static int run(struct cli *cli, int argc, char **argv)
             args.dry_run ? tend_purge_count(cli->store, &purged) : tend_purge(cli->store, &purged);
     if (code < 0)
         return cli_fail_store(cli, code);
+    if (!args.dry_run)
+        cli_did(cli, "the store was healed, but the answer");
     struct buf *out = &cli->out;
     if (cli->json) {
         json_open(out, NULL, '{');

@@ -94,6 +94,8 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
     if (code < 0)
         return cli_fail_store(cli, code);
     print_lock(cli, "is held", &lock);
+    cli_did(cli, "lock \"%s\" was acquired under token %" PRId64 ", but the answer", lock.name,
+            lock.token);
     return EXIT_DONE;
 }
 
@@ -132,6 +134,7 @@ static int answer_no(struct cli *cli, const char *member, const char *name)
 
 static void answer_yes(struct cli *cli, const char *member, const char *name)
 {
+    cli_did(cli, "lock \"%s\" was %s, but the answer", name, member);
     if (!cli->json) {
         buf_printf(&cli->out, "lock \"%s\" %s\n", name, member);
         return;

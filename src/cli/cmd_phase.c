@@ -15,6 +15,7 @@ static int run(struct cli *cli, int argc, char **argv)
     int code = tend_phase(cli->store, lease, argv[1]);
     if (code < 0)
         return cli_fail_store(cli, code);
+    cli_did(cli, "the phase of job %" PRId64 " was set, but the answer", lease.id);
     if (cli->json) {
         json_open(&cli->out, NULL, '{');
         json_int(&cli->out, "id", lease.id);

@@ -12,6 +12,7 @@ static int run(struct cli *cli, int argc, char **argv)
         .action = TEND_REDRIVE,
         .done = "started over",
         .states = 1u << TEND_FAILED | 1u << TEND_CANCELLED,
+        .many_states = 1u << TEND_FAILED,
         .state_text = "failed and cancelled",
     };
     return act_run(cli, &act, &args, argc, argv);
@@ -26,8 +27,9 @@ const struct command cmd_retry = {
     .about =
         "Attempts and crashes are counted anew. A job with steps goes on at the first that has not been "
         "done; 'tend control ID resume_from_step --step STEP' repeats earlier ones. Instead of ids, options "
-        "choose jobs; the count is printed.",
-    .examples = "tend retry 12\ntend retry --queue mail --state failed",
+        "choose jobs, of which those that have failed are started over, and with --state cancelled those that "
+        "were cancelled; the count is printed. A cancelled job that is not yet due keeps its time.",
+    .examples = "tend retry 12\ntend retry --queue mail",
     .options = options,
     .args_max = ARGS_ANY,
     .store = STORE_EXISTING,

@@ -180,7 +180,10 @@ static int run_add(struct cli *cli, int argc, char **argv)
         status = put(cli, &schedule);
     buf_done(&cron);
     buf_done(&payload);
-    return status == EXIT_DONE ? with_schedule(cli, argv[0], print_one) : status;
+    if (status != EXIT_DONE)
+        return status;
+    cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
+    return with_schedule(cli, argv[0], print_one);
 }
 
 static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -188,6 +191,7 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
     int code = tend_schedule_remove(cli->store, schedule->name, NULL);
     if (code < 0)
         return cli_fail_store(cli, code);
+    cli_did(cli, "schedule \"%s\" was removed, but the answer", schedule->name);
     if (cli->json)
         print_schedule(&cli->out, schedule);
     else

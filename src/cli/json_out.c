@@ -166,6 +166,22 @@ static void job_times(struct buf *out, const struct tend_job *job)
     json_int_or_null(out, "finished_at_ms", job->finished_at_ms);
 }
 
+const char *json_outcome(int outcome)
+{
+    switch (outcome) {
+    case TEND_REFRESHED:
+        return "refreshed";
+    case TEND_AGAIN:
+        return "again";
+    case TEND_UNCHANGED:
+        return "unchanged";
+    case TEND_ECONFLICT:
+        return "conflict";
+    default:
+        return "added";
+    }
+}
+
 void json_job(struct buf *out, const char *key, const struct tend_job *job, bool with_lease)
 {
     json_open(out, key, '{');
@@ -188,6 +204,7 @@ void json_job(struct buf *out, const char *key, const struct tend_job *job, bool
     job_times(out, job);
     json_text(out, "unique_key", job->unique_key);
     json_text(out, "subject", job->subject);
+    json_bool(out, "followed", job->followed != 0);
     json_text(out, "concurrency_key", job->concurrency_key);
     json_raw_text(out, "tags", job->tags);
     json_text(out, "workspace", job->workspace);

@@ -35,6 +35,9 @@ void json_raw(struct buf *out, const char *key, const char *json, size_t bytes);
 void json_pretty(struct buf *out, const char *json, size_t bytes, const char *margin);
 
 /* Whole objects, as `tend jobs`, `events`, `lock` and `queues` print them. */
+/* The word for what became of a job that was added. */
+const char *json_outcome(int outcome);
+
 void json_job(struct buf *out, const char *key, const struct tend_job *job, bool with_lease);
 void json_event(struct buf *out, const char *key, const struct tend_event *event);
 void json_lock(struct buf *out, const char *key, const struct tend_lock *lock);

@@ -110,14 +110,20 @@ static int run_command(struct cli *cli, const struct parsed *parsed)
     return status == EXIT_DONE ? command->run(cli, parsed->argc, parsed->argv) : status;
 }
 
-/* The last word belongs to the output: what nobody could read was not done. */
+/* The last word belongs to the output: an answer that nobody could read is a failure, and says what
+ * was done all the same. */
 static int finish_output(struct cli *cli, int status)
 {
     cli_flush(cli);
     if (cli->out_errno == 0)
         return status;
+    int failed = cli->out_errno == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_FAILED;
+    if (cli->did[0] != '\0')
+        return cli_fail_as(cli, status == EXIT_DONE ? failed : status, TEND_EIO,
+                           "%s could not be written to standard output: %s", cli->did,
+                           strerror(cli->out_errno));
     if (cli->out_errno == EPIPE)
-        return EXIT_SIGNAL + SIGPIPE;
+        return failed;
     return cli_fail_as(cli, status == EXIT_DONE ? EXIT_FAILED : status, TEND_EIO,
                        "cannot write the output: %s", strerror(cli->out_errno));
 }

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum { LARGE_BYTES = 64 * 1024 };
@@ -43,6 +45,14 @@ int cli_flush(struct cli *cli)
         cli->out_errno = write_all(STDOUT_FILENO, cli->out.data, cli->out.len);
     buf_clear(&cli->out);
     return cli->out_errno ? EXIT_FAILED : EXIT_DONE;
+}
+
+void cli_did(struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(cli->did, sizeof cli->did, format, args);
+    va_end(args);
 }
 
 int cli_flush_if_large(struct cli *cli)

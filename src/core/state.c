@@ -11,7 +11,8 @@
  *         │             │    recover        │ │                               │
  *         └─────────────┼────retry_later,───┘ └─cancel───────────▶ cancelled ─┤
  *                       │    release_later                                    │
- *                       └─────────────────────redrive─────────────────────────┘
+ *         ▲             └─────────────────────redrive─────────────────────────┤
+ *         └───────────────────────────────────redrive_later, from cancelled───┘
  *
  *     scheduled, pending, running ─hold─▶ held ─┬─resume───────▶ pending
  *                                               ├─resume_later─▶ scheduled
@@ -48,6 +49,7 @@
  *     held      -> cancelled  [cancel]
  *     failed    -> pending    [redrive]
  *     cancelled -> pending    [redrive]
+ *     cancelled -> scheduled  [redrive_later]
  *
  * Facts that hold in each state:
  *
@@ -113,6 +115,7 @@ static const struct state_row table[] = {
 
     {JOB_FAILED, MOVE_REDRIVE, JOB_PENDING, "job.redriven", NO_LEASE},
     {JOB_CANCELLED, MOVE_REDRIVE, JOB_PENDING, "job.redriven", NO_LEASE},
+    {JOB_CANCELLED, MOVE_REDRIVE_LATER, JOB_SCHEDULED, "job.redriven", NO_LEASE},
 };
 
 enum { TABLE_ROWS = sizeof table / sizeof *table };
@@ -140,6 +143,7 @@ static const char *const move_names[JOB_MOVES] = {
     [MOVE_RESUME_LATER] = "resume_later",
     [MOVE_CANCEL] = "cancel",
     [MOVE_REDRIVE] = "redrive",
+    [MOVE_REDRIVE_LATER] = "redrive_later",
     [MOVE_RESCHEDULE] = "reschedule",
     [MOVE_RESCHEDULE_LATER] = "reschedule_later",
 };

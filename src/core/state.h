@@ -43,8 +43,9 @@ enum job_move {
     MOVE_RESUME,
     MOVE_RESUME_LATER,
     MOVE_CANCEL,
-    MOVE_REDRIVE,    /* a failed or cancelled job starts over */
-    MOVE_RESCHEDULE, /* the due time of a waiting job is set to now */
+    MOVE_REDRIVE, /* a failed or cancelled job starts over */
+    MOVE_REDRIVE_LATER,
+    MOVE_RESCHEDULE, /* a waiting job is submitted again, or its due time is set to now */
     MOVE_RESCHEDULE_LATER,
 };
 

@@ -8,9 +8,10 @@
 
 enum { PAGE = 1000 };
 
-/* The verb for an action. A held job goes on where it was: later, when its due time has not come.
- */
-static enum job_move verb_of(enum tend_action action, int64_t due_at_ms, int64_t now_ms)
+/* The verb for an action. A held or cancelled job goes on where it was: later, when its due time
+ * has not come. */
+static enum job_move verb_of(enum tend_action action, enum job_state state, int64_t due_at_ms,
+                             int64_t now_ms)
 {
     switch (action) {
     case TEND_HOLD:
@@ -20,7 +21,7 @@ static enum job_move verb_of(enum tend_action action, int64_t due_at_ms, int64_t
     case TEND_CANCEL:
         return MOVE_CANCEL;
     default:
-        return MOVE_REDRIVE;
+        return state == JOB_CANCELLED && due_at_ms > now_ms ? MOVE_REDRIVE_LATER : MOVE_REDRIVE;
     }
 }
 
@@ -37,14 +38,16 @@ struct act_call {
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
                      int64_t now_ms, const char *by, const char *why)
 {
-    struct move move = move_plain(job->id, (enum job_state)job->state, job->token,
-                                  verb_of(action, job->due_at_ms, now_ms));
+    enum job_state state = (enum job_state)job->state;
+    struct move move =
+        move_plain(job->id, state, job->token, verb_of(action, state, job->due_at_ms, now_ms));
     move.by = by;
     move.why = handle_clean_text(db_arena(tx), why);
     if (action == TEND_REDRIVE) { /* a new life: all budgets are full again */
         move.attempts = ATTEMPTS_START_OVER;
         move.crashes = 0;
-        move.delay_ms = 0;
+        if (move.verb == MOVE_REDRIVE)
+            move.delay_ms = 0;
     }
     return move;
 }
@@ -106,16 +109,20 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
     return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 
-/* The states from which an action leads anywhere. */
-static unsigned states_for(enum tend_action action)
+/* The states an action is meant for: among those that were asked for, from which it leads anywhere.
+ * Who has cancelled jobs wants them back only when they are named. */
+static unsigned states_for(enum tend_action action, unsigned asked)
 {
     unsigned states = 0;
     for (int state = 0; state < TEND_STATE_COUNT; state++) {
         const struct state_row *row;
-        if (state_move((enum job_state)state, verb_of(action, 0, 0), &row) == 0)
+        enum job_move verb = verb_of(action, (enum job_state)state, 0, 0);
+        if (state_move((enum job_state)state, verb, &row) == 0)
             states |= 1u << state;
     }
-    return states;
+    if (asked == 0 && action == TEND_REDRIVE)
+        asked = 1u << TEND_FAILED;
+    return asked == 0 ? states : states & asked;
 }
 
 /* Jobs that are brought back become live under their keys again, as those of a batch. */
@@ -195,8 +202,7 @@ int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *
         rc = list_check_filter(t, filter);
     if (rc < 0)
         return rc;
-    unsigned possible = states_for(action);
-    call.filter.states = filter->states == 0 ? possible : filter->states & possible;
+    call.filter.states = states_for(action, filter->states);
     call.filter.limit = PAGE;
     do {
         if (call.filter.states != 0)

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "core/state.h"
 #include "queue/checkpoint.h"
+#include "queue/submission.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -119,6 +120,12 @@ static int check_spec(tend *t, const struct tend_job_spec *spec)
     }
     if (spec->workspace != NULL && !utf8_valid(spec->workspace, strlen(spec->workspace)))
         return handle_fail(t, TEND_EINVAL, "the workspace is not valid UTF-8 text");
+    if (spec->if_running != TEND_IF_RUNNING_AGAIN && spec->if_running != TEND_IF_RUNNING_KEEP)
+        return handle_fail(
+            t, TEND_EINVAL,
+            "%d is no choice for a job that is running; give TEND_IF_RUNNING_AGAIN or "
+            "TEND_IF_RUNNING_KEEP",
+            (int)spec->if_running);
     return spec->tags == NULL ? 0 : check_tags(t, spec->tags);
 }
 
@@ -160,42 +167,76 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
+void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *spec,
+                      const char *by, struct db_value *params)
+{
+    size_t bytes;
+    const char *payload = payload_of(spec, &bytes);
+    const struct db_value filled[AGAIN_PARAMS] = {
+        db_now(tx),
+        db_int(id),
+        db_text(spec->kind != NULL ? spec->kind : ""),
+        db_int(spec->priority),
+        db_int_or_null(spec->due_at_ms),
+        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
+        db_text_n(payload, bytes),
+        db_text(spec->concurrency_key),
+        db_text(spec->tags),
+        db_text(spec->workspace),
+        db_int_or_null(spec->max_attempts),
+        db_int_or_null(spec->max_crashes),
+        db_int_or_null(spec->backoff_ms),
+        db_int_or_null(spec->backoff_max_ms),
+        db_int_or_null(spec->lease_ms),
+        db_text(by),
+    };
+    memcpy(params, filled, sizeof filled);
+}
+
 /* What was done for the old payload says nothing about the new one: it begins with its first step.
  */
 static int forget_steps(struct db_tx *tx, int64_t id, const struct db_value *old,
-                        const char *payload, size_t bytes)
+                        const struct tend_job_spec *spec)
 {
+    size_t bytes;
+    const char *payload = payload_of(spec, &bytes);
     if (old->bytes == bytes && memcmp(old->text, payload, bytes) == 0)
         return 0;
     return checkpoint_drop(tx, id, 0);
 }
 
-/* The key is taken: the same subject is refreshed while it waits, another is refused. */
+int add_refresh(struct db_tx *tx, int64_t id, enum job_state state, const struct db_value *old,
+                const struct tend_job_spec *spec, const char *by)
+{
+    struct db_value params[AGAIN_PARAMS];
+    add_again_params(tx, id, spec, by, params);
+    int rc = forget_steps(tx, id, old, spec);
+    if (rc < 0 || state != JOB_HELD)
+        return rc < 0 ? rc : db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
+    if ((rc = db_each(tx, Q_JOB_REFRESH_HELD, 0, params, 1, NULL)) < 0 ||
+        (rc = submission_event(tx, id, by, "job.refreshed", "submitted again under its key")) < 0)
+        return rc;
+    const struct db_value job[] = {db_int(id)};
+    return db_each(tx, Q_EVENT_INTO_CHAIN, 0, job, 1, NULL);
+}
+
+/* CL-7: the key is taken. Another subject is refused; the same is refreshed unless it is running.
+ */
 static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
                        const struct db_result *holder, struct tend_added *ret)
 {
+    enum job_state state = (enum job_state)db_number(holder, 0, 1);
     ret->id = db_number(holder, 0, 0);
     if (!same_text(db_string(holder, 0, 2), spec->subject)) {
         ret->outcome = TEND_ECONFLICT;
         return 0;
     }
-    ret->outcome = TEND_REFRESHED;
-    int64_t state = db_number(holder, 0, 1);
-    if (state != JOB_SCHEDULED && state != JOB_PENDING)
-        return 0;
-    size_t bytes;
-    const char *payload = payload_of(spec, &bytes);
-    const struct db_value params[] = {
-        db_now(tx),
-        db_text(by),
-        db_int(ret->id),
-        db_text_n(payload, bytes),
-        db_int(spec->priority),
-        db_int_or_null(spec->due_at_ms),
-        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
-    };
-    int rc = forget_steps(tx, ret->id, db_at(holder, 0, 3), payload, bytes);
-    return rc < 0 ? rc : db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
+    if (state != JOB_RUNNING) {
+        ret->outcome = TEND_REFRESHED;
+        return add_refresh(tx, ret->id, state, db_at(holder, 0, 3), spec, by);
+    }
+    ret->outcome = spec->if_running == TEND_IF_RUNNING_KEEP ? TEND_UNCHANGED : TEND_AGAIN;
+    return ret->outcome == TEND_UNCHANGED ? 0 : submission_keep(tx, ret->id, spec, by);
 }
 
 static int add_with_key(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,

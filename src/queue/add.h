@@ -2,6 +2,7 @@
 #ifndef QUEUE_ADD_H
 #define QUEUE_ADD_H
 
+#include "core/state.h"
 #include "queue/handle.h"
 
 struct add_batch {
@@ -19,6 +20,15 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how);
  * who does so with one of them gets in between. DB_LATER. See add.c.
  */
 int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count);
+
+/* The parameters of job_refresh and submission_put: what is submitted again, for job id. */
+enum { AGAIN_PARAMS = 16 };
+void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *spec,
+                      const char *by, struct db_value *params);
+
+/* A job that waits or is held takes over what was submitted under its key; old is its payload. */
+int add_refresh(struct db_tx *tx, int64_t id, enum job_state state, const struct db_value *old,
+                const struct tend_job_spec *spec, const char *by);
 
 /* TEND_EINVAL with line, column and reason; what is the word for the text ("payload"). */
 int add_check_json(tend *t, const char *what, const char *text, size_t bytes);

@@ -43,7 +43,8 @@ void step_job_read(struct step_job *job, int64_t id, const struct db_result *fen
                              .worker_id = db_number(fence, 0, 4),
                              .event_id = db_number(fence, 0, 5),
                              .under_lock = db_string(fence, 0, 6) != NULL,
-                             .stopped_token = db_number(fence, 0, 7)};
+                             .stopped_token = db_number(fence, 0, 7),
+                             .followed = db_number(fence, 0, 8) == 1};
 }
 
 bool step_job_held(const struct step_job *job, struct tend_lease lease)
@@ -163,9 +164,16 @@ static int complete_job(struct db_tx *tx, struct step_call *call, const struct s
                                           .count = 1,
                                           .results = staged ? NULL : &call->close->result,
                                           .changed = &call->completed,
-                                          .matters = call->matters || job->under_lock};
+                                          .matters = call->matters || job->under_lock,
+                                          .followed = job->followed};
     int rc = lease_complete(tx, &completion, call->last);
     return rc < 0 || !staged ? rc : checkpoint_result(tx, job);
+}
+
+/* Something follows the end of a run for which a submission waits. */
+static unsigned last_for(const struct step_call *call, const struct step_job *job)
+{
+    return job->followed ? 0 : call->last;
 }
 
 static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
@@ -173,7 +181,7 @@ static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_
     struct move move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
     int rc = control_close(tx, job->id, CONTROL_PAUSES, CONTROL_HELD);
     move.why = handle_clean_text(db_arena(tx), call->close->why);
-    return rc < 0 ? rc : move_jobs(tx, &move, 1, call->last, &call->completed);
+    return rc < 0 ? rc : move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
 }
 
 static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *job)
@@ -193,10 +201,10 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     case TEND_STEPS_COMPLETE:
         return complete_job(tx, call, job);
     case TEND_STEPS_FAIL:
-        return finish_fail(tx, &call->fail, call->last);
+        return finish_fail(tx, &call->fail, last_for(call, job));
     case TEND_STEPS_RELEASE:
         move = finish_release_move(tx, call->lease, close->delay_ms, close->why);
-        return move_jobs(tx, &move, 1, call->last, &call->completed);
+        return move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
     case TEND_STEPS_HOLD:
         return hold_job(tx, call, job);
     }

@@ -23,6 +23,7 @@ struct step_job {
     const char *owner, *queue;
     int64_t worker_id;
     bool under_lock;  /* taken along with a processing lock */
+    bool followed;    /* a submission waits for the end of its run */
     int64_t event_id; /* its newest event; TEND_UNSET: written since, and not yet in the chain */
     int64_t staged;   /* where the large parts of the report are; 0: they come with it */
 };

@@ -173,7 +173,9 @@ static int move_job(struct db_tx *tx, const struct control_call *call, int effec
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if ((effect & actions[i].effect) == 0)
             continue;
-        struct move move = act_move(tx, actions[i].action, job, now_ms, call->by, call->reason);
+        /* Who asks for a step wants it now, whatever the due time was. */
+        int64_t at_ms = actions[i].action == TEND_REDRIVE ? INT64_MAX : now_ms;
+        struct move move = act_move(tx, actions[i].action, job, at_ms, call->by, call->reason);
         return move_jobs(tx, &move, 1, 0, &moved);
     }
     if ((effect & DO_HURRY) == 0)

@@ -176,6 +176,8 @@ static int explain_body(struct db_tx *tx, void *arg)
         return rc;
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;
+    if (call->job->followed)
+        explain_add(call, " A newer submission under its key waits for its end.");
     return explain_controls(tx, call);
 }
 

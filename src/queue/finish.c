@@ -19,6 +19,7 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     struct db_result found;
     const struct db_value params[] = {db_int(call->lease.id)};
     call->changed = 0;
+    call->held = false;
     int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
     if (rc < 0)
         return rc;
@@ -28,6 +29,7 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     policy_row_read(&row, &found, 0);
     if (row.state != JOB_RUNNING || row.token != call->lease.token)
         return 0;
+    call->held = true;
     struct failure_verdict verdict = policy_after_failure(
         &row.policy, (int)row.attempts, failure->final == 0,
         failure->retry_in_ms == TEND_UNSET ? -1 : failure->retry_in_ms, call->random);
@@ -47,6 +49,11 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
 static int fail_body(struct db_tx *tx, void *arg)
 {
     return finish_fail(tx, arg, DB_LAST);
+}
+
+static int fail_followed_body(struct db_tx *tx, void *arg)
+{
+    return finish_fail(tx, arg, 0);
 }
 
 int finish_check_failure(tend *t, const struct tend_failure *failure)
@@ -81,6 +88,8 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
     int rc = finish_check_failure(t, failure);
     if (rc == 0)
         rc = handle_write(t, fail_body, &call);
+    if (rc >= 0 && call.held && call.changed == 0)
+        rc = handle_write(t, fail_followed_body, &call);
     if (rc >= 0)
         rc = lease_verdict(t, &lease, &call.changed, LEASE_FAIL);
     return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
@@ -92,6 +101,7 @@ struct release_call {
     int64_t delay_ms;
     const char *why;
     int64_t *changed;
+    unsigned how; /* see move_jobs */
 };
 
 struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
@@ -113,7 +123,26 @@ static int release_body(struct db_tx *tx, void *arg)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
     for (size_t i = 0; i < call->count; i++)
         moves[i] = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
-    return move_jobs(tx, moves, call->count, DB_LAST, call->changed);
+    return move_jobs(tx, moves, call->count, call->how, call->changed);
+}
+
+/* Releases what a plain release did not match: lost, or a submission waits for the end of the run.
+ */
+static int release_rest(tend *t, const struct release_call *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct release_call one = *all;
+        one.leases = &all->leases[i];
+        one.count = 1;
+        one.changed = &all->changed[i];
+        one.how = 0;
+        int rc = all->changed[i] != 0 ? 0 : handle_write(t, release_body, &one);
+        if (rc < 0) {
+            all->changed[i] = 0; /* it may have been run and undone before it failed */
+            return rc;
+        }
+    }
+    return 0;
 }
 
 int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
@@ -126,12 +155,15 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .count = count,
                                 .delay_ms = delay_ms,
                                 .why = why,
+                                .how = DB_LAST,
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = call.changed, .asked = LEASE_RELEASE};
     rc = handle_write(t, release_body, &call);
+    if (rc >= 0)
+        rc = release_rest(t, &call);
     if (rc >= 0)
         rc = lease_verdicts(t, &answers, ret_each);
     free(call.changed);

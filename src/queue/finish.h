@@ -9,8 +9,9 @@ struct fail_call {
     struct tend_lease lease;
     const struct tend_failure *failure; /* checked */
     double random;                      /* for the jitter of the backoff */
-    int64_t changed;                    /* 0: the lease is not held, nothing was written */
-    int64_t delay_ms;                   /* until it is tried again; TEND_UNSET: failed for good */
+    int64_t changed;  /* 0: the lease is not held, or a submission waits; nothing was written */
+    bool held;        /* it was when it was looked at */
+    int64_t delay_ms; /* until it is tried again; TEND_UNSET: failed for good */
 };
 
 int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how);

@@ -2,6 +2,7 @@
 
 #include "core/state.h"
 #include "queue/add.h"
+#include "queue/submission.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +317,7 @@ static int give_up_locks(struct db_tx *tx, const struct completion *completion)
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how)
 {
     size_t count = completion->count;
+    int64_t lifted = 0;
     struct db_value *params = arena_alloc(db_arena(tx), count * 4 * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", count);
@@ -327,12 +329,16 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
         row[3] = db_now(tx);
     }
     if (completion->matters) {
-        int rc = give_up_locks(tx, completion);
-        if (rc < 0)
-            return rc;
+        int unlocked = give_up_locks(tx, completion);
+        if (unlocked < 0)
+            return unlocked;
         db_ring(tx);
     }
-    return db_each(tx, Q_JOB_COMPLETE, how, params, count, completion->changed);
+    int rc = completion->followed ? submission_lift(tx, completion->leases[0], &lifted) : 0;
+    if (rc < 0)
+        return rc;
+    rc = db_each(tx, Q_JOB_COMPLETE, lifted != 0 ? 0 : how, params, count, completion->changed);
+    return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id);
 }
 
 static int complete_body(struct db_tx *tx, void *arg)
@@ -340,8 +346,8 @@ static int complete_body(struct db_tx *tx, void *arg)
     return lease_complete(tx, arg, DB_LAST);
 }
 
-/* Completes what a plain completion did not match: lost, or taken under a lock through another
- * handle. */
+/* Completes what a plain completion did not match: lost, taken under a lock through another handle,
+ * or a submission waits for its end. */
 static int complete_rest(tend *t, struct completion *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -349,7 +355,8 @@ static int complete_rest(tend *t, struct completion *all)
                                  .count = 1,
                                  .results = all->results == NULL ? NULL : &all->results[i],
                                  .changed = &all->changed[i],
-                                 .matters = true};
+                                 .matters = true,
+                                 .followed = true};
         int rc = all->changed[i] != 0 ? 0 : handle_write(t, complete_body, &one);
         if (rc < 0) {
             all->changed[i] = 0; /* it may have been run and undone before it failed */
@@ -381,7 +388,7 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
 
 int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_each)
 {
-    int rc = completion->matters ? 0 : complete_rest(t, completion);
+    int rc = complete_rest(t, completion);
     const struct lease_answers answers = {.leases = completion->leases,
                                           .count = completion->count,
                                           .changed = completion->changed,

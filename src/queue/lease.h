@@ -48,6 +48,7 @@ struct completion {
     const char *const *results;
     int64_t *changed;
     bool matters;   /* lease_end_matters */
+    bool followed;  /* one lease, for whose end a submission may wait (submission.h) */
     bool committed; /* set by who runs it along with something else */
 };
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how);

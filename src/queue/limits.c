@@ -1,6 +1,7 @@
 #include "queue/limits.h"
 
 #include "queue/choice.h"
+#include "queue/recover.h"
 #include "queue/settings.h"
 
 #include <stdio.h>
@@ -132,6 +133,12 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
         db_text(name), db_text(want->owner), db_int(ttl_ms), db_int_or_null(want->worker_id),
         db_null(),     db_now(tx),           db_null()};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    if (rc >= 0 && taken.rows == 0) { /* by a holder, or by damage that nobody's end would mend */
+        struct recovery recovery = {.by = want->owner};
+        rc = recover_untied_locks(tx, &recovery, name);
+        if (rc >= 0 && recovery.locks_cleaned > 0)
+            rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    }
     if (rc < 0)
         return rc;
     if (taken.rows == 0)

@@ -170,7 +170,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         if (call.done)
             return keep_for_process(t, &call, &clock.process);
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
-        if (!recovered && (call.lock.worker_id != TEND_UNSET || call.lock.expired)) {
+        bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
+        if (!recovered && (may_be_stale || call.lock.expired)) {
             struct tend_recovery done;
             recovered = !call.lock.expired;
             if (recover_stale_quietly(t, &done) && done.locks_cleaned > 0)

@@ -1,5 +1,7 @@
 #include "queue/move.h"
 
+#include "queue/submission.h"
+
 enum { MOVE_PARAMS = 14 };
 
 struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb)
@@ -40,12 +42,35 @@ static int fill_params(struct db_tx *tx, const struct move *move, struct db_valu
     return 0;
 }
 
+/* Runs that did not end because a submission waits for that: they end, and it is carried out. */
+static int move_followed(struct db_tx *tx, const struct move *moves, const struct db_value *params,
+                         size_t count, int64_t *each)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct tend_lease lease = {.id = moves[i].id, .token = moves[i].token};
+        int64_t lifted = 0;
+        int rc = 0;
+        if (each[i] != 0 || moves[i].from != JOB_RUNNING)
+            continue;
+        if ((rc = submission_lift(tx, lease, &lifted)) < 0)
+            return rc;
+        if (lifted == 0)
+            continue;
+        if ((rc = db_each(tx, Q_JOB_MOVE, 0, &params[i * MOVE_PARAMS], 1, &each[i])) < 0 ||
+            (rc = run_ended(tx, lease.id)) < 0)
+            return rc;
+    }
+    return 0;
+}
+
 int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
               int64_t *ret_each)
 {
+    int64_t *each =
+        ret_each != NULL ? ret_each : arena_zalloc(db_arena(tx), (count + 1) * sizeof *each);
     struct db_value *params =
         arena_alloc(db_arena(tx), count * MOVE_PARAMS * sizeof(struct db_value));
-    if (params == NULL)
+    if (params == NULL || each == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while moving %zu jobs", count);
     for (size_t i = 0; i < count; i++) {
         int rc = fill_params(tx, &moves[i], &params[i * MOVE_PARAMS]);
@@ -54,5 +79,6 @@ int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned
     }
     if (count > 0)
         db_ring(tx);
-    return db_each(tx, Q_JOB_MOVE, how, params, count, ret_each);
+    int rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);
+    return rc < 0 || how != 0 ? rc : move_followed(tx, moves, params, count, each);
 }

@@ -30,6 +30,9 @@ struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_
 /*
  * Moves each job that is still as its move says; ret_each: 1 moved, 0 not (count entries).
  * TEND_ESTATE when the table does not allow one of them: nothing is moved then. Rings the bell.
+ *
+ * A run for whose end a submission waits (submission.h) is not ended when how is given, as nothing
+ * can follow then: whoever does that calls again without it for those that were not moved.
  */
 int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
               int64_t *ret_each);

@@ -162,10 +162,11 @@ static bool is_still_needed(const struct db_result *locks, size_t row, const str
 
 /*
  * Locks whose holder has lost them; rows begin with name, owner, token. They were judged by the
- * worker who holds them (jobs is NULL), or by their time, which is in column 4.
+ * worker who holds them (jobs is NULL), or by their time, which is in column 4, or as query says.
  */
-static int clean_locks(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
-                       const struct db_result *jobs, int64_t worker_id, const char *why)
+static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_query query,
+                       const struct db_result *rows, const struct db_result *jobs,
+                       int64_t worker_id, const char *why)
 {
     for (size_t i = 0; i < rows->rows; i++) {
         int64_t cleaned = 0;
@@ -174,7 +175,7 @@ static int clean_locks(struct db_tx *tx, struct recovery *recovery, const struct
         const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2),
                                           db_int_or_null(worker_id),
                                           jobs != NULL ? *db_at(rows, i, 4) : db_null()};
-        int rc = db_each(tx, Q_LOCK_CLEAN, 0, params, 1, &cleaned);
+        int rc = db_each(tx, query, 0, params, 1, &cleaned);
         if (rc < 0)
             return rc;
         if (cleaned == 0)
@@ -210,10 +211,21 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
         (rc = warn_spared(tx, recovery, &jobs)) < 0 ||
-        (rc = clean_locks(tx, recovery, &locks, &jobs, TEND_UNSET, "it has expired")) < 0 ||
+        (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, &jobs, TEND_UNSET,
+                          "it has expired")) < 0 ||
         (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
         return rc;
     return (int)(jobs.rows + locks.rows);
+}
+
+int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name)
+{
+    struct db_result locks;
+    const struct db_value params[] = {db_int(CHUNK), db_text(name)};
+    int rc = db_run(tx, Q_LOCK_UNTIED, 0, params, &locks);
+    return rc < 0 ? rc
+                  : clean_locks(tx, recovery, Q_LOCK_CLEAN_UNTIED, &locks, NULL, TEND_UNSET,
+                                "the job it is tied to does not run under it");
 }
 
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why)
@@ -232,7 +244,7 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
         return rc;
     do {
         if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = clean_locks(tx, recovery, &rows, NULL, worker_id, why)) < 0)
+            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &rows, NULL, worker_id, why)) < 0)
             return rc;
     } while (rows.rows == CHUNK);
     if ((rc = reclaim_rows(tx, recovery, &jobs, why)) < 0)
@@ -309,7 +321,8 @@ static int alarms_body(struct db_tx *tx, void *arg)
     struct recover_call *call = arg;
     call->recovery = (struct recovery){.by = call->t->name};
     call->found = recover_alarms(tx, &call->recovery, CHUNK);
-    return call->found < 0 ? call->found : end_chunk(tx, call, TEND_UNSET);
+    int rc = call->found < 0 ? call->found : recover_untied_locks(tx, &call->recovery, NULL);
+    return rc < 0 ? rc : end_chunk(tx, call, TEND_UNSET);
 }
 
 static int silent_body(struct db_tx *tx, void *arg)

@@ -41,6 +41,12 @@ bool recover_stale_quietly(tend *t, struct tend_recovery *ret);
  */
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit);
 
+/*
+ * Locks that are tied to a job which does not run under them: one of this name, or all (NULL). Only
+ * damage leaves such a lock, and nothing else would ever free it.
+ */
+int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name);
+
 /* Everything worker_id held, and its entry. Does nothing when somebody else has done so before. */
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why);
 

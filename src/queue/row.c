@@ -47,6 +47,7 @@ enum job_column {
     COL_PAYLOAD,
     COL_STOPPED_TOKEN,
     COL_NOMINAL_AT,
+    COL_FOLLOWED,
     JOB_COLUMNS
 };
 
@@ -111,6 +112,7 @@ static void read_job(struct tend_job *job, const struct db_result *from, size_t 
         .backoff_max_ms = db_number(from, row, COL_BACKOFF_MAX_MS),
         .lease_ms = db_number(from, row, COL_LEASE_MS),
         .stopped_token = db_number(from, row, COL_STOPPED_TOKEN),
+        .followed = db_number(from, row, COL_FOLLOWED) == 1,
     };
 }
 

@@ -72,6 +72,19 @@ load helper
     [ "$output" = 'would be 0 jobs cancelled' ]
 }
 
+# Jobs that had been cancelled on purpose came back with those that had failed.
+@test "retry of many takes cancelled jobs only with --state cancelled" {
+    tend add >/dev/null
+    tend cancel 1 >/dev/null
+    run -0 tend retry --queue default --dry-run
+    [ "$output" = 'would be 0 jobs started over' ]
+    run -0 tend retry --all
+    [ "$output" = '0 jobs started over' ]
+    [ "$(state_of 1)" = cancelled ]
+    run -0 tend retry --queue default --state cancelled
+    [ "$output" = '1 job started over' ]
+}
+
 @test "many at once needs to be asked for" {
     tend add >/dev/null
     for command in cancel retry hold resume; do

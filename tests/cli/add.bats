@@ -110,3 +110,56 @@ load helper
     fails 2 tend add -- echo $'\xff'
     fails 2 tend add -q "$(printf 'x%.0s' {1..300})"
 }
+
+# The job was added, and nobody was told.
+@test "an id that cannot be written is told on standard error" {
+    run -1 bash -c '"$0" add >/dev/full' "$TEND"
+    [ "$output" = 'tend: job 1 was added, but its id could not be written to standard output: No space left on device' ]
+    run -1 bash -c '"$0" add >&-' "$TEND"
+    [[ "$output" == *"job 2 was added, but its id could not be written"* ]]
+    run -1 bash -c 'echo "{}" | "$0" add --batch - >/dev/full' "$TEND"
+    [[ "$output" == *"jobs were added: 1, but their ids could not be written"* ]]
+    run -1 bash -c '"$0" cancel 1 >/dev/full' "$TEND"
+    [[ "$output" == *"1 job was cancelled, but the answer could not be written"* ]]
+    [ "$(state_of 1)" = cancelled ]
+    run -1 bash -c '"$0" lock acquire l -w me >/dev/full' "$TEND"
+    [[ "$output" == *'lock "l" was acquired under token'* ]]
+}
+
+# Held and running jobs answered "refreshed", and the new payload was dropped.
+@test "submitting under the key of a held job refreshes it, of a running one runs once more" {
+    tend add --unique main --subject s --payload 1 >/dev/null
+    tend hold 1 --why looking >/dev/null
+    run -0 tend add --unique main --subject s --payload 2 --json
+    json '. == {"id": 1, "outcome": "refreshed"}'
+    run -0 tend show 1 --json
+    json '.job.state == "held" and .job.payload == 2 and .job.changed_why == "looking"'
+    tend resume 1 >/dev/null
+    claim
+    run --separate-stderr -0 tend add --unique main --subject s --payload 3
+    [ "$output" = 1 ]
+    [[ "$stderr" == *"job 1 is running under this key; what was submitted runs when that has ended"* ]]
+    run -0 tend add --unique main --subject s --payload 4 --json
+    json '. == {"id": 1, "outcome": "again"}'
+    run -0 tend add --unique main --subject s --payload 5 --if-running keep --json
+    json '. == {"id": 1, "outcome": "unchanged"}'
+    run --separate-stderr -0 tend add --unique main --subject s --payload 5 --if-running keep
+    [[ "$stderr" == *"nothing was changed"* ]]
+    run -0 tend explain 1
+    [[ "$output" == *"A newer submission under its key waits for its end."* ]]
+    run -0 tend show 1 --json
+    json '.job.followed and .job.payload == 2'
+    tend complete "$lease" >/dev/null
+    claim
+    [ "$id" != 1 ]
+    [ "$(jq .payload <<<"$job")" = 4 ]
+    [ "$(jq -r .unique_key <<<"$job")" = main ]
+    fails 2 tend add --if-running keep
+    fails 2 tend add --unique x --if-running later
+    echo '{"unique": "main", "subject": "s", "if_running": "keep"}' >line
+    run -0 tend add --batch line --json
+    json '.outcome == "unchanged"'
+    echo '{"unique": "main", "if_running": "never"}' >line
+    fails 2 tend add --batch line
+    says '"again" or "keep"'
+}

@@ -302,7 +302,7 @@ has_worker() {
 @test "jobs whose line nobody could read are given back" {
     tend add >/dev/null
     run -1 bash -c '"$0" claim >/dev/full' "$TEND"
-    [[ "$output" == *"cannot write the output: No space left on device"* ]]
+    [[ "$output" == *"1 job was claimed and given back, because the leases could not be written to standard output: No space left on device"* ]]
     [ "$(state_of 1)" = pending ]
     mkfifo pipe
     true <pipe &

@@ -206,6 +206,8 @@ static void compare_row(struct world *world, const struct job_model *job,
            (long long)(job->due_ms - world->start_ms));
     expect(world, atoi(row->payload + strlen("{\"n\":")) == job->payload,
            "job %lld has payload %s, must be %d", id, row->payload, job->payload);
+    expect(world, row->followed == (job->followed != 0), "job %lld is%s followed", id,
+           row->followed ? "" : " not");
     expect(world, (row->finished_at_ms != TEND_UNSET) == state_is_finished(job->state),
            "job %lld is %s, finished_at is not", id, tend_state_name(row->state));
     if (job->state == JOB_RUNNING)
@@ -286,6 +288,7 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
         look_at_lock(world, actor, now_ms);
     model_step_commit(world, actor, now_ms);
     model_events(world, actor, &look.sight, now_ms);
+    model_nothing_owed(world);
     model_step_over(world, actor);
     touch_leases(world, actor, now_ms);
     model_rows(world, &look.sight);

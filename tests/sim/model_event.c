@@ -21,13 +21,20 @@ int queue_number(const char *name)
 #define REPORTS (1u << OP_STEP_NEXT | 1u << OP_STEP_FINISH)
 #define RECOVERIES (CLAIMS | 1u << OP_RECOVER | 1u << OP_RECLAIM | 1u << OP_LOCK_ACQUIRE)
 
-/* Which operations may leave which event. */
+#define ENDS                                                                                       \
+    (RECOVERIES | OPERATORS | 1u << OP_COMPLETE | 1u << OP_FAIL | 1u << OP_RELEASE |               \
+     1u << OP_CLOSE | 1u << OP_STEP_FINISH)
+
+/* Which operations may leave which event. What was submitted meanwhile comes with the end of a run.
+ */
 static const struct {
     const char *what;
     unsigned ops;
 } leaves[] = {
-    {"job.added", 1u << OP_ADD | CLAIMS | 1u << OP_CONTROL},
-    {"job.rescheduled", 1u << OP_ADD | 1u << OP_CONTROL},
+    {"job.added", 1u << OP_ADD | ENDS},
+    {"job.rescheduled", 1u << OP_ADD | ENDS},
+    {"job.refreshed", 1u << OP_ADD | ENDS},
+    {"job.submitted", 1u << OP_ADD},
     {"job.due", RECOVERIES},
     {"job.claimed", CLAIMS},
     {"job.completed", 1u << OP_COMPLETE | 1u << OP_COMPLETE_AND_CLAIM | 1u << OP_STEP_FINISH},
@@ -96,6 +103,10 @@ static void take_add(struct world *world, struct job_model *job, int number, int
     job->steps = add->steps == 0 ? 1 : add->steps;
     job->priority = add->priority;
     job->due_ms = now_ms + add->delay_ms;
+    job->key = add->key;
+    job->lease_ms = add->lease_ms;
+    job->max_attempts = add->max_attempts != TEND_UNSET ? add->max_attempts : 3;
+    job->max_crashes = add->max_crashes != TEND_UNSET ? add->max_crashes : 3;
 }
 
 static void add_job(struct world *world, struct actor *actor, const struct tend_event *event,
@@ -119,7 +130,8 @@ static void add_job(struct world *world, struct actor *actor, const struct tend_
                               .steps = 1,
                               .newest = -1,
                               .events = 1};
-    if (actor->op.kind == OP_CONTROL) {
+    const struct job_model *before = model_owes(world, number);
+    if (actor->op.kind == OP_CONTROL && before == NULL) {
         model_begin_anew(world, &actor->op, job);
         return;
     }
@@ -131,12 +143,13 @@ static void add_job(struct world *world, struct actor *actor, const struct tend_
     take_add(world, job, number, now_ms);
     job->unique = add->unique;
     job->subject = add->subject;
-    job->key = add->key;
-    job->lease_ms = add->lease_ms;
-    if (add->max_attempts != TEND_UNSET)
-        job->max_attempts = add->max_attempts;
-    if (add->max_crashes != TEND_UNSET)
-        job->max_crashes = add->max_crashes;
+    expect(world, before != NULL || actor->op.kind == OP_ADD,
+           "payload %d became a job out of nothing", number);
+    if (before != NULL) {
+        expect(world, state_is_finished(before->state), "job %lld came before the end of job %lld",
+               (long long)job->id, (long long)before->id);
+        job->due_ms = before->followed_due_ms;
+    }
     expect(world, (job->due_ms > now_ms) == (job->state == JOB_SCHEDULED),
            "job %lld was added as %s", (long long)job->id, tend_state_name((int)job->state));
 }
@@ -191,7 +204,7 @@ static void check_failure(struct world *world, const struct op *op, struct job_m
     job->attempts++;
     expect(world, is(event, "job.failed") == for_good, "job %lld after %lld of %lld attempts: %s",
            (long long)job->id, (long long)job->attempts, (long long)job->max_attempts, event->what);
-    if (for_good)
+    if (for_good || job->owed != 0) /* the second: it takes over another due time */
         return;
     int64_t wait_ms = row->due_at_ms - now_ms;
     if (op->delay_ms != TEND_UNSET)
@@ -235,13 +248,19 @@ static void refresh(struct world *world, struct op *op, struct job_model *job,
                     const struct tend_job *row, int64_t now_ms)
 {
     int number = atoi(row->payload + strlen("{\"n\":"));
-    expect(world, number >= op->first_add && number < op->first_add + (int)op->add_count,
+    bool owed = job->owed != 0;
+    expect(world,
+           owed ? number == job->owed
+                : number >= op->first_add && number < op->first_add + (int)op->add_count,
            "job %lld was refreshed with payload %d", (long long)job->id, number);
     expect(world, job->unique != 0 && job->subject == world->adds[number].subject,
            "job %lld was refreshed by another subject", (long long)job->id);
     if (number != job->payload) /* what was done was done for another payload */
         memset(job->checkpoints, 0, sizeof job->checkpoints);
     take_add(world, job, number, now_ms);
+    if (owed)
+        job->due_ms = job->followed_due_ms;
+    job->owed = 0;
 }
 
 /* What the event does beyond the change of state. The state is still the old one. */
@@ -266,11 +285,13 @@ static void play_move(struct world *world, struct actor *actor, struct job_model
         check_reclaim(world, op, job, event, now_ms);
     } else if (is(event, "job.redriven")) {
         job->attempts = job->crashes = 0;
-        job->due_ms = now_ms;
-    } else if (is(event, "job.rescheduled") && op->kind == OP_CONTROL) {
+        if (event->to_state == TEND_PENDING)
+            job->due_ms = now_ms;
+    } else if (is(event, "job.rescheduled") && op->kind == OP_CONTROL && job->owed == 0) {
         job->due_ms = now_ms;
     } else if (is(event, "job.rescheduled")) {
         refresh(world, op, job, row, now_ms);
+        return; /* the call did not move it by this */
     } else if (is(event, "job.due")) {
         expect(world, job->due_ms <= now_ms, "job %lld is due %lld ms too early",
                (long long)job->id, (long long)(job->due_ms - now_ms));
@@ -304,6 +325,16 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
                (long long)job->id);
         return;
     }
+    if (is(event, "job.submitted")) {
+        model_submitted(world, &actor->op, job, now_ms);
+        return;
+    }
+    if (is(event, "job.refreshed")) {
+        expect(world, job->state == JOB_HELD, "job %lld is refreshed where it is, but not held",
+               (long long)job->id);
+        refresh(world, &actor->op, job, row, now_ms);
+        return;
+    }
     const struct state_row *rule = find_row(event);
     expect(world, rule != NULL, "%s of job %lld from %s to %s is not in the table", event->what,
            (long long)job->id, tend_state_name(event->from_state),
@@ -319,6 +350,8 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
         job->stopped_token = 0;
     else if (rule->from == JOB_RUNNING)
         job->stopped_token = job->token;
+    if (rule->from == JOB_RUNNING)
+        model_run_over(job);
     job->token = event->token;
     play_move(world, actor, job, event, row, now_ms);
     job->state = rule->to;

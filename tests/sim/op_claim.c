@@ -25,6 +25,7 @@ static void fill_add(struct world *world, struct add_model *add, bool with_key)
         .lease_ms = chance(world, 3000) ? between(world, 1000, 30000) : TEND_UNSET,
     };
     if (with_key) {
+        add->keep = chance(world, 2500);
         add->unique = (int)between(world, 1, 3);
         add->subject = (int)between(world, 1, 2);
     }
@@ -52,6 +53,7 @@ static void fill_spec(const struct add_model *add, int number, struct add_texts 
         spec->delay_ms = add->delay_ms;
     if (add->unique != 0) {
         spec->unique_key = texts->unique;
+        spec->if_running = add->keep ? TEND_IF_RUNNING_KEEP : TEND_IF_RUNNING_AGAIN;
         spec->subject = texts->subject;
     }
     if (add->key != 0)
@@ -72,10 +74,14 @@ static void check_added(struct world *world, int number, const struct tend_added
     if (added->outcome != TEND_OK) /* CL-7 */
         expect(world,
                job->unique == add->unique &&
-                   (job->subject == add->subject) == (added->outcome == TEND_REFRESHED),
+                   (job->subject == add->subject) == (added->outcome != TEND_ECONFLICT),
                "payload %d: outcome %d, but job %lld has subject %d, not %d", number,
                added->outcome, (long long)added->id, job->subject, add->subject);
-    if (added->outcome == TEND_ECONFLICT)
+    if (added->outcome == TEND_AGAIN)
+        expect(world, !add->keep, "payload %d was to change nothing", number);
+    if (added->outcome == TEND_UNCHANGED)
+        expect(world, add->keep, "payload %d was not to be dropped", number);
+    if (added->outcome == TEND_ECONFLICT || added->outcome == TEND_UNCHANGED)
         return;
     add->acked_id = added->id;
     add->acked_outcome = added->outcome;

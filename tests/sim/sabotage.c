@@ -27,6 +27,7 @@ const char *const sabotage_names[SABOTAGE_COUNT] = {
     [SABOTAGE_CONTROL_FORGOTTEN] = "control-forgotten",
     [SABOTAGE_CONTROL_KEPT] = "control-kept",
     [SABOTAGE_PURGE_LEAVES] = "purge-leaves",
+    [SABOTAGE_SUBMISSION_FORGOTTEN] = "submission-forgotten",
 };
 
 /* Parameters of job_move, counted from 0 (src/store/sql/job.sql). */
@@ -98,7 +99,8 @@ bool sabotage_forgets(struct world *world, enum db_query query)
                      {SABOTAGE_CHECKPOINT_FORGOTTEN, Q_CHECKPOINT_PUT},
                      {SABOTAGE_CONTROL_FORGOTTEN, Q_CONTROL_DONE},
                      {SABOTAGE_CONTROL_KEPT, Q_CONTROL_CLOSE},
-                     {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE}};
+                     {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE},
+                     {SABOTAGE_SUBMISSION_FORGOTTEN, Q_JOB_ADD_SUBMITTED}};
     for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++)
         if (forgotten[i].sabotage == world->sabotage && forgotten[i].query == query)
             return true;

@@ -90,6 +90,9 @@ struct job_model {
     int unique, subject, key; /* 0: none */
     int64_t attempts, crashes, max_attempts, max_crashes, lease_ms;
     int completions;
+    int followed,
+        owed; /* payload submitted while it runs; to be carried out in this commit; or 0 */
+    int64_t followed_due_ms;
     int steps;                                          /* of its plan */
     int newest;                                         /* attempt, in world.attempts; -1: none */
     struct checkpoint_model checkpoints[MAX_STEPS + 1]; /* 0: the baseline */
@@ -109,7 +112,7 @@ struct job_model {
 };
 
 struct add_model {
-    bool submitted;
+    bool submitted, keep; /* keep: changes nothing while the job is running */
     int queue, priority, unique, subject, key;
     int steps; /* 0: a payload without a list of steps, which is one step */
     int64_t delay_ms;
@@ -272,6 +275,7 @@ enum sabotage {
     SABOTAGE_CONTROL_FORGOTTEN,
     SABOTAGE_CONTROL_KEPT,
     SABOTAGE_PURGE_LEAVES,
+    SABOTAGE_SUBMISSION_FORGOTTEN,
     SABOTAGE_COUNT
 };
 
@@ -447,6 +451,13 @@ struct step_rows {
 void model_commit(struct world *world, struct actor *actor, int64_t now_ms);
 /* Nothing may have changed. */
 void model_no_commit(struct world *world, struct actor *actor, int64_t now_ms);
+
+/* What is submitted under the key of a running job, and what comes of it (model_submission.c). */
+void model_submitted(struct world *world, const struct op *op, struct job_model *job,
+                     int64_t now_ms);
+void model_run_over(struct job_model *job);
+struct job_model *model_owes(struct world *world, int payload);
+void model_nothing_owed(struct world *world);
 
 void model_events(struct world *world, struct actor *actor, const struct sight *sight,
                   int64_t now_ms);

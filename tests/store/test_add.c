@@ -191,6 +191,39 @@ TEST(add, the_same_key_in_another_queue_is_another_key)
     check_int(add_spec(t, &spec), !=, one);
 }
 
+/* Only payload, priority and due time were taken over; kind, tags, key and limits were dropped. */
+TEST(add, a_refresh_takes_over_all_that_was_submitted)
+{
+    tend *t = store_open("adder");
+    struct tend_job_spec spec = spec_for("q");
+    spec.unique_key = "k";
+    spec.tags = "[\"old\"]";
+    spec.max_attempts = 9;
+    int64_t id = add_spec(t, &spec);
+    spec.kind = "build";
+    spec.tags = "[\"new\"]";
+    spec.concurrency_key = "c";
+    spec.workspace = "/w";
+    spec.max_attempts = TEND_UNSET;
+    spec.max_crashes = 4;
+    spec.backoff_ms = 100;
+    spec.backoff_max_ms = 200;
+    spec.lease_ms = 3000;
+    struct tend_added added;
+    check_ok(t, tend_add(t, &spec, &added));
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    const struct tend_job *job = job_of(t, id);
+    check_str(job->kind, "build");
+    check_str(job->tags, "[\"new\"]");
+    check_str(job->concurrency_key, "c");
+    check_str(job->workspace, "/w");
+    check_int(job->max_attempts, ==, TEND_UNSET);
+    check_int(job->max_crashes, ==, 4);
+    check_int(job->backoff_ms, ==, 100);
+    check_int(job->backoff_max_ms, ==, 200);
+    check_int(job->lease_ms, ==, 3000);
+}
+
 /* CL-7: a running job keeps its key, and is not changed under its owner's hands. */
 TEST(add, a_running_job_keeps_its_key_and_its_payload)
 {
@@ -203,9 +236,10 @@ TEST(add, a_running_job_keeps_its_key_and_its_payload)
     claim_one(t, "q");
     const char *before = store_snapshot();
     spec.payload = "2";
+    spec.if_running = TEND_IF_RUNNING_KEEP;
     check_ok(t, tend_add(t, &spec, &added));
     check_int(added.id, ==, id);
-    check_int(added.outcome, ==, TEND_REFRESHED);
+    check_int(added.outcome, ==, TEND_UNCHANGED);
     check_str(store_snapshot(), before);
 }
 

@@ -400,3 +400,73 @@ TEST(lock, a_queue_lock_taken_by_name_makes_the_queue_busy)
     check_int(tend_lock_release(t, "queue:q", "operator"), ==, 1);
     next_with_lock(t, "w", 1000);
 }
+
+/* --- damage --- */
+
+/* A lock row as no call of tend leaves it: tied to a job that is not there, or does not run. */
+static void tie_to(int64_t job_id)
+{
+    sql_exec("DELETE FROM lock");
+    sql_exec("INSERT INTO lock (name, token, owner, job_id, acquired_at, expires_at) "
+             "VALUES ('queue:q', 5, 'ghost', %lld, %lld, %lld)",
+             (long long)job_id, (long long)clock_now(), (long long)(clock_now() + 365 * DAY_MS));
+}
+
+static void note_stale(void *arg, enum tend_verdict verdict, const char *what, const char *text)
+{
+    if (strcmp(what, "recovery") == 0)
+        *(const char **)arg = keep_text("%d %s", (int)verdict, text);
+}
+
+/* Such a row blocked a serial queue for ever; neither heal nor doctor saw it. */
+TEST(lock, a_lock_that_is_tied_to_nothing_is_told_by_the_doctor_and_cleaned_by_recovery)
+{
+    tend *t = store_open("w");
+    const char *said = "";
+    int64_t pending = add_one(t, "q");
+    const int64_t ties[] = {987654, pending};
+    for (size_t i = 0; i < 2; i++) {
+        struct tend_recovery stats;
+        tie_to(ties[i]);
+        check_int(tend_doctor(t, note_stale, &said), ==, 0);
+        check_contains(said, "1 locks are stale");
+        check_ok(t, tend_get_recovery_stats(t, &stats));
+        check_int(stats.locks_cleaned, ==, 1);
+        check_int(recover_now(t).locks_cleaned, ==, 1);
+        check_int(lock_is_held(t), ==, 0);
+        check_int(recover_now(t).locks_cleaned, ==, 0);
+    }
+    check_contains(sql_rows("SELECT why FROM event WHERE what = 'lock.recovered'"),
+                   "does not run under it");
+}
+
+TEST(lock, a_claim_cleans_a_lock_in_its_way_that_is_tied_to_nothing)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    add_number(t, "q", 2);
+    tie_to(987654);
+    struct tend_lease lease = next_with_lock(t, "a", 10000);
+    check_int(tend_lock_get(t, "queue:q", &lock), ==, 1);
+    check_int(lock.job_id, ==, lease.id);
+    /* One that is tied to a job which runs, but under no lock. */
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    struct tend_lease plain = claim_one(t, "q");
+    tie_to(plain.id);
+    struct tend_lock_request request = request_for("queue:q", "b", 1000);
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+}
+
+/* What is in order is left alone. */
+TEST(lock, recovery_leaves_the_lock_of_a_running_job_alone)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 2);
+    struct tend_lease lease = next_with_lock(t, "a", 10000);
+    check_int(recover_now(t).locks_cleaned, ==, 0);
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), TEND_EBUSY);
+    check_int(lock_is_held(t), ==, 1);
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+}

@@ -69,6 +69,56 @@ TEST(operators, a_cancelled_job_is_finished_and_can_be_redriven)
     check_int(job_of(t, id)->finished_at_ms, ==, TEND_UNSET);
 }
 
+/* A job that was cancelled before its time came back due at once. */
+TEST(operators, a_cancelled_job_that_is_redriven_before_it_is_due_keeps_its_time)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.delay_ms = HOUR_MS;
+    int64_t id = add_spec(t, &spec);
+    int64_t due_ms = clock_now() + HOUR_MS;
+    check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    clock_advance(MINUTE_MS);
+    check_ok(t, tend_act(t, TEND_REDRIVE, id, "op", NULL));
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_int(job_of(t, id)->due_at_ms, ==, due_ms);
+    check_str(last_event_of(t, id)->what, "job.redriven");
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    clock_set(due_ms);
+    check_int(claim_one(t, "q").id, ==, id);
+    /* Once its time has come it is due at once, as any other. */
+    check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    clock_advance(MINUTE_MS);
+    check_ok(t, tend_act(t, TEND_REDRIVE, id, "op", NULL));
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_int(job_of(t, id)->due_at_ms, ==, clock_now());
+}
+
+/* "retry --queue" after a few failures brought back what had been cancelled weeks ago. */
+TEST(operators, redriving_all_takes_cancelled_jobs_only_where_they_are_named)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    struct tend_failure failure;
+    int64_t count = -1;
+    int64_t cancelled = add_one(t, "q");
+    check_ok(t, tend_act(t, TEND_CANCEL, cancelled, NULL, NULL));
+    int64_t failed = add_one(t, "q");
+    tend_failure_init(&failure);
+    failure.final = 1;
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    tend_filter_init(&filter);
+    filter.queue = "q";
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &count));
+    check_int(count, ==, 1);
+    check_int(state_of(t, failed), ==, TEND_PENDING);
+    check_int(state_of(t, cancelled), ==, TEND_CANCELLED);
+    filter.states = 1u << TEND_CANCELLED;
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &count));
+    check_int(count, ==, 1);
+    check_int(state_of(t, cancelled), ==, TEND_PENDING);
+}
+
 TEST(operators, an_unknown_job_is_not_found)
 {
     tend *t = store_open("w");
@@ -121,6 +171,7 @@ TEST(operators, all_that_match_are_changed_and_counted)
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 3);
     check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, "op", "again", &count));
     check_int(count, ==, 0);
+    filter.states = 1u << TEND_CANCELLED;
     check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, "op", NULL, NULL));
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 2503);
 }
@@ -181,6 +232,7 @@ TEST(operators, redriving_all_passes_over_those_whose_key_is_taken)
     add_number(t, "q", 3);
     tend_filter_init(&filter);
     check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, NULL));
+    filter.states = 1u << TEND_CANCELLED;
     check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &count));
     check_int(count, ==, 4);
     check_int(state_of(t, older) == TEND_PENDING, !=, state_of(t, newer) == TEND_PENDING);

@@ -192,8 +192,9 @@ static void submit_again(tend *t, const struct tend_job *job, int64_t delay_ms)
 {
     struct tend_job_spec spec = spec_for(job->queue);
     struct tend_added added;
-    if (job->state >= TEND_DONE)
-        return; /* the key is free: it would be another job */
+    if (job->state >= TEND_DONE || job->state == TEND_HELD)
+        return; /* the key is free: it would be another job; or it is refreshed where it is */
+    spec.if_running = TEND_IF_RUNNING_KEEP;
     spec.unique_key = job->unique_key;
     spec.delay_ms = delay_ms;
     tend_add(t, &spec, &added);
@@ -258,8 +259,10 @@ static void check_operation(tend *t, const struct operation *operation, int stat
         return;
     }
     check_str(last_event_of(t, id)->what, row->event);
-    check_int(after->token - before->token, ==,
-              row->bumps_token || row->verb == MOVE_CLAIM ? 1 : 0);
+    int64_t base = sql_int("SELECT token_base FROM store");
+    int64_t claimed = (before->token > base ? before->token : base) + 1;
+    check_int(after->token, ==,
+              row->verb == MOVE_CLAIM ? claimed : before->token + row->bumps_token);
     check_int(after->owner != NULL, ==, after->state == TEND_RUNNING);
     check_int(after->version, >, before->version);
 }
@@ -277,11 +280,11 @@ TEST_WITHIN(state_walk, every_operation_in_every_state_does_what_the_table_says,
             seen[operations[i].verb] = true;
         }
     }
-    /* The others have tests of their own: add, quarantine, resume of a job whose time has not come.
-     */
+    /* The others have tests of their own: add, quarantine, resume and redrive of a job whose time
+     * has not come. */
     for (int verb = 0; verb < JOB_MOVES; verb++)
         check(seen[verb] || verb == MOVE_ADD || verb == MOVE_ADD_LATER || verb == MOVE_QUARANTINE ||
-              verb == MOVE_RESUME_LATER);
+              verb == MOVE_RESUME_LATER || verb == MOVE_REDRIVE_LATER);
 }
 
 TEST(state_walk, an_action_refused_by_the_state_says_so)

@@ -95,7 +95,7 @@ TEST(state, all_pairs_of_states_are_as_drawn)
         /* held      */ "SP....C",
         /* done      */ ".......",
         /* failed    */ ".P.....",
-        /* cancelled */ ".P.....",
+        /* cancelled */ "SP.....",
     };
     for (int from = 0; from < JOB_STATES; from++)
         for (int to = 0; to < JOB_STATES; to++)

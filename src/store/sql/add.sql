@@ -165,23 +165,40 @@ WHERE j.finished_at IS NULL
 ORDER BY j.id + 0
 FOR NO KEY UPDATE OF j;
 
+-- What a job that is there takes over from what is submitted under its key. Its queue, key and subject are the same.
+-- define: submitted
+kind = $3, priority = $4, payload = $7, concurrency_key = $8, tags = $9, workspace = $10,
+    max_attempts = $11, max_crashes = $12, backoff_ms = $13, backoff_max_ms = $14, lease_ms = $15
+
 -- name: job_refresh
--- A waiting job takes over what was submitted again under its key. Called by queue/add.c.
+-- A waiting job, $2, takes over what was submitted again under its key, by $16: due at $5, or $6 ms from now. Primary
+-- key. Called by queue/add.c.
 UPDATE OR FAIL job
-SET payload = $4, priority = $5, due_at = coalesce($6, now($1) + $7),
-    state = coalesce($6, now($1) + $7) <= now($1),
-    alarm_at = CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
-    version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $2,
+SET {submitted},
+    due_at = coalesce($5, now($1) + $6), state = coalesce($5, now($1) + $6) <= now($1),
+    alarm_at = CASE WHEN coalesce($5, now($1) + $6) > now($1) THEN coalesce($5, now($1) + $6) END,
+    version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $16,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
-WHERE id = $3 AND state IN (0, 1);
+WHERE id = $2 AND state IN (0, 1);
 -- dialect: postgres
 UPDATE job
-SET payload = $4, priority = $5, due_at = c.due, state = (c.due <= c.t)::int,
-    alarm_at = CASE WHEN c.due > c.t THEN c.due END,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $2,
+SET {submitted},
+    due_at = c.due, state = (c.due <= c.t)::int, alarm_at = CASE WHEN c.due > c.t THEN c.due END,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $16,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
 FROM (
-    SELECT b.t, coalesce($6, b.t + $7) AS due
+    SELECT b.t, coalesce($5, b.t + $6) AS due
     FROM (SELECT now($1) AS t OFFSET 0) b
 ) c
-WHERE id = $3 AND state + 0 IN (0, 1);
+WHERE id = $2 AND state + 0 IN (0, 1);
+
+-- name: job_refresh_held
+-- The same for a job that is held. It does not move, and goes on saying who holds it and why; its event is written by
+-- event_of_submission. Primary key. Called by queue/add.c.
+UPDATE job
+SET {submitted}, due_at = coalesce($5, now($1) + $6), version = version + 1
+WHERE id = $2 AND state = 3;
+-- dialect: postgres
+UPDATE job
+SET {submitted}, due_at = coalesce($5, now($1) + $6), version = version + 1
+WHERE id = $2 AND state + 0 = 3;

@@ -11,11 +11,11 @@ j.life_token
 -- name: step_fence
 -- The job as its owner's report finds it; on PostgreSQL it stays so until the end of the transaction, and what is
 -- read by statements after this one is of that moment. Primary key. Called by queue/attempt.c and queue/control.c.
-SELECT state, token, owner, queue, worker_id, event_id, lock_name, stopped_token
+SELECT state, token, owner, queue, worker_id, event_id, lock_name, stopped_token, followed
 FROM job
 WHERE id = $1;
 -- dialect: postgres
-SELECT state, token, owner, queue, worker_id, event_id, lock_name, stopped_token
+SELECT state, token, owner, queue, worker_id, event_id, lock_name, stopped_token, followed
 FROM job
 WHERE id = $1
 FOR NO KEY UPDATE;

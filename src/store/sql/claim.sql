@@ -116,7 +116,7 @@ SELECT id, queue, kind, 2, priority, due_at, {next_token}, $3, $4,
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload, stopped_token, nominal_at
+       result, payload, stopped_token, nominal_at, followed
 FROM job
 WHERE id = $1 AND state = 1
 LIMIT $2;

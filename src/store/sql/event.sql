@@ -13,7 +13,7 @@ FROM job
 WHERE id = $1;
 
 -- name: event_into_chain
--- The job's newest event is the one just written. Called by queue/lease.c.
+-- The job's newest event is the one just written. Called by queue/lease.c, queue/add.c and others.
 UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = $1;
 -- dialect: postgres
 UPDATE job SET event_id = currval('event_id') WHERE id = $1;

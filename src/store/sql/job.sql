@@ -16,7 +16,7 @@ id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, sta
 attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
 finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload, stopped_token, nominal_at
+result, payload, stopped_token, nominal_at, followed
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
@@ -59,6 +59,7 @@ WHERE j.id = $1;
 -- The choke point: every move of a job that is not a claim or a completion; for db_each.
 -- $4 new state, $5 added to the token, $6 due so many ms from now (NULL: unchanged), $7 added to the
 -- attempts (NULL: they start over; unless 0, its steps have full budgets again), $8 new number of crashes (NULL: unchanged), $9 to $12 error and why.
+-- Not for a run that a submission waits for (submission.sql): queue/move.c takes it off first.
 -- A cancel or a hold remembers the lease it ended (stopped_token), until the job can be claimed again.
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
@@ -74,7 +75,7 @@ SET state = $4, token = token + $5,
     error_class = coalesce($9, error_class), error_text = coalesce($10, error_text),
     version = version + 1, event_id = next_event(), changed_at = now($13),
     changed_by = coalesce($11, owner), changed_what = $14, changed_why = $12
-WHERE id = $1 AND state = $2 AND token = $3;
+WHERE id = $1 AND state = $2 AND token = $3 AND followed IS NULL;
 -- dialect: postgres
 UPDATE job
 SET state = u.new_state, token = job.token + u.bump,
@@ -97,7 +98,7 @@ FROM (SELECT now_each($13) AS t OFFSET 0) c,
             $14::text[]) WITH ORDINALITY
          AS u (id, old_state, token, new_state, bump, delay, attempts, crashes, error_class,
                error_text, who, why, what, ordinal)
-WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token
+WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token AND job.followed IS NULL
 RETURNING u.ordinal, 1;
 
 -- name: job_lock_rows
@@ -111,14 +112,14 @@ SELECT id FROM job WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
 UPDATE job SET life_token = token WHERE id = $1;
 
 -- name: job_complete
--- The owner reports success; for db_each. Primary key. Not for a job that was taken under a lock. Called by
--- queue/lease.c.
+-- The owner reports success; for db_each. Primary key. Not for a job that was taken under a lock, or whose end a
+-- submission waits for. Called by queue/lease.c.
 UPDATE OR FAIL job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
     attempts = attempts + 1, finished_at = now($4), result = $3,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
-WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NULL;
+WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NULL AND followed IS NULL;
 -- many:
 UPDATE OR FAIL job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
@@ -126,7 +127,7 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NUL
     version = version + 1, event_id = given.event, changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 FROM given
-WHERE job.id = given.p1 AND token = given.p2 AND state = 2 AND lock_name IS NULL;
+WHERE job.id = given.p1 AND token = given.p2 AND state = 2 AND lock_name IS NULL AND followed IS NULL;
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
@@ -136,7 +137,7 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NU
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
      unnest($1::bigint[], $2::bigint[], $3::text[]) WITH ORDINALITY
          AS u (id, token, result, ordinal)
-WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
+WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2 AND followed IS NULL
 RETURNING u.ordinal, 1;
 
 -- name: job_complete_one
@@ -146,14 +147,14 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NU
     attempts = attempts + 1, finished_at = now($4), result = $3,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
-WHERE id = $1 AND token = $2 AND state = 2;
+WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NULL;
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
     attempts = attempts + 1, finished_at = coalesce($4::bigint, store_clock()), result = $3,
     version = version + 1, event_id = next_event(), changed_at = coalesce($4::bigint, store_clock()),
     changed_by = owner, changed_what = 'job.completed', changed_why = NULL
-WHERE id = $1 AND token = $2 AND state + 0 = 2;
+WHERE id = $1 AND token = $2 AND state + 0 = 2 AND followed IS NULL;
 
 -- name: job_complete_alike
 -- job_complete for jobs whose leases have the same token and which have no result: most of those that are completed
@@ -164,7 +165,7 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NU
     attempts = attempts + 1, finished_at = now($4), result = $3,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
-WHERE id = $1 AND token = $2 AND state = 2
+WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NULL
 RETURNING id;
 -- dialect: postgres
 UPDATE job
@@ -173,7 +174,7 @@ SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NU
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 FROM (SELECT now_each($4) AS t OFFSET 0) c
-WHERE id = ANY ($1::bigint[]) AND token = ($2::bigint[])[1] AND state + 0 = 2
+WHERE id = ANY ($1::bigint[]) AND token = ($2::bigint[])[1] AND state + 0 = 2 AND followed IS NULL
 RETURNING id;
 
 -- name: job_unlock

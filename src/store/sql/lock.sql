@@ -63,22 +63,51 @@ FROM lock
 WHERE owner IS NOT NULL
 ORDER BY name;
 
+-- A lock that says it was taken with a job, which does not run under it: nobody's end would ever free it. tend leaves none.
+-- define: tied_to_nothing
+l.job_id IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name)
+
 -- name: lock_expired
 -- With the job that still runs under it. By name, so that two who clean up do not wait for each other (|| '':
 -- after it is found by its time). Index lock_expiry. Called by queue/recover.c.
 SELECT l.name, l.owner, l.token,
-       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2), l.expires_at
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name), l.expires_at
 FROM lock l
 WHERE l.expires_at <= now($1)
 ORDER BY l.name || ''
 LIMIT $2;
 
 -- name: lock_expired_count
-SELECT count(*) FROM lock WHERE expires_at <= now($1);
+-- With those that are tied to nothing, which recovery cleans before they expire. All locks. Called by queue/recover.c.
+SELECT count(*)
+FROM lock l
+WHERE l.owner IS NOT NULL AND (l.expires_at <= now($1) OR ({tied_to_nothing}));
+
+-- name: lock_untied
+-- Locks tied to nothing, $1 at most: the one of this name, $2, or all (NULL). On PostgreSQL what somebody is working on is left
+-- alone. Called by queue/recover.c.
+SELECT l.name, l.owner, l.token
+FROM lock l
+WHERE l.name = coalesce($2, l.name) AND {tied_to_nothing}
+LIMIT $1;
+-- dialect: postgres
+SELECT l.name, l.owner, l.token
+FROM lock l
+WHERE l.name = coalesce($2, l.name) AND {tied_to_nothing}
+LIMIT $1
+FOR UPDATE OF l SKIP LOCKED;
 
 -- name: lock_of_worker
 -- By name, as lock_expired. Index lock_worker. Called by queue/recover.c and queue/worker.c.
 SELECT name, owner, token FROM lock WHERE worker_id = $1 ORDER BY name || '' LIMIT $2;
+
+-- name: lock_clean_untied
+-- As lock_clean, for a row that lock_untied has found, and locked: now it is looked at as it is. For db_each. Called by
+-- queue/recover.c.
+UPDATE lock AS l
+SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
+WHERE l.name = $1 AND l.token = $2 AND {tied_to_nothing};
 
 -- name: lock_clean
 -- A recoverer takes a lock away, once; for db_each. Only as it was judged: still held under worker $3, or still expiring

@@ -60,3 +60,24 @@ ALTER TABLE schedule ADD COLUMN overlap text COLLATE "C" NOT NULL DEFAULT 'queue
     CHECK (overlap IN ('queue', 'skip', 'replace'));
 ALTER TABLE job ADD COLUMN nominal_at bigint;
 CREATE INDEX job_of_schedule ON job (schedule) WHERE schedule IS NOT NULL AND finished_at IS NULL;
+
+-- --- Moves: cancelled -> scheduled, redriven before it is due ---
+
+CREATE OR REPLACE FUNCTION job_may_move(from_state smallint, to_state smallint) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+AS $$
+    -- scheduled -> scheduled, pending, held, cancelled
+    -- pending   -> scheduled, pending, running, held, cancelled
+    -- running   -> all but running
+    -- held      -> scheduled, pending, cancelled
+    -- done      -> nothing
+    -- failed    -> pending
+    -- cancelled -> scheduled, pending
+    SELECT ('[0:6][0:6]={{t,t,f,t,f,f,t},
+                         {t,t,t,t,f,f,t},
+                         {t,t,f,t,t,t,t},
+                         {t,t,f,f,f,f,t},
+                         {f,f,f,f,f,f,f},
+                         {f,t,f,f,f,f,f},
+                         {t,t,f,f,f,f,f}}'::boolean[])[from_state][to_state]
+$$;

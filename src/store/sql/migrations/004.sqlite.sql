@@ -72,3 +72,23 @@ ALTER TABLE schedule ADD COLUMN overlap TEXT NOT NULL DEFAULT 'queue'
     CHECK (overlap IN ('queue', 'skip', 'replace'));    -- what happens when the run before has not finished
 ALTER TABLE job ADD COLUMN nominal_at INTEGER;          -- the time its schedule named
 CREATE INDEX job_of_schedule ON job (schedule) WHERE schedule IS NOT NULL AND finished_at IS NULL;
+
+-- --- Moves: cancelled -> scheduled, redriven before it is due ---
+
+DROP TRIGGER job_moved;
+CREATE TRIGGER job_moved AFTER UPDATE OF state ON job
+BEGIN
+    SELECT RAISE(ROLLBACK, 'this change of state is not allowed')
+    WHERE (1 << NEW.state) & (CASE OLD.state
+        WHEN 2 THEN 123                             -- running 1+2+8+16+32+64: all but running
+        WHEN 1 THEN 79                              -- pending 1+2+4+8+64: scheduled, pending, running, held, cancelled
+        WHEN 0 THEN 75                              -- scheduled 1+2+8+64: scheduled, pending, held, cancelled
+        WHEN 3 THEN 67                              -- held 1+2+64: scheduled, pending, cancelled
+        WHEN 4 THEN 0                               -- done
+        WHEN 6 THEN 3                               -- cancelled 1+2: scheduled, pending
+        ELSE 2 END) = 0;                            -- failed: pending
+    INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
+    VALUES (NEW.event_id, OLD.event_id, NEW.changed_at, NEW.id, NEW.queue, NEW.changed_by,
+            NEW.changed_what, OLD.state, NEW.state, NEW.token, coalesce(OLD.owner, NEW.owner),
+            NEW.changed_why);
+END;

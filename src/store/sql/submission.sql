@@ -1,0 +1,79 @@
+-- Submissions under the key of a running job: the newest waits for the end of the run. A row is there exactly while
+-- job.followed is set, and that only while the job is running: the statements that end a run pass over rows that have it set, so
+-- that nobody ends a run without what follows from it.
+
+-- name: submission_put
+-- The newest takes the place of the one before. Parameters as job_refresh. Primary key. Called by queue/submission.c.
+INSERT INTO submission
+    (job_id, at, who, kind, priority, due_at, payload, concurrency_key, tags, workspace,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms)
+VALUES
+    ($2, now($1), $16, $3, $4, coalesce($5, now($1) + $6), $7, $8, $9, $10, $11, $12, $13, $14, $15)
+ON CONFLICT (job_id) DO UPDATE
+SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = excluded.priority,
+    due_at = excluded.due_at, payload = excluded.payload, concurrency_key = excluded.concurrency_key,
+    tags = excluded.tags, workspace = excluded.workspace, max_attempts = excluded.max_attempts,
+    max_crashes = excluded.max_crashes, backoff_ms = excluded.backoff_ms,
+    backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms;
+
+-- name: submission_get
+-- With the job as it is now. Primary keys. Called by queue/submission.c.
+SELECT j.state, j.payload, s.who, s.kind, s.priority, s.due_at, s.payload, s.concurrency_key, s.tags,
+       s.workspace, s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms
+FROM submission s JOIN job j ON j.id = s.job_id
+WHERE s.job_id = $1;
+
+-- name: submission_drop
+-- Called by queue/submission.c.
+DELETE FROM submission WHERE job_id = $1;
+
+-- name: event_of_submission
+-- An event of a job that does not move, put into its chain; goes with event_into_chain. Called by queue/submission.c and
+-- queue/add.c.
+INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
+SELECT next_event(), event_id, now($2), id, queue, CAST($3 AS text), CAST($4 AS text), state, state, token, owner,
+       CAST($5 AS text)
+FROM job
+WHERE id = $1;
+
+-- name: job_follow
+-- A submission waits for the end of this run, and its event is the job's newest. Primary key. Called by queue/submission.c.
+UPDATE job SET followed = 1, event_id = (SELECT max(id) FROM event) WHERE id = $1 AND state = 2;
+-- dialect: postgres
+UPDATE job SET followed = 1, event_id = currval('event_id') WHERE id = $1 AND state + 0 = 2;
+
+-- name: job_unfollow
+-- The run under token $2 ends in this transaction, and what waits for it is carried out. Primary key. Called by
+-- queue/submission.c.
+UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NOT NULL;
+-- dialect: postgres
+UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state + 0 = 2 AND followed IS NOT NULL;
+
+-- name: job_add_submitted
+-- The submission becomes a job of its own, under the key and subject of the one that has finished. The trigger writes its event.
+-- Primary keys. Called by queue/submission.c.
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what, changed_why)
+SELECT next_event(), next_event(), j.queue, s.kind, s.due_at <= now($2), s.priority, s.due_at,
+       CASE WHEN s.due_at > now($2) THEN s.due_at END, s.payload,
+       j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
+       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
+       now($2), now($2), s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
+FROM submission s JOIN job j ON j.id = s.job_id
+WHERE s.job_id = $1;
+-- dialect: postgres
+INSERT INTO job
+    (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
+     unique_key, subject, concurrency_key, tags, workspace,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     created_at, changed_at, changed_by, changed_what, changed_why)
+SELECT c.event, c.event, j.queue, s.kind, (s.due_at <= c.t)::int, s.priority, s.due_at,
+       CASE WHEN s.due_at > c.t THEN s.due_at END, s.payload,
+       j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
+       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
+       c.t, c.t, s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
+FROM (SELECT next_event() AS event, now($2) AS t OFFSET 0) c, submission s JOIN job j ON j.id = s.job_id
+WHERE s.job_id = $1;
