@@ -1,6 +1,6 @@
 /*
- * fork() without exec, on both engines: the child keeps nothing of its parent's alive, a handle is
- * dead in it, and it can open the store anew.
+ * fork() without exec, on both engines (RC-13): the child keeps nothing of its parent's alive, a
+ * handle is dead in it, and it can open the store anew.
  */
 #include "support/store.h"
 

@@ -1,7 +1,7 @@
 /*
- * A worker in another pid namespace (a container that shares the file) is killed: its jobs come
- * back at once, not at some tick, although no pidfd can be had of it. On SQLite, where the kernel's
- * lock on the worker's byte tells.
+ * RC-13: a worker in another pid namespace (a container that shares the file) is killed: its jobs
+ * come back at once, not at some tick, although no pidfd can be had of it. On SQLite, where the
+ * kernel's lock on the worker's byte tells.
  */
 #include "support/store.h"
 
