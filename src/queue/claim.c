@@ -33,7 +33,6 @@ struct claim_call {
     bool look_for_alarms;
     bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
-    bool again;     /* after a wait: a recovery that has just failed is left alone */
     bool recovered; /* alarms were there, and are seen to */
     struct wait_clock clock;
     struct recovery recovery;
@@ -186,8 +185,7 @@ static int claim_once(struct claim_call *call)
 {
     tend *t = call->t;
     int rc;
-    call->skip_recovery = call->again && recover_pause_ms(t) > 0;
-    call->again = true;
+    call->skip_recovery = false;
     call->none = (struct tend_none){.until_ms = TEND_UNSET};
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         recover_dead_quietly(t);
@@ -317,6 +315,7 @@ static int claim_loop(struct claim_call *call)
             return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(clock))
             return none_sentence(t, call);
+        call->hint.recovery_failed = call->skip_recovery;
         if ((rc = wait_for_queue(t, &call->want, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }

@@ -1,6 +1,5 @@
 #include "queue/recover.h"
 
-#include "base/clock.h"
 #include "base/timetext.h"
 #include "queue/event.h"
 #include "queue/holder.h"
@@ -262,8 +261,8 @@ int64_t recover_pause_ms(const tend *t)
     int64_t until_ms = __atomic_load_n(&t->recovery_pause_ms, __ATOMIC_RELAXED);
     if (until_ms == 0)
         return 0;
-    int64_t left_ms = until_ms - clock_mono_ms();
-    return left_ms > 0 ? left_ms : 0;
+    int64_t left_ms = until_ms - db_mono_ms(t->db);
+    return left_ms > 0 && left_ms <= RECOVERY_RETRY_MS ? left_ms : 0;
 }
 
 bool recover_is_failing(const tend *t, enum recovery_kind kind)
@@ -276,7 +275,7 @@ void recover_told(tend *t, enum recovery_kind kind, int rc)
     const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
     unsigned bit = (unsigned)kind;
     if (rc < 0) {
-        __atomic_store_n(&t->recovery_pause_ms, clock_mono_ms() + RECOVERY_RETRY_MS,
+        __atomic_store_n(&t->recovery_pause_ms, db_mono_ms(t->db) + RECOVERY_RETRY_MS,
                          __ATOMIC_RELAXED);
         if ((__atomic_fetch_or(&t->recovery_failing, bit, __ATOMIC_RELAXED) & bit) == 0)
             handle_log(t, "%s failed and is tried again every second: %s", what,

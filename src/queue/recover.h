@@ -18,10 +18,10 @@ struct recovery {
 
 /*
  * Recovery that goes along with something else (a claim, a wait) must not keep that from happening:
- * it waits only so long for the store, and after any failure, of whatever kind, none is tried for a
- * pause. A worker that cannot be buried stays dead, an alarm stays due; without the pause whoever
- * waits would try again at once, for ever. The log is told when it begins to fail and when it works
- * again.
+ * it waits only so long for the store, and after any failure, of whatever kind, those who wait try
+ * none for a pause. A worker that cannot be buried stays dead, an alarm stays due; without the
+ * pause whoever waits would try again at once, for ever. The log is told when it begins to fail and
+ * when it works again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
 enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2 };

@@ -72,14 +72,18 @@ int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
     return timeout_ms < 0 ? 0 : timeout_ms;
 }
 
-/* pause_ms: for how long what the clock asks for is left alone, and looked at then. */
+/* retry_ms: what the clock asks for is not looked at before then (monotonic). pause_ms: when dead
+ * workers are looked for again; 0: they are watched. */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
-                        const struct tend_none *none, int64_t pause_ms)
+                        const struct tend_none *none, int64_t retry_ms, int64_t pause_ms)
 {
+    int64_t now_ms = clock_mono_ms();
     int64_t timeout_ms = TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
-    if (pause_ms > 0)
+    if (timeout_ms < retry_ms - now_ms)
+        timeout_ms = retry_ms - now_ms;
+    if (pause_ms > 0 && pause_ms < timeout_ms)
         timeout_ms = pause_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
     return wait_clock_limit(clock, timeout_ms);
@@ -156,12 +160,13 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
                    const struct tend_none *none)
 {
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
+    int64_t retry_ms = hint->recovery_failed ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
         int rc = wait_watch(t);
         if (rc < 0)
             return rc;
         recover_on_timer(t);
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, recover_pause_ms(t));
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -179,7 +184,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         peek.want.look = &peek.look;
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
             return rc;
-        if (peek.worth_it || (recover_pause_ms(t) == 0 && clock_asks(&peek.hint)))
+        if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
     }
 }

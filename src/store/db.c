@@ -1,5 +1,6 @@
 /* Picks the engine by the URL and passes calls on to it; values and results, which are the same for
  * all. */
+#include "base/clock.h"
 #include "store/db_engine.h"
 #include "store/gate.h"
 
@@ -231,6 +232,11 @@ int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
     if (db->forked)
         return say_forked(db, err);
     return db->engine->wait(db, seen, timeout_ms, err);
+}
+
+int64_t db_mono_ms(const struct db *db)
+{
+    return db->engine->mono_ms == NULL ? clock_mono_ms() : db->engine->mono_ms(db);
 }
 
 void db_interrupt(struct db *db)

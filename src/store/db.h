@@ -180,6 +180,9 @@ enum db_news {
     DB_INTERRUPTED, /* db_interrupt */
 };
 
+/* Time by which waits are measured: the monotonic clock's, or a simulation's. */
+int64_t db_mono_ms(const struct db *db);
+
 /* Sleeps until there is news or timeout_ms (-1: for ever) has passed. An enum db_news or a negative
  * code. */
 int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);

@@ -30,6 +30,7 @@ struct db_engine {
     int (*skip_ids)(struct db_tx *tx, int64_t next); /* NULL: by the query store_skip_ids */
     uint64_t (*bell)(struct db *db);
     int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+    int64_t (*mono_ms)(const struct db *db); /* NULL: the monotonic clock */
     void (*interrupt)(struct db *db);
     int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
     int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);

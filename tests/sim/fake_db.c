@@ -397,6 +397,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .time = fake_time,
         .bell = fake_bell,
         .wait = fake_wait,
+        .mono_ms = fake_mono_ms,
         .interrupt = fake_interrupt,
         .watch = fake_watch,
         .alive_begin = fake_alive_begin,

@@ -52,6 +52,7 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
 /* fake_live.c */
 uint64_t fake_bell(struct db *db);
 int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+int64_t fake_mono_ms(const struct db *db);
 void fake_interrupt(struct db *db);
 int fake_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
 int fake_alive_begin(struct db *db, int64_t worker_id, struct err *err);

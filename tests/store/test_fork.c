@@ -1,5 +1,5 @@
 /*
- * RC-13. fork() without exec, on both engines: the child keeps nothing of its parent's alive, a
+ * fork() without exec, on both engines (RC-13): the child keeps nothing of its parent's alive, a
  * handle is dead in it, and it can open the store anew.
  */
 #include "support/store.h"

@@ -1,5 +1,5 @@
 /*
- * RC-13. A worker in another pid namespace (a container that shares the file) is killed: its jobs
+ * RC-13: a worker in another pid namespace (a container that shares the file) is killed: its jobs
  * come back at once, not at some tick, although no pidfd can be had of it. On SQLite, where the
  * kernel's lock on the worker's byte tells.
  */
