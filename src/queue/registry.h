@@ -18,6 +18,7 @@ struct registry_entry {
     struct proc_id process;
     bool session;
     int64_t since_ms, lost_at_ms;
+    int64_t sign_ms; /* its last sign of life; only of one that is lost */
     bool lock_held;
     bool here;      /* its process is one of this machine and boot that can be looked at */
     bool elsewhere; /* it is not; neither: this process could not find out where it is itself */

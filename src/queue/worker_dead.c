@@ -2,7 +2,8 @@
  * Dead workers: found, recorded, and what they held given back.
  *
  * Rule: who was marked as lost by its liveness lock is buried only if it has given no sign of life
- * since the mark. Its session may be late in coming back while its heartbeats go through.
+ * since the mark. Its session may be late in coming back while its heartbeats go through. The
+ * registry judges so (registry_fate); whoever buries looks once more, with everything locked.
  */
 #include "queue/recover.h"
 #include "queue/registry.h"

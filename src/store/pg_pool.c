@@ -89,12 +89,10 @@ static bool take_or_reserve(struct pg_pool *pool, int64_t deadline_ms, struct pg
     bool got = true;
     pthread_mutex_lock(&pool->mutex);
     *ret = NULL;
-    if (pool->first != NULL) {
-        got = stand_in_line(pool, deadline_ms, ret);
-    } else if (pool->idle != NULL) {
+    if (pool->first == NULL && pool->idle != NULL) {
         *ret = pool->idle;
         pool->idle = (*ret)->next;
-    } else if (pool->open < pool->limit) {
+    } else if (pool->first == NULL && pool->open < pool->limit) {
         pool->open++;
     } else {
         got = stand_in_line(pool, deadline_ms, ret);

@@ -172,7 +172,8 @@ static int look_and_set(PGconn *pg, const struct pg_db *db, int64_t limit_ms, bo
     PGresult *result = ask(pg, db, sql, limit_ms, err);
     if (result == NULL)
         return err->code;
-    *ret_ours = PQntuples(result) == 1 && atoi(PQgetvalue(result, 0, 0)) == PQbackendPID(pg) &&
+    *ret_ours = PQntuples(result) == 1 &&
+                strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(pg) &&
                 strcmp(PQgetvalue(result, 0, 1), db->session_name) == 0;
     PQclear(result);
     return 0;

@@ -205,7 +205,7 @@ char *pg_url_given_options(const struct pg_url *url)
         values[width + 1] = "none at all";
         PGconn *pg = PQconnectStartParams(keywords, values, 0);
         PQconninfoOption *all = PQconninfo(pg);
-        for (PQconninfoOption *at = all; at != NULL && at->keyword != NULL; at++)
+        for (PQconninfoOption *at = all; at != NULL && at->keyword != NULL && given == NULL; at++)
             if (strcmp(at->keyword, "options") == 0 && at->val != NULL)
                 given = strdup(at->val);
         PQconninfoFree(all);

@@ -266,6 +266,7 @@ static void *bring_back(void *arg)
 {
     struct tend_filter filter;
     tend_filter_init(&filter);
+    filter.states = 1u << TEND_CANCELLED;
     check_ok(arg, tend_act_on_all(arg, TEND_REDRIVE, &filter, "ann", NULL, NULL));
     return NULL;
 }

@@ -57,7 +57,8 @@ static int listen_anywhere(int *ret_port)
 /* A part of the server's URL: "host" or "port". */
 static const char *of_url(const char *name)
 {
-    const char *at = strstr(getenv("TEND_TEST_PG_URL"), keep_text("%s=", name));
+    const char *url = getenv("TEND_TEST_PG_URL");
+    const char *at = url == NULL ? NULL : strstr(url, keep_text("%s=", name));
     check(at != NULL);
     at += strlen(name) + 1;
     return keep_text("%.*s", (int)strcspn(at, "&"), at);
@@ -138,7 +139,7 @@ static void stand_between(struct helper *parent, void *arg)
                 (struct pollfd){.fd = proxy.silent[i] ? -1 : proxy.servers[i], .events = POLLIN};
         }
         int pairs = proxy.pairs;
-        poll(fds, (nfds_t)(2 + 2 * pairs), -1);
+        poll(fds, 2 + 2 * (nfds_t)pairs, -1);
         for (int i = pairs - 1; i >= 0; i--)
             if ((fds[2 + 2 * i].revents != 0 && !pass(proxy.clients[i], proxy.servers[i])) ||
                 (fds[3 + 2 * i].revents != 0 && !pass(proxy.servers[i], proxy.clients[i])))

@@ -21,8 +21,16 @@ SELECT 1;
 SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
 
 -- name: worker_list
+-- The last column, only of those that are missed: their last sign of life, as worker_sign tells it.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
-       w.lost_at, now($1)
+       w.lost_at, now($1),
+       CASE WHEN w.lost_at IS NOT NULL
+            THEN (SELECT max(at)
+                  FROM (SELECT j.seen_at AS at
+                        FROM job j
+                        WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
+                        UNION ALL
+                        SELECT l.acquired_at FROM lock l WHERE l.worker_id = w.id) AS sign) END
 FROM worker w
 ORDER BY w.id;
 
