@@ -119,8 +119,8 @@ static int finish_output(struct cli *cli, int status)
         return status;
     int failed = cli->out_errno == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_FAILED;
     if (cli->did[0] != '\0')
-        return cli_fail_as(cli, status == EXIT_DONE ? failed : status, TEND_EIO,
-                           "%s could not be written to standard output: %s", cli->did,
+        return cli_fail_as(cli, status == EXIT_DONE || failed > EXIT_SIGNAL ? failed : status,
+                           TEND_EIO, "%s could not be written to standard output: %s", cli->did,
                            strerror(cli->out_errno));
     if (cli->out_errno == EPIPE)
         return failed;
