@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/json_out.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -90,9 +91,11 @@ static void give_back(struct cli *cli, const struct tend_jobs *jobs)
         leases[i] = (struct tend_lease){.id = jobs->items[i].id, .token = jobs->items[i].token};
     int code = tend_release(cli->store, leases, jobs->count, 0,
                             "the claimer's output could not be written", NULL);
-    cli_did(cli, "%zu %s claimed and %s, because the leases", jobs->count,
-            jobs->count == 1 ? "job was" : "jobs were",
-            code == 0 ? "given back" : "could not be given back");
+    /* Who has closed its end does not want to know, unless something is left. */
+    if (code < 0 || cli->out_errno != EPIPE)
+        cli_did(cli, "%zu %s claimed and %s, because the leases", jobs->count,
+                jobs->count == 1 ? "job was" : "jobs were",
+                code == 0 ? "given back" : "could not be given back");
     free(leases);
 }
 
