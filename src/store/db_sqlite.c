@@ -240,6 +240,7 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
 {
     struct err err = {0};
     int64_t left_ns = mine->until_ns - clock_mono_ns();
+    /* Rounded up: whoever is told "busy" has waited for all of its time. */
     int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, &err);
     if (rc < 0) {
         pthread_mutex_lock(&db->mutex);

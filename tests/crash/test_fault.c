@@ -155,45 +155,45 @@ static void sweep(enum fault_kind kind, unsigned stride)
     munmap(diary, sizeof *diary);
 }
 
-TEST_WITHIN(fault, a_call_that_fails_once_at_any_point_loses_nothing_and_the_handle_goes_on, 120)
+TEST_WITHIN(fault, a_call_that_fails_once_at_any_point_loses_nothing_and_the_handle_goes_on, 300)
 {
     sweep(FAULT_ERROR, 1);
 }
 
-TEST_WITHIN(fault, space_that_is_short_once_at_any_point_loses_nothing_and_the_handle_goes_on, 120)
+TEST_WITHIN(fault, space_that_is_short_once_at_any_point_loses_nothing_and_the_handle_goes_on, 300)
 {
     sweep(FAULT_FULL, 3);
 }
 
-TEST_WITHIN(fault, a_read_that_fails_once_at_any_point_loses_nothing_and_the_handle_goes_on, 120)
+TEST_WITHIN(fault, a_read_that_fails_once_at_any_point_loses_nothing_and_the_handle_goes_on, 300)
 {
     sweep(FAULT_READ, 1);
 }
 
-TEST_WITHIN(fault, a_disk_that_fails_for_good_at_any_point_keeps_what_was_acknowledged, 120)
+TEST_WITHIN(fault, a_disk_that_fails_for_good_at_any_point_keeps_what_was_acknowledged, 300)
 {
     sweep(FAULT_ERRORS, 3);
 }
 
-TEST_WITHIN(fault, a_disk_that_is_full_for_good_at_any_point_keeps_what_was_acknowledged, 120)
+TEST_WITHIN(fault, a_disk_that_is_full_for_good_at_any_point_keeps_what_was_acknowledged, 300)
 {
     sweep(FAULT_FULL_ON, 3);
 }
 
-TEST_WITHIN(fault, power_lost_in_the_middle_of_any_write_keeps_what_was_acknowledged, 120)
+TEST_WITHIN(fault, power_lost_in_the_middle_of_any_write_keeps_what_was_acknowledged, 300)
 {
     sweep(FAULT_TEAR, 1);
 }
 
 TEST_WITHIN(fault, power_lost_at_any_point_with_all_that_was_not_synced_keeps_what_was_acknowledged,
-            120)
+            300)
 {
     sweep(FAULT_LOSE, 1);
 }
 
 TEST_WITHIN(fault,
             power_lost_at_any_point_with_some_of_what_was_not_synced_keeps_what_was_acknowledged,
-            120)
+            300)
 {
     sweep(FAULT_LOSE_SOME, 1);
 }
