@@ -33,6 +33,7 @@ static int load_body(struct db_tx *tx, void *arg)
             .session = db_number(&rows, i, 7) != 0,
             .since_ms = db_number(&rows, i, 8),
             .lost_at_ms = db_number(&rows, i, 9),
+            .sign_ms = db_number(&rows, i, 11),
         };
         snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s",
                  db_string(&rows, i, 3));
@@ -97,5 +98,8 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
         return !db_alive_in_body(t->db) && now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
                : db_alive_grace_ms(t->db) == 0                                    ? FATE_DEAD
                                                                                   : FATE_LOST;
-    return now_ms - entry->lost_at_ms >= db_alive_grace_ms(t->db) ? FATE_DEAD : FATE_ALIVE;
+    if (now_ms - entry->lost_at_ms < db_alive_grace_ms(t->db))
+        return FATE_ALIVE;
+    return entry->sign_ms != TEND_UNSET && entry->sign_ms > entry->lost_at_ms ? FATE_LOST
+                                                                              : FATE_DEAD;
 }

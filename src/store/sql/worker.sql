@@ -21,8 +21,14 @@ SELECT 1;
 SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
 
 -- name: worker_list
+-- The last column: of those marked as lost, the last sign of life on record (worker_sign). Called by queue/registry.c.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
-       w.lost_at, now($1)
+       w.lost_at, now($1),
+       CASE WHEN w.lost_at IS NOT NULL
+            THEN (SELECT max(at)
+                  FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = w.id
+                        UNION ALL
+                        SELECT acquired_at FROM lock WHERE worker_id = w.id) AS sign) END
 FROM worker w
 ORDER BY w.id;
 
