@@ -41,6 +41,8 @@ struct fake_db {
     struct withheld later[MAX_LATER];
     size_t later_count;
     struct db_value now;
+    struct clock_mark at; /* when it began */
+    bool changed;         /* it has changed something */
     bool ring;
 };
 

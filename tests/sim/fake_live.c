@@ -86,7 +86,7 @@ int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
     if (rings != world->rings)
         return DB_RANG;
     check_no_work(fake, "without a ring");
-    world->clock_ms += timeout_ms;
+    world_live(world, timeout_ms);
     return chance(world, 2000) ? DB_DEATH : DB_TIMEOUT;
 }
 

@@ -55,6 +55,7 @@ static const struct {
     {"lock.released", 1u << OP_LOCK_RELEASE | 1u << OP_CLOSE},
     {"lock.recovered", RECOVERIES},
     {"queue.set", 1u << OP_QUEUE_SET},
+    {"clock.stepped", ~0u}, /* see model_clock.c */
     {"schedule.put", 1u << OP_SCHEDULE},
     {"schedule.removed", 1u << OP_SCHEDULE},
     {"task.step.attempt.started", 1u << OP_STEP_NEXT},

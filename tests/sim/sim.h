@@ -223,12 +223,14 @@ struct actor {
 
 enum fault {
     FAULT_NONE,
-    FAULT_FAIL,  /* the call fails and nothing happens */
-    FAULT_CRASH, /* the actor ends here, as by kill -9 */
-    FAULT_STALL, /* others act, the clock runs on, then the call goes on */
-    FAULT_JUMP,  /* the clock jumps */
-    FAULT_LOST,  /* the transaction commits, the answer gets lost */
-    FAULT_AGAIN, /* the body is run, undone, and run again */
+    FAULT_FAIL,   /* the call fails and nothing happens */
+    FAULT_CRASH,  /* the actor ends here, as by kill -9 */
+    FAULT_STALL,  /* others act, the clock runs on, then the call goes on */
+    FAULT_JUMP,   /* the wall clock is set, and no time passes */
+    FAULT_SLEEP,  /* the machine sleeps: wall clock and time since boot go on, nobody lives */
+    FAULT_FREEZE, /* nothing can be saved for a while, by anybody */
+    FAULT_LOST,   /* the transaction commits, the answer gets lost */
+    FAULT_AGAIN,  /* the body is run, undone, and run again */
 };
 
 enum point { BEFORE_WRITE, IN_WRITE, AFTER_WRITE, BEFORE_READ, IN_READ };
@@ -251,7 +253,7 @@ extern const char *const profile_names[PROFILE_COUNT];
 
 /* Chances in 10,000 at each point. */
 struct fault_rates {
-    int crash, stall, lost, fail, fail_inside, jump, again, session;
+    int crash, stall, lost, fail, fail_inside, jump, sleep, freeze, again, session;
 };
 
 enum sabotage {
@@ -283,16 +285,23 @@ extern const char *const sabotage_names[SABOTAGE_COUNT];
 
 /* --- the world --- */
 
+/* The clocks when a transaction began, and store time in it. */
+struct clock_mark {
+    int64_t wall_ms, awake_ms, slept_ms, store_ms;
+};
+
 struct world {
     uint64_t seed;
     enum profile profile;
     enum sabotage sabotage;
     bool verbose, postgres;
     struct rng rng;
-    int64_t clock_ms, start_ms;
-    bool set_back;      /* the clock was, in this history */
-    int64_t highest_ms; /* the clock was never later in this process; the next history starts behind
-                           it */
+    int64_t clock_ms, start_ms; /* the wall clock */
+    int64_t awake_ms, slept_ms; /* since boot; they run evenly */
+    int64_t latest_ms;          /* that store time can be */
+    bool set_back;              /* the clock was, in this history */
+    int64_t highest_ms;         /* no time was ever later in this process; the next history starts
+                                   behind it */
     int64_t steps, calls;
     int depth;
     bool quiet; /* no faults */
@@ -300,6 +309,7 @@ struct world {
     int weights[OP_COUNT];
     int64_t grace_ms;
     bool same_names;
+    bool frozen; /* nothing can be saved */
     uint64_t rings;
 
     struct actor actors[MAX_ACTORS];
@@ -317,6 +327,11 @@ struct world {
     int worker_actors[MAX_WORKERS]; /* by worker id: actor, or -1 */
     bool worker_over[MAX_WORKERS];  /* it has left, or was taken for dead */
     int64_t last_event_id, last_event_ms;
+    struct clock_mark mark; /* of the last commit that changed something */
+    bool mark_known;        /* there was one */
+    bool uneven;            /* since then time has passed that counts against no lease */
+    bool failing;           /* ... a commit could not be saved */
+    int64_t failing_since_ms;
     int64_t scheduled_runs, schedule_first_ms;
     struct attempt_model attempts[MAX_ATTEMPTS];
     int attempt_count;
@@ -357,6 +372,9 @@ void world_drain(struct world *world);
 /* Everything old is deleted, and nothing that hung on it is left. */
 void world_purge(struct world *world);
 
+/* Time passes, and everybody lives through it. */
+void world_live(struct world *world, int64_t ms);
+
 /* Chance. */
 bool chance(struct world *world, int in_10000);
 int64_t between(struct world *world, int64_t low, int64_t high); /* both included */
@@ -385,6 +403,9 @@ enum fault fault_choose(struct world *world, enum point point);
 int fault_code(struct world *world);
 void fault_stall(struct world *world, struct actor *actor);
 void fault_jump(struct world *world, struct actor *actor);
+void fault_sleep(struct world *world, struct actor *actor);
+/* Others act meanwhile, and none of them can save anything; then all can again. */
+void fault_freeze(struct world *world, struct actor *actor);
 const char *fault_name(enum fault fault);
 
 /* The parameters with the defect of this history, in place. */
@@ -458,6 +479,10 @@ void model_submitted(struct world *world, const struct op *op, struct job_model 
 void model_run_over(struct job_model *job);
 struct job_model *model_owes(struct world *world, int payload);
 void model_nothing_owed(struct world *world);
+
+/* Time: what a commit, or one that could not be saved, says of it (model_clock.c). */
+void model_clock(struct world *world, const struct actor *actor, const struct sight *sight);
+void model_not_saved(struct world *world, const struct actor *actor, int rc);
 
 void model_events(struct world *world, struct actor *actor, const struct sight *sight,
                   int64_t now_ms);

@@ -1,6 +1,7 @@
 /* An empty store between two histories: faster than a new one. */
 #include "sim.h"
 
+#include <fcntl.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -33,9 +34,22 @@ static sqlite3 *open_sqlite(const char *path)
     return sqlite;
 }
 
+/* The page of the store's clock in the lock file (sqlite_clock.c): a new store has none. */
+static void wipe_clock(const char *path)
+{
+    static const char nothing[256];
+    char lock[1024];
+    snprintf(lock, sizeof lock, "%s-lock", path);
+    int fd = open(lock, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || pwrite(fd, nothing, sizeof nothing, 256) != (ssize_t)sizeof nothing)
+        give_up("emptying", lock);
+    close(fd);
+}
+
 static void wipe_sqlite(const char *path)
 {
     char *text = NULL;
+    wipe_clock(path);
     if (sqlite3_exec(
             open_sqlite(path),
             "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
