@@ -216,6 +216,16 @@ static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
     return rc;
 }
 
+/* On PostgreSQL it is a query like others. */
+static int fake_skip_ids(struct db_tx *tx, int64_t next)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    tx->db = fake->real;
+    int rc = fake->real->engine->skip_ids(tx, next);
+    tx->db = &fake->base;
+    return rc;
+}
+
 static int fake_time(struct db_tx *tx, int64_t *ret_ms)
 {
     struct fake_db *fake = (struct fake_db *)tx->db;
@@ -296,7 +306,8 @@ static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void
                   struct err *err)
 {
     struct world *world = fake->world;
-    struct run run = {.fake = fake, .body = body, .arg = arg, .unsaved = world->frozen};
+    struct run run = {
+        .fake = fake, .body = body, .arg = arg, .unsaved = world->frozen && !world->quiet};
     fake->actor->op.faults += run.unsaved;
     if (sabotage_forgets_commit(world)) {
         run.discard = true;
@@ -310,11 +321,13 @@ static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void
     fake->changed = count_changes(fake) != changes;
     if (rc < 0) {
         model_not_saved(world, fake->actor, rc);
+        sabotage_not_saved(world);
         model_no_commit(world, fake->actor, fake->now.number);
         return rc;
     }
     if (fake->ring && world->sabotage != SABOTAGE_BELL_SILENT)
         world->rings++;
+    sabotage_commit(world);
     model_commit(world, fake->actor, fake->now.number);
     return rc;
 }
@@ -435,6 +448,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .run = fake_run,
         .each = fake_each,
         .time = fake_time,
+        .skip_ids = real->engine->skip_ids == NULL ? NULL : fake_skip_ids,
         .bell = fake_bell,
         .wait = fake_wait,
         .interrupt = fake_interrupt,

@@ -9,11 +9,23 @@
  *     sabotage.c  deliberate defects, to prove that the checks below see them
  *     op_*.c      what an actor can do, and what the answers must be
  *     model*.c    what must be in the store after each commit
- *     wipe.c      an empty store between two histories
+ *     wipe.c      an empty store between two histories, and what only a defect does to a store
  *
  * How workers interleave without threads: at any call of the store an actor may "stall", and
  * meanwhile others act, inside that call (never while a write transaction is open, because a real
  * store would keep them waiting as well).
+ *
+ * Time: the world has a wall clock, which can be set, and the time since boot, with and without the
+ * time the machine slept (tend_options.uptime_ms). On SQLite, where store time comes from them,
+ * clocks are set, the machine sleeps, and at times nothing can be saved by anybody: a body is run,
+ * and its commit fails as on a full disk. No lease may end by any of it, and nobody is charged
+ * (model_clock.c). A single process that is frozen is a stall. Not simulated: a writer that is
+ * stopped with the turn, as the turnstile goes by the machine's own clock (tests/store); on
+ * PostgreSQL, the server's clock.
+ *
+ * Generations: in some histories somebody says that the store was restored, and ids and tokens jump
+ * ahead; in others a store was here before, whose leases are shown to this one. fork() needs
+ * processes, see tests/store/test_fork.c.
  *
  * A check that fails ends the process with the seed and the way to repeat it.
  */
@@ -63,7 +75,8 @@ struct queue_model {
 /* What operators change in the course of a history; value TEND_UNSET: the limit is taken away. */
 enum setting { SET_PAUSED, SET_CONCURRENCY, SET_KEY_CONCURRENCY, SET_RATE_COUNT };
 
-#define TOKEN_BASE 1000 /* of the store: every lease has a larger token */
+/* Of a store: every lease has a larger token. The second: of one that was made in its place. */
+enum { TOKEN_BASE = 1000, NEXT_TOKEN_BASE = 1000000 };
 
 struct lock_model {
     char owner[64]; /* "": free */
@@ -154,6 +167,7 @@ enum op_kind {
     OP_CONTROLS_TAKE,
     OP_CONTROL_DONE,
     OP_PURGE,
+    OP_RESTORE,
     OP_COUNT
 };
 
@@ -278,6 +292,10 @@ enum sabotage {
     SABOTAGE_CONTROL_KEPT,
     SABOTAGE_PURGE_LEAVES,
     SABOTAGE_SUBMISSION_FORGOTTEN,
+    SABOTAGE_LEASES_NOT_MOVED,
+    SABOTAGE_FREEZE_FORGOTTEN,
+    SABOTAGE_GENERATION_KEPT,
+    SABOTAGE_MADE_ALIKE,
     SABOTAGE_COUNT
 };
 
@@ -342,6 +360,9 @@ struct world {
     int expected_count, expected_seen;
     struct tend_lease old_leases[OLD_LEASES];
     size_t old_lease_count;
+    struct tend_lease inherited[OLD_LEASES]; /* of the store that was here before this one */
+    size_t inherited_count;
+    int64_t token_base;
 
     /* The real store. */
     const char *url;
@@ -413,6 +434,9 @@ void sabotage_params(struct world *world, enum db_query query, struct db_value *
                      size_t width, size_t count);
 bool sabotage_forgets(struct world *world, enum db_query query);
 bool sabotage_forgets_commit(struct world *world);
+/* What a commit did, or one that could not be saved left behind, is changed. */
+void sabotage_commit(struct world *world);
+void sabotage_not_saved(struct world *world);
 void sabotage_result(struct world *world, const struct actor *actor, enum db_query query,
                      struct db_result *result, struct arena *arena);
 
@@ -431,6 +455,7 @@ void op_act_on_all(struct world *world, struct actor *actor, enum tend_action ac
 void op_recover(struct world *world, struct actor *actor, enum op_kind kind);
 void op_lock(struct world *world, struct actor *actor, enum op_kind kind);
 void op_queue_set(struct world *world, struct actor *actor);
+void op_restore(struct world *world, struct actor *actor);
 void op_change_queue(struct world *world, struct actor *actor, int queue, enum setting setting,
                      int64_t value);
 
@@ -514,7 +539,11 @@ void model_finished(struct world *world);
 /* Comes last in the URL of a PostgreSQL store. */
 #define SCHEMA_IN_URL "&tend_schema="
 
-void wipe_store(const char *url);
+void wipe_store(const char *url, int64_t token_base);
+/* As if the clock step among the events after last_event_id had moved no lease; SQLite only. */
+void undo_step(const char *url, int64_t last_event_id);
+/* As if nothing were known of the clocks at the last commit; SQLite only. */
+void wipe_clock(const char *url);
 /* Rows about steps whose job is gone. */
 int64_t count_orphans(const char *url);
 /* For good; PostgreSQL only. */

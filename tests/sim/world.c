@@ -258,6 +258,8 @@ static void choose_weights(struct world *world)
         if (chance(world, 1000))
             world->weights[i] = 0;
     }
+    world->weights[OP_RESTORE] =
+        chance(world, 2000) || world->sabotage == SABOTAGE_GENERATION_KEPT ? 20 : 0;
     world->weights[OP_ADD] += 50;
     world->weights[OP_CLAIM] += 50;
     if (world->profile == PROFILE_RECOVERERS)
@@ -280,7 +282,8 @@ static void clear(struct world *world, uint64_t seed, enum sabotage sabotage)
                           .highest_ms = world->highest_ms,
                           .awake_ms = world->awake_ms,
                           .slept_ms = world->slept_ms,
-                          .add_count = 1};
+                          .add_count = 1,
+                          .token_base = TOKEN_BASE};
     memcpy(fresh.idle, world->idle, sizeof fresh.idle);
     *world = fresh;
     rng_seed(&world->rng, seed);
@@ -333,10 +336,42 @@ static void set_up(struct world *world)
     world->quiet = false;
 }
 
+/*
+ * A store was here before, in which leases were given out, and another is made in its place: ids
+ * begin again, and its token base is drawn anew. Those leases are shown to the new one.
+ */
+static void inherit(struct world *world, uint64_t seed, enum sabotage sabotage)
+{
+    struct tend_lease leases[OLD_LEASES];
+    wipe_store(world->url, TOKEN_BASE);
+    clear(world, seed, SABOTAGE_NONE);
+    world->quiet = true;
+    world_spawn(world, 0);
+    struct actor *actor = &world->actors[world->slots[0]];
+    for (int i = 0; i < 6; i++) {
+        op_add(world, actor);
+        op_claim(world, actor, OP_CLAIM);
+    }
+    size_t count = world->old_lease_count < OLD_LEASES ? world->old_lease_count : OLD_LEASES;
+    memcpy(leases, world->old_leases, count * sizeof *leases);
+    world_crash(world, actor);
+    int64_t base = sabotage == SABOTAGE_MADE_ALIKE ? TOKEN_BASE : NEXT_TOKEN_BASE;
+    wipe_store(world->url, base);
+    clear(world, seed, sabotage);
+    world->token_base = base;
+    world->inherited_count = count;
+    memcpy(world->inherited, leases, count * sizeof *leases);
+    say(world, "%zu leases are left of the store before", count);
+}
+
 void world_run(struct world *world, uint64_t seed, enum sabotage sabotage)
 {
-    wipe_store(world->url);
-    clear(world, seed, sabotage);
+    if (seed % 3 == 0 || sabotage == SABOTAGE_MADE_ALIKE) {
+        inherit(world, seed, sabotage);
+    } else {
+        wipe_store(world->url, TOKEN_BASE);
+        clear(world, seed, sabotage);
+    }
     fault_choose_rates(world);
     choose_weights(world);
     world->grace_ms = world->profile == PROFILE_SESSIONS ? 2000 : 0;
