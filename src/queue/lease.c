@@ -328,15 +328,14 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
         row[2] = db_text(completion->results == NULL ? NULL : completion->results[i]);
         row[3] = db_now(tx);
     }
-    if (completion->matters) {
-        int unlocked = give_up_locks(tx, completion);
-        if (unlocked < 0)
-            return unlocked;
-        db_ring(tx);
-    }
     int rc = completion->followed ? submission_lift(tx, completion->leases[0], &lifted) : 0;
     if (rc < 0)
         return rc;
+    if (completion->matters) {
+        if ((rc = give_up_locks(tx, completion)) < 0)
+            return rc;
+        db_ring(tx);
+    }
     rc = db_each(tx, Q_JOB_COMPLETE, lifted != 0 ? 0 : how, params, count, completion->changed);
     return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id);
 }

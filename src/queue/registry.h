@@ -8,7 +8,7 @@
 enum fate {
     FATE_ALIVE,
     FATE_DEAD,
-    FATE_LOST, /* its liveness lock is gone, and nobody has noted it yet */
+    FATE_LOST, /* its liveness lock is gone, and nobody has noted it since its last sign of life */
     FATE_BACK, /* ... is there again */
 };
 
@@ -18,7 +18,7 @@ struct registry_entry {
     struct proc_id process;
     bool session;
     int64_t since_ms, lost_at_ms;
-    int64_t sign_ms; /* its last sign of life; only of one that is lost */
+    int64_t sign_ms; /* of one marked as lost: its last sign of life, or TEND_UNSET */
     bool lock_held;
     bool here;      /* its process is one of this machine and boot that can be looked at */
     bool elsewhere; /* it is not; neither: this process could not find out where it is itself */

@@ -4,9 +4,10 @@
  */
 #include "sim_step.h"
 
-enum { MOST_ROUNDS = 3000, STANDS_STILL_MS = 600000 };
+enum { MOST_ROUNDS = 3000 };
 
-#define KEPT_MS (7LL * 24 * 3600 * 1000) /* done and cancelled jobs; failed ones stay */
+#define DAY_MS (24LL * 3600 * 1000)
+#define KEPT_MS (7 * DAY_MS) /* done and cancelled jobs; failed ones stay */
 
 static int64_t unfinished(struct world *world)
 {
@@ -118,7 +119,7 @@ void world_purge(struct world *world)
     struct actor *actor = &world->actors[world->slots[slot]];
     for (size_t i = 0; i < world->job_count; i++)
         must += world->jobs[i].state != JOB_FAILED;
-    world->clock_ms += KEPT_MS + 3600000;
+    world_live(world, KEPT_MS + DAY_MS); /* store time may be slower, after a jump back */
     op_begin(world, actor, OP_PURGE);
     say(world, "%s purges", actor->name);
     int rc = tend_purge(actor->t, &gone);
@@ -150,20 +151,15 @@ void world_drain(struct world *world)
         for (int queue = 0; queue < QUEUE_COUNT; queue++)
             if (model_pending(world, queue) > 0 || round % 4 == 0)
                 finish_some(world, healthy, queue);
-        world->clock_ms += between(world, 1000, 60000);
-        /* After a jump back store time stands still; not for hours on end. */
-        if (world->clock_ms < world->last_event_ms - STANDS_STILL_MS)
-            world->clock_ms = world->last_event_ms - STANDS_STILL_MS;
+        world_live(world, between(world, 1000, 60000));
     }
     for (int slot = 0; slot < own_slot; slot++)
         if (world->slots[slot] >= 0)
             world_close(world, &world->actors[world->slots[slot]]);
     /* What nobody released is over by its time. */
-    world->clock_ms += 3600000;
-    if (world->clock_ms < world->last_event_ms)
-        world->clock_ms = world->last_event_ms + 3600000;
+    world_live(world, 3600000);
     op_run(world, healthy, OP_RECOVER);
-    world->clock_ms += 10000; /* a lost session is given a grace */
+    world_live(world, 10000); /* a lost session is given a grace */
     op_run(world, healthy, OP_RECOVER);
     end_steps(world, healthy);
     world_close(world, healthy);

@@ -1,6 +1,8 @@
 /* The simulated store: transactions and queries (see fake_db.h). */
 #include "fake_db.h"
 
+#include "store/sqlite_db.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,7 @@ struct run {
     db_body *body;
     void *arg;
     bool discard; /* undo it whatever it returns */
+    bool unsaved; /* what it wrote cannot be saved */
     int rc;       /* what the body returned */
 };
 
@@ -102,6 +105,9 @@ static int strike_inside(struct fake_db *fake, struct db_tx *tx, enum db_query q
     }
     case FAULT_JUMP:
         fault_jump(world, fake->actor);
+        return 0;
+    case FAULT_SLEEP:
+        fault_sleep(world, fake->actor);
         return 0;
     case FAULT_STALL: /* in a read: readers keep nobody waiting */
         fault_stall(world, fake->actor);
@@ -210,6 +216,16 @@ static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
     return rc;
 }
 
+/* On PostgreSQL it is a query like others. */
+static int fake_skip_ids(struct db_tx *tx, int64_t next)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    tx->db = fake->real;
+    int rc = fake->real->engine->skip_ids(tx, next);
+    tx->db = &fake->base;
+    return rc;
+}
+
 static int fake_time(struct db_tx *tx, int64_t *ret_ms)
 {
     struct fake_db *fake = (struct fake_db *)tx->db;
@@ -221,6 +237,15 @@ static int fake_time(struct db_tx *tx, int64_t *ret_ms)
 
 /* --- transactions --- */
 
+static void note_clocks(struct fake_db *fake, const struct db_tx *tx)
+{
+    const struct world *world = fake->world;
+    fake->at = (struct clock_mark){.wall_ms = world->clock_ms,
+                                   .awake_ms = world->awake_ms,
+                                   .slept_ms = world->slept_ms,
+                                   .store_ms = tx->now.number};
+}
+
 /* The body between the real engine's begin and commit. */
 static int run_body(struct db_tx *tx, void *arg)
 {
@@ -231,7 +256,8 @@ static int run_body(struct db_tx *tx, void *arg)
     fake->queries = 0;
     fake->late_error = 0;
     fake->later_count = 0;
-    fake->discard = run->discard;
+    fake->discard = run->discard || run->unsaved;
+    note_clocks(fake, tx);
     tx->db = &fake->base;
     int rc = run->body(tx, run->arg);
     int late = hand_over(fake);
@@ -248,6 +274,8 @@ static int run_body(struct db_tx *tx, void *arg)
         return TEND_EBUSY;
     if (fake->actor->dead)
         return TEND_EUNREACHABLE;
+    if (run->unsaved && rc >= 0)
+        return err_set(tx->err, TEND_EFULL, "nothing can be saved (simulated)");
     return rc;
 }
 
@@ -266,25 +294,40 @@ static void run_in_vain(struct fake_db *fake, struct arena *arena, db_body *body
     model_no_commit(fake->world, fake->actor, fake->now.number);
 }
 
+/* As the engine sees it: rows written, undone ones too. */
+static int count_changes(const struct fake_db *fake)
+{
+    return fake->world->postgres
+               ? 0
+               : sqlite3_total_changes(((struct sqlite_db *)fake->real)->writer.sqlite);
+}
+
 static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void *arg,
                   struct err *err)
 {
-    struct run run = {.fake = fake, .body = body, .arg = arg};
     struct world *world = fake->world;
+    struct run run = {
+        .fake = fake, .body = body, .arg = arg, .unsaved = world->frozen && !world->quiet};
+    fake->actor->op.faults += run.unsaved;
     if (sabotage_forgets_commit(world)) {
         run.discard = true;
         fake->real->engine->write(fake->real, arena, run_body, &run, err);
         return run.rc;
     }
+    int changes = count_changes(fake);
     fake->writing = true;
     int rc = fake->real->engine->write(fake->real, arena, run_body, &run, err);
     fake->writing = false;
+    fake->changed = count_changes(fake) != changes;
     if (rc < 0) {
+        model_not_saved(world, fake->actor, rc);
+        sabotage_not_saved(world);
         model_no_commit(world, fake->actor, fake->now.number);
         return rc;
     }
     if (fake->ring && world->sabotage != SABOTAGE_BELL_SILENT)
         world->rings++;
+    sabotage_commit(world);
     model_commit(world, fake->actor, fake->now.number);
     return rc;
 }
@@ -312,6 +355,7 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
 {
     struct world *world = fake->world;
     world->calls++;
+    fake_hold_pause(fake);
     if (fake->actor->dead)
         return fake_out_of_reach(fake, err);
     switch (fault_choose(world, point)) {
@@ -327,6 +371,12 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
     case FAULT_JUMP:
         fault_jump(world, fake->actor);
         return 0;
+    case FAULT_SLEEP:
+        fault_sleep(world, fake->actor);
+        return 0;
+    case FAULT_FREEZE:
+        world->frozen = true;
+        return 0;
     case FAULT_AGAIN:
         *ret_again = true;
         return 0;
@@ -339,12 +389,15 @@ static int fake_write(struct db *db, struct arena *arena, db_body *body, void *a
 {
     struct fake_db *fake = (struct fake_db *)db;
     bool again = false;
+    bool frozen = fake->world->frozen;
     int rc = fake_before(fake, BEFORE_WRITE, &again, err);
     if (rc < 0)
         return rc;
     if (again)
         run_in_vain(fake, arena, body, arg);
     rc = commit(fake, arena, body, arg, err);
+    if (fake->world->frozen && !frozen) /* it begins here, and lasts */
+        fault_freeze(fake->world, fake->actor);
     if (fake->actor->dead)
         return fake_out_of_reach(fake, err);
     return rc < 0 ? rc : after_commit(fake, rc, err);
@@ -395,6 +448,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .run = fake_run,
         .each = fake_each,
         .time = fake_time,
+        .skip_ids = real->engine->skip_ids == NULL ? NULL : fake_skip_ids,
         .bell = fake_bell,
         .wait = fake_wait,
         .mono_ms = fake_mono_ms,

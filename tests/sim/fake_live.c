@@ -5,10 +5,31 @@
  */
 #include "fake_db.h"
 
+#include "queue/recover.h"
+
 /* --- waiting --- */
+
+/*
+ * After a recovery that failed the library leaves it alone for a while, by the machine's clock.
+ * Here that lasts until the next wait has ended, however fast the machine is.
+ */
+void fake_hold_pause(struct fake_db *fake)
+{
+    if (fake->actor->t->recovery_pause_ms != 0)
+        fake->actor->t->recovery_pause_ms = INT64_MAX;
+}
+
+/* How long it sleeps: a pause in force is as long as one that has just begun. */
+static int64_t end_pause(struct fake_db *fake, int64_t timeout_ms)
+{
+    bool paused = fake->actor->t->recovery_pause_ms != 0;
+    fake->actor->t->recovery_pause_ms = 0;
+    return paused && timeout_ms > RECOVERY_RETRY_MS / 2 ? RECOVERY_RETRY_MS : timeout_ms;
+}
 
 uint64_t fake_bell(struct db *db)
 {
+    fake_hold_pause((struct fake_db *)db);
     return ((struct fake_db *)db)->world->rings;
 }
 
@@ -56,6 +77,7 @@ int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
         return DB_RANG;
     check_no_work(fake, "after looking");
     check_alarm(fake, timeout_ms);
+    timeout_ms = end_pause(fake, timeout_ms);
     if (world->depth >= MAX_DEPTH || chance(world, 3000))
         return DB_INTERRUPTED;
     uint64_t rings = world->rings;
@@ -64,7 +86,7 @@ int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
     if (rings != world->rings)
         return DB_RANG;
     check_no_work(fake, "without a ring");
-    world->clock_ms += timeout_ms;
+    world_live(world, timeout_ms);
     return chance(world, 2000) ? DB_DEATH : DB_TIMEOUT;
 }
 
@@ -78,13 +100,18 @@ void fake_interrupt(struct db *db)
     (void)db;
 }
 
+/* By their liveness locks alone: their processes are of another pid namespace. */
 int fake_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err)
 {
-    struct fake_db *fake = (struct fake_db *)db;
+    struct world *world = ((struct fake_db *)db)->world;
     (void)err;
-    for (size_t i = 0; i < count; i++)
-        expect(fake->world, workers[i].process.pid == 0,
-               "a simulated worker is watched as a process");
+    for (size_t i = 0; i < count; i++) {
+        expect(world, workers[i].process.pid == 0, "a simulated worker is watched as a process");
+        expect(world,
+               workers[i].id > 0 && workers[i].id < MAX_WORKERS &&
+                   world->worker_actors[workers[i].id] >= 0,
+               "worker %lld is watched, but nobody has registered as it", (long long)workers[i].id);
+    }
     return 0;
 }
 

@@ -105,6 +105,16 @@ static int read_row(struct look *look, struct db_tx *tx, int64_t id)
     return rc;
 }
 
+/* All leases are concerned. */
+static int read_running(struct look *look, struct db_tx *tx)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < look->world->job_count; i++)
+        if (look->world->jobs[i].state == JOB_RUNNING)
+            rc = read_row(look, tx, look->world->jobs[i].id);
+    return rc;
+}
+
 static int look_body(struct db_tx *tx, void *arg)
 {
     struct look *look = arg;
@@ -121,7 +131,9 @@ static int look_body(struct db_tx *tx, void *arg)
         found.rows == 0 ? look->world->last_event_id : db_number(&found, found.rows - 1, 0);
     look->complete = db_number(&newest, 0, 0) <= last;
     look->sight.rows =
-        arena_alloc(db_arena(tx), (found.rows + CALL_LEASES + 1) * sizeof *look->sight.rows);
+        arena_alloc(db_arena(tx), (found.rows + CALL_LEASES + MAX_JOBS) * sizeof *look->sight.rows);
+    if (found.rows > 0 && strcmp(look->sight.events[0].what, "clock.stepped") == 0)
+        rc = read_running(look, tx);
     for (size_t i = 0; rc == 0 && i < look->sight.event_count; i++)
         if (look->sight.events[i].job_id != TEND_UNSET)
             rc = read_row(look, tx, look->sight.events[i].job_id);
@@ -284,6 +296,7 @@ void model_commit(struct world *world, struct actor *actor, int64_t now_ms)
     struct arena arena;
     struct look look = look_at_store(world, actor, &arena);
     actor->op.commits++;
+    model_clock(world, actor, &look.sight);
     if (actor->op.asks_for_lock)
         look_at_lock(world, actor, now_ms);
     model_step_commit(world, actor, now_ms);

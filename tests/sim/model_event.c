@@ -55,6 +55,8 @@ static const struct {
     {"lock.released", 1u << OP_LOCK_RELEASE | 1u << OP_CLOSE},
     {"lock.recovered", RECOVERIES},
     {"queue.set", 1u << OP_QUEUE_SET},
+    {"clock.stepped", ~0u}, /* see model_clock.c */
+    {"store.restored", 1u << OP_RESTORE},
     {"schedule.put", 1u << OP_SCHEDULE},
     {"schedule.removed", 1u << OP_SCHEDULE},
     {"task.step.attempt.started", 1u << OP_STEP_NEXT},
@@ -234,6 +236,10 @@ static void begin_lease(struct world *world, struct actor *actor, struct job_mod
     expect(world, job->queue == op->queue, "a claim of queue %s took a job of queue %s",
            queue_names[op->queue], queue_names[job->queue]);
     expect(world, op->claimed_count < CALL_LEASES, "a claim took more than was asked for");
+    for (size_t i = 0; i < world->inherited_count; i++)
+        expect(world, world->inherited[i].id != job->id || world->inherited[i].token != job->token,
+               "lease %lld:%lld was given out by the store that was here before",
+               (long long)job->id, (long long)job->token);
     op->claimed[op->claimed_count++] = (struct tend_lease){.id = job->id, .token = job->token};
     world->old_leases[world->old_lease_count++ % OLD_LEASES] = op->claimed[op->claimed_count - 1];
 }
@@ -343,7 +349,7 @@ static void move_job(struct world *world, struct actor *actor, const struct tend
         accept_owner(world, actor, job, event);
     int64_t token = job->token + rule->bumps_token;
     if (rule->verb == MOVE_CLAIM)
-        token = (job->token > TOKEN_BASE ? job->token : TOKEN_BASE) + 1;
+        token = (job->token > world->token_base ? job->token : world->token_base) + 1;
     expect(world, event->token == token, "%s of job %lld: token %lld after %lld", event->what,
            (long long)job->id, (long long)event->token, (long long)job->token);
     if (rule->to != JOB_HELD && rule->to != JOB_CANCELLED)
@@ -386,6 +392,23 @@ static void change_queue(struct queue_model *queue, const struct op *op, int64_t
     }
 }
 
+/* Everything that was given out before is far behind. */
+static void begin_generation(struct world *world, const struct tend_event *event)
+{
+    int64_t base = strtoll(event->data + strlen("{\"token_base\":"), NULL, 10);
+    expect(world, base > world->token_base, "tokens go on from %lld after %lld", (long long)base,
+           (long long)world->token_base);
+    for (size_t i = 0; i < world->job_count; i++)
+        expect(world, world->jobs[i].token < base && world->jobs[i].id < event->id - 1000000,
+               "job %lld with token %lld is not behind a generation that begins with %lld, %lld",
+               (long long)world->jobs[i].id, (long long)world->jobs[i].token, (long long)event->id,
+               (long long)base);
+    for (int i = 0; i < LOCK_NAMES; i++)
+        expect(world, world->locks[i].last_token < base, "the token of lock %s is not behind",
+               lock_names[i]);
+    world->token_base = base;
+}
+
 static void other_event(struct world *world, struct actor *actor, const struct tend_event *event,
                         int64_t now_ms)
 {
@@ -412,6 +435,8 @@ static void other_event(struct world *world, struct actor *actor, const struct t
         op->done = true;
     } else if (is(event, "queue.set")) {
         change_queue(&world->queues[op->queue], op, now_ms);
+    } else if (is(event, "store.restored")) {
+        begin_generation(world, event);
     }
 }
 

@@ -76,6 +76,9 @@ static void check_gain(struct world *world, struct actor *actor, int number,
     expect(world, after->token > world->locks[number].last_token,
            "lock %s has token %lld after %lld", lock_names[number], (long long)after->token,
            (long long)world->locks[number].last_token);
+    expect(world, after->token > world->token_base,
+           "lock %s has token %lld, which belongs to an earlier generation", lock_names[number],
+           (long long)after->token);
 }
 
 /* Same holder, same token. */

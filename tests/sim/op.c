@@ -34,6 +34,7 @@ const char *const op_names[OP_COUNT] = {
     [OP_CONTROLS_TAKE] = "controls_take",
     [OP_CONTROL_DONE] = "control_done",
     [OP_PURGE] = "purge",
+    [OP_RESTORE] = "restore",
 };
 
 bool op_is_claim(const struct op *op)
@@ -50,6 +51,7 @@ struct op *op_begin(struct world *world, struct actor *actor, enum op_kind kind)
     world->steps++;
     /* The library's own timers run by the machine's clock; here chance decides. */
     actor->t->workers_next_ms = chance(world, 3000) ? 0 : INT64_MAX;
+    actor->t->recovery_pause_ms = 0;
     actor->t->alarms_next_ms = !world->postgres || chance(world, 5000) ? 0 : INT64_MAX;
     return &actor->op;
 }
@@ -158,6 +160,9 @@ void op_run(struct world *world, struct actor *actor, enum op_kind kind)
         break;
     case OP_QUEUE_SET:
         op_queue_set(world, actor);
+        break;
+    case OP_RESTORE:
+        op_restore(world, actor);
         break;
     case OP_CLOSE:
         world_close(world, actor);

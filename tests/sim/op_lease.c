@@ -37,6 +37,8 @@ static bool foreign_lease(struct world *world, struct tend_lease *ret)
     if (known == 0)
         return false;
     *ret = world->old_leases[between(world, 0, (int64_t)known - 1)];
+    if (world->inherited_count > 0 && chance(world, 4000))
+        *ret = world->inherited[between(world, 0, (int64_t)world->inherited_count - 1)];
     if (chance(world, 1500))
         ret->token += 1000; /* one that was never given */
     if (chance(world, 500))

@@ -279,7 +279,7 @@ void op_step_work(struct world *world, struct actor *actor, enum op_kind kind)
         belief = find_belief(actor, lease);
         if (belief == NULL)
             return;
-        world->clock_ms += between(world, 0, 300);
+        world_live(world, between(world, 0, 300));
         work_on(world, actor, belief);
     }
 }

@@ -64,3 +64,14 @@ char *sim_contents(const char *path)
     fclose(file);
     return text;
 }
+
+void sim_check_caught(const char *sabotage)
+{
+    const char *const arguments[] = {"--from", "0", "--count", "300", "--sabotage", sabotage, NULL};
+    int status = sim_end_of(sim_start(arguments, test_path("output")));
+    char *output = sim_contents(test_path("output"));
+    check_contains(output, "--seed ");
+    check_contains(output, sabotage);
+    check_int(status, ==, 1);
+    free(output);
+}

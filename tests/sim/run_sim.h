@@ -17,4 +17,8 @@ int sim_end_of(pid_t child);
 /* A whole file, to be freed. */
 char *sim_contents(const char *path);
 
+/* A deliberate defect between library and store must be seen, and the message must say how to
+ * repeat it. */
+void sim_check_caught(const char *sabotage);
+
 #endif

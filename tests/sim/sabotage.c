@@ -28,6 +28,10 @@ const char *const sabotage_names[SABOTAGE_COUNT] = {
     [SABOTAGE_CONTROL_KEPT] = "control-kept",
     [SABOTAGE_PURGE_LEAVES] = "purge-leaves",
     [SABOTAGE_SUBMISSION_FORGOTTEN] = "submission-forgotten",
+    [SABOTAGE_LEASES_NOT_MOVED] = "leases-not-moved",
+    [SABOTAGE_FREEZE_FORGOTTEN] = "freeze-forgotten",
+    [SABOTAGE_GENERATION_KEPT] = "generation-kept",
+    [SABOTAGE_MADE_ALIKE] = "made-alike",
 };
 
 /* Parameters of job_move, counted from 0 (src/store/sql/job.sql). */
@@ -100,7 +104,8 @@ bool sabotage_forgets(struct world *world, enum db_query query)
                      {SABOTAGE_CONTROL_FORGOTTEN, Q_CONTROL_DONE},
                      {SABOTAGE_CONTROL_KEPT, Q_CONTROL_CLOSE},
                      {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE},
-                     {SABOTAGE_SUBMISSION_FORGOTTEN, Q_JOB_ADD_SUBMITTED}};
+                     {SABOTAGE_SUBMISSION_FORGOTTEN, Q_JOB_ADD_SUBMITTED},
+                     {SABOTAGE_GENERATION_KEPT, Q_STORE_BEGIN_GENERATION}};
     for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++)
         if (forgotten[i].sabotage == world->sabotage && forgotten[i].query == query)
             return true;
@@ -110,6 +115,18 @@ bool sabotage_forgets(struct world *world, enum db_query query)
 bool sabotage_forgets_commit(struct world *world)
 {
     return world->sabotage == SABOTAGE_COMMIT_FORGOTTEN && chance(world, 200);
+}
+
+void sabotage_commit(struct world *world)
+{
+    if (world->sabotage == SABOTAGE_LEASES_NOT_MOVED)
+        undo_step(world->url, world->last_event_id);
+}
+
+void sabotage_not_saved(struct world *world)
+{
+    if (world->sabotage == SABOTAGE_FREEZE_FORGOTTEN)
+        wipe_clock(world->url);
 }
 
 static void put(struct db_result *result, struct arena *arena, size_t column, int64_t number)

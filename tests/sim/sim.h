@@ -9,11 +9,23 @@
  *     sabotage.c  deliberate defects, to prove that the checks below see them
  *     op_*.c      what an actor can do, and what the answers must be
  *     model*.c    what must be in the store after each commit
- *     wipe.c      an empty store between two histories
+ *     wipe.c      an empty store between two histories, and what only a defect does to a store
  *
  * How workers interleave without threads: at any call of the store an actor may "stall", and
  * meanwhile others act, inside that call (never while a write transaction is open, because a real
  * store would keep them waiting as well).
+ *
+ * Time: the world has a wall clock, which can be set, and the time since boot, with and without the
+ * time the machine slept (tend_options.uptime_ms). On SQLite, where store time comes from them,
+ * clocks are set, the machine sleeps, and at times nothing can be saved by anybody: a body is run,
+ * and its commit fails as on a full disk. No lease may end by any of it, and nobody is charged
+ * (model_clock.c). A single process that is frozen is a stall. Not simulated: a writer that is
+ * stopped with the turn, as the turnstile goes by the machine's own clock (tests/store); on
+ * PostgreSQL, the server's clock.
+ *
+ * Generations: in some histories somebody says that the store was restored, and ids and tokens jump
+ * ahead; in others a store was here before, whose leases are shown to this one. fork() needs
+ * processes, see tests/store/test_fork.c.
  *
  * A check that fails ends the process with the seed and the way to repeat it.
  */
@@ -63,7 +75,8 @@ struct queue_model {
 /* What operators change in the course of a history; value TEND_UNSET: the limit is taken away. */
 enum setting { SET_PAUSED, SET_CONCURRENCY, SET_KEY_CONCURRENCY, SET_RATE_COUNT };
 
-#define TOKEN_BASE 1000 /* of the store: every lease has a larger token */
+/* Of a store: every lease has a larger token. The second: of one that was made in its place. */
+enum { TOKEN_BASE = 1000, NEXT_TOKEN_BASE = 1000000 };
 
 struct lock_model {
     char owner[64]; /* "": free */
@@ -154,6 +167,7 @@ enum op_kind {
     OP_CONTROLS_TAKE,
     OP_CONTROL_DONE,
     OP_PURGE,
+    OP_RESTORE,
     OP_COUNT
 };
 
@@ -223,12 +237,14 @@ struct actor {
 
 enum fault {
     FAULT_NONE,
-    FAULT_FAIL,  /* the call fails and nothing happens */
-    FAULT_CRASH, /* the actor ends here, as by kill -9 */
-    FAULT_STALL, /* others act, the clock runs on, then the call goes on */
-    FAULT_JUMP,  /* the clock jumps */
-    FAULT_LOST,  /* the transaction commits, the answer gets lost */
-    FAULT_AGAIN, /* the body is run, undone, and run again */
+    FAULT_FAIL,   /* the call fails and nothing happens */
+    FAULT_CRASH,  /* the actor ends here, as by kill -9 */
+    FAULT_STALL,  /* others act, the clock runs on, then the call goes on */
+    FAULT_JUMP,   /* the wall clock is set, and no time passes */
+    FAULT_SLEEP,  /* the machine sleeps: wall clock and time since boot go on, nobody lives */
+    FAULT_FREEZE, /* nothing can be saved for a while, by anybody */
+    FAULT_LOST,   /* the transaction commits, the answer gets lost */
+    FAULT_AGAIN,  /* the body is run, undone, and run again */
 };
 
 enum point { BEFORE_WRITE, IN_WRITE, AFTER_WRITE, BEFORE_READ, IN_READ };
@@ -251,7 +267,7 @@ extern const char *const profile_names[PROFILE_COUNT];
 
 /* Chances in 10,000 at each point. */
 struct fault_rates {
-    int crash, stall, lost, fail, fail_inside, jump, again, session;
+    int crash, stall, lost, fail, fail_inside, jump, sleep, freeze, again, session;
 };
 
 enum sabotage {
@@ -276,6 +292,10 @@ enum sabotage {
     SABOTAGE_CONTROL_KEPT,
     SABOTAGE_PURGE_LEAVES,
     SABOTAGE_SUBMISSION_FORGOTTEN,
+    SABOTAGE_LEASES_NOT_MOVED,
+    SABOTAGE_FREEZE_FORGOTTEN,
+    SABOTAGE_GENERATION_KEPT,
+    SABOTAGE_MADE_ALIKE,
     SABOTAGE_COUNT
 };
 
@@ -283,16 +303,23 @@ extern const char *const sabotage_names[SABOTAGE_COUNT];
 
 /* --- the world --- */
 
+/* The clocks when a transaction began, and store time in it. */
+struct clock_mark {
+    int64_t wall_ms, awake_ms, slept_ms, store_ms;
+};
+
 struct world {
     uint64_t seed;
     enum profile profile;
     enum sabotage sabotage;
     bool verbose, postgres;
     struct rng rng;
-    int64_t clock_ms, start_ms;
-    bool set_back;      /* the clock was, in this history */
-    int64_t highest_ms; /* the clock was never later in this process; the next history starts behind
-                           it */
+    int64_t clock_ms, start_ms; /* the wall clock */
+    int64_t awake_ms, slept_ms; /* since boot; they run evenly */
+    int64_t latest_ms;          /* that store time can be */
+    bool set_back;              /* the clock was, in this history */
+    int64_t highest_ms;         /* no time was ever later in this process; the next history starts
+                                   behind it */
     int64_t steps, calls;
     int depth;
     bool quiet; /* no faults */
@@ -300,6 +327,7 @@ struct world {
     int weights[OP_COUNT];
     int64_t grace_ms;
     bool same_names;
+    bool frozen; /* nothing can be saved */
     uint64_t rings;
 
     struct actor actors[MAX_ACTORS];
@@ -317,6 +345,11 @@ struct world {
     int worker_actors[MAX_WORKERS]; /* by worker id: actor, or -1 */
     bool worker_over[MAX_WORKERS];  /* it has left, or was taken for dead */
     int64_t last_event_id, last_event_ms;
+    struct clock_mark mark; /* of the last commit that changed something */
+    bool mark_known;        /* there was one */
+    bool uneven;            /* since then time has passed that counts against no lease */
+    bool failing;           /* ... a commit could not be saved */
+    int64_t failing_since_ms;
     int64_t scheduled_runs, schedule_first_ms;
     struct attempt_model attempts[MAX_ATTEMPTS];
     int attempt_count;
@@ -327,6 +360,9 @@ struct world {
     int expected_count, expected_seen;
     struct tend_lease old_leases[OLD_LEASES];
     size_t old_lease_count;
+    struct tend_lease inherited[OLD_LEASES]; /* of the store that was here before this one */
+    size_t inherited_count;
+    int64_t token_base;
 
     /* The real store. */
     const char *url;
@@ -357,6 +393,9 @@ void world_drain(struct world *world);
 /* Everything old is deleted, and nothing that hung on it is left. */
 void world_purge(struct world *world);
 
+/* Time passes, and everybody lives through it. */
+void world_live(struct world *world, int64_t ms);
+
 /* Chance. */
 bool chance(struct world *world, int in_10000);
 int64_t between(struct world *world, int64_t low, int64_t high); /* both included */
@@ -385,6 +424,9 @@ enum fault fault_choose(struct world *world, enum point point);
 int fault_code(struct world *world);
 void fault_stall(struct world *world, struct actor *actor);
 void fault_jump(struct world *world, struct actor *actor);
+void fault_sleep(struct world *world, struct actor *actor);
+/* Others act meanwhile, and none of them can save anything; then all can again. */
+void fault_freeze(struct world *world, struct actor *actor);
 const char *fault_name(enum fault fault);
 
 /* The parameters with the defect of this history, in place. */
@@ -392,6 +434,9 @@ void sabotage_params(struct world *world, enum db_query query, struct db_value *
                      size_t width, size_t count);
 bool sabotage_forgets(struct world *world, enum db_query query);
 bool sabotage_forgets_commit(struct world *world);
+/* What a commit did, or one that could not be saved left behind, is changed. */
+void sabotage_commit(struct world *world);
+void sabotage_not_saved(struct world *world);
 void sabotage_result(struct world *world, const struct actor *actor, enum db_query query,
                      struct db_result *result, struct arena *arena);
 
@@ -410,6 +455,7 @@ void op_act_on_all(struct world *world, struct actor *actor, enum tend_action ac
 void op_recover(struct world *world, struct actor *actor, enum op_kind kind);
 void op_lock(struct world *world, struct actor *actor, enum op_kind kind);
 void op_queue_set(struct world *world, struct actor *actor);
+void op_restore(struct world *world, struct actor *actor);
 void op_change_queue(struct world *world, struct actor *actor, int queue, enum setting setting,
                      int64_t value);
 
@@ -459,6 +505,10 @@ void model_run_over(struct job_model *job);
 struct job_model *model_owes(struct world *world, int payload);
 void model_nothing_owed(struct world *world);
 
+/* Time: what a commit, or one that could not be saved, says of it (model_clock.c). */
+void model_clock(struct world *world, const struct actor *actor, const struct sight *sight);
+void model_not_saved(struct world *world, const struct actor *actor, int rc);
+
 void model_events(struct world *world, struct actor *actor, const struct sight *sight,
                   int64_t now_ms);
 void model_rows(struct world *world, const struct sight *sight);
@@ -489,7 +539,11 @@ void model_finished(struct world *world);
 /* Comes last in the URL of a PostgreSQL store. */
 #define SCHEMA_IN_URL "&tend_schema="
 
-void wipe_store(const char *url);
+void wipe_store(const char *url, int64_t token_base);
+/* As if the clock step among the events after last_event_id had moved no lease; SQLite only. */
+void undo_step(const char *url, int64_t last_event_id);
+/* As if nothing were known of the clocks at the last commit; SQLite only. */
+void wipe_clock(const char *url);
 /* Rows about steps whose job is gone. */
 int64_t count_orphans(const char *url);
 /* For good; PostgreSQL only. */

@@ -1,6 +1,7 @@
 /* An empty store between two histories: faster than a new one. */
 #include "sim.h"
 
+#include <fcntl.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -9,9 +10,7 @@
 #include <unistd.h>
 
 /* Drawn when a store is made; a history must be the same when it is run again. */
-#define TEXT_OF(number) #number
-#define NUMBER_AS_TEXT(number) TEXT_OF(number)
-#define SET_TOKEN_BASE "UPDATE store SET token_base = " NUMBER_AS_TEXT(TOKEN_BASE)
+#define SET_TOKEN_BASE "UPDATE store SET token_base = %lld"
 
 _Noreturn static void give_up(const char *what, const char *text)
 {
@@ -33,18 +32,48 @@ static sqlite3 *open_sqlite(const char *path)
     return sqlite;
 }
 
-static void wipe_sqlite(const char *path)
+static void run_sqlite(const char *path, const char *what, const char *sql)
 {
     char *text = NULL;
-    if (sqlite3_exec(
-            open_sqlite(path),
-            "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
-            "DELETE FROM job; DELETE FROM event; DELETE FROM lock; DELETE FROM queue;"
-            "DELETE FROM worker; DELETE FROM schedule; DELETE FROM attempt; DELETE FROM checkpoint;"
-            "DELETE FROM output; DELETE FROM control; DELETE FROM submission;"
-            "DELETE FROM sqlite_sequence; " SET_TOKEN_BASE "; COMMIT",
-            NULL, NULL, &text) != SQLITE_OK)
-        give_up("emptying the store", text);
+    if (sqlite3_exec(open_sqlite(path), sql, NULL, NULL, &text) != SQLITE_OK)
+        give_up(what, text);
+}
+
+/* The page of the store's clock in the lock file (sqlite_clock.c): a new store has none. */
+void wipe_clock(const char *url)
+{
+    static const char nothing[256];
+    char lock[1024];
+    snprintf(lock, sizeof lock, "%s-lock", url + strlen("sqlite:"));
+    int fd = open(lock, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || pwrite(fd, nothing, sizeof nothing, 256) != (ssize_t)sizeof nothing)
+        give_up("emptying", lock);
+    close(fd);
+}
+
+static void wipe_sqlite(const char *path, int64_t token_base)
+{
+    char sql[1024];
+    snprintf(
+        sql, sizeof sql,
+        "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
+        "DELETE FROM job; DELETE FROM event; DELETE FROM lock; DELETE FROM queue;"
+        "DELETE FROM worker; DELETE FROM schedule; DELETE FROM attempt; DELETE FROM checkpoint;"
+        "DELETE FROM output; DELETE FROM control; DELETE FROM submission;"
+        "DELETE FROM sqlite_sequence; " SET_TOKEN_BASE "; COMMIT",
+        (long long)token_base);
+    run_sqlite(path, "emptying the store", sql);
+}
+
+void undo_step(const char *url, int64_t last_event_id)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "UPDATE job SET alarm_at = alarm_at - json_extract(event.data, '$.by_ms') FROM event "
+             "WHERE event.id > %lld AND event.what = 'clock.stepped' AND job.state = 2 "
+             "AND job.event_id <= %lld",
+             (long long)last_event_id, (long long)last_event_id);
+    run_sqlite(url + strlen("sqlite:"), "undoing a step", sql);
 }
 
 static void run_postgres(PGconn *connection, const char *sql)
@@ -78,13 +107,15 @@ static PGconn *keep_postgres(const char *url)
     return connection;
 }
 
-static void wipe_postgres(const char *url)
+static void wipe_postgres(const char *url, int64_t token_base)
 {
+    char sql[128];
     PGconn *connection = keep_postgres(url);
     run_postgres(connection,
                  "TRUNCATE job, event, lock, queue, worker, schedule, attempt, checkpoint, "
                  "output, control, submission RESTART IDENTITY");
-    run_postgres(connection, SET_TOKEN_BASE);
+    snprintf(sql, sizeof sql, SET_TOKEN_BASE, (long long)token_base);
+    run_postgres(connection, sql);
     run_postgres(connection, "ALTER SEQUENCE event_id RESTART");
 }
 
@@ -134,10 +165,12 @@ void drop_store(const char *url)
     PQfinish(connection);
 }
 
-void wipe_store(const char *url)
+void wipe_store(const char *url, int64_t token_base)
 {
-    if (is_sqlite(url))
-        wipe_sqlite(url + strlen("sqlite:"));
-    else
-        wipe_postgres(url);
+    if (is_sqlite(url)) {
+        wipe_clock(url);
+        wipe_sqlite(url + strlen("sqlite:"), token_base);
+    } else {
+        wipe_postgres(url, token_base);
+    }
 }

@@ -76,6 +76,19 @@ static int64_t read_clock(void *arg)
     return world->clock_ms;
 }
 
+static int64_t read_uptime(void *arg, int with_sleep)
+{
+    const struct world *world = arg;
+    return world->awake_ms + (with_sleep ? world->slept_ms : 0);
+}
+
+void world_live(struct world *world, int64_t ms)
+{
+    world->clock_ms += ms;
+    world->awake_ms += ms;
+    world->latest_ms += ms;
+}
+
 /* Always but after the clock was set back, when a job may be overtaken for a while (pg_claim.c). */
 static bool claims_begin_behind(void *arg)
 {
@@ -94,7 +107,9 @@ static struct db *real_store(struct world *world)
                                  .connections = 2,
                                  .busy_ms = 30000,
                                  .clock_ms = read_clock,
-                                 .clock_arg = world};
+                                 .clock_arg = world,
+                                 /* PostgreSQL's clock is the server's. */
+                                 .uptime_ms = world->postgres ? NULL : read_uptime};
     if (world->idle_count > 0)
         return world->idle[--world->idle_count];
     int rc = db_open(&db, world->url, &options, &err);
@@ -203,7 +218,7 @@ static enum op_kind choose_op(struct world *world)
 void world_step(struct world *world)
 {
     int slot = (int)between(world, 0, world->slot_count - 1);
-    world->clock_ms += chance(world, 7000) ? between(world, 0, 500) : between(world, 0, 5000);
+    world_live(world, chance(world, 7000) ? between(world, 0, 500) : between(world, 0, 5000));
     change_sessions(world);
     if (world->slots[slot] < 0) {
         if (world->actor_count < MAX_ACTORS - 4)
@@ -243,6 +258,8 @@ static void choose_weights(struct world *world)
         if (chance(world, 1000))
             world->weights[i] = 0;
     }
+    world->weights[OP_RESTORE] =
+        chance(world, 2000) || world->sabotage == SABOTAGE_GENERATION_KEPT ? 20 : 0;
     world->weights[OP_ADD] += 50;
     world->weights[OP_CLAIM] += 50;
     if (world->profile == PROFILE_RECOVERERS)
@@ -251,6 +268,8 @@ static void choose_weights(struct world *world)
 
 static void clear(struct world *world, uint64_t seed, enum sabotage sabotage)
 {
+    if (world->latest_ms > world->highest_ms)
+        world->highest_ms = world->latest_ms;
     struct world fresh = {.seed = seed,
                           .sabotage = sabotage,
                           .profile = (enum profile)(seed % PROFILE_COUNT),
@@ -261,7 +280,10 @@ static void clear(struct world *world, uint64_t seed, enum sabotage sabotage)
                           .observer = world->observer,
                           .idle_count = world->idle_count,
                           .highest_ms = world->highest_ms,
-                          .add_count = 1};
+                          .awake_ms = world->awake_ms,
+                          .slept_ms = world->slept_ms,
+                          .add_count = 1,
+                          .token_base = TOKEN_BASE};
     memcpy(fresh.idle, world->idle, sizeof fresh.idle);
     *world = fresh;
     rng_seed(&world->rng, seed);
@@ -269,7 +291,7 @@ static void clear(struct world *world, uint64_t seed, enum sabotage sabotage)
     world->start_ms = FIRST_START_MS;
     if (world->highest_ms >= FIRST_START_MS)
         world->start_ms = (world->highest_ms / DAY_MS + 2) * DAY_MS;
-    world->clock_ms = world->start_ms;
+    world->clock_ms = world->latest_ms = world->start_ms;
     for (int i = 0; i < MAX_WORKERS; i++)
         world->worker_actors[i] = -1;
     for (int i = 0; i < MAX_SLOTS; i++)
@@ -314,10 +336,42 @@ static void set_up(struct world *world)
     world->quiet = false;
 }
 
+/*
+ * A store was here before, in which leases were given out, and another is made in its place: ids
+ * begin again, and its token base is drawn anew. Those leases are shown to the new one.
+ */
+static void inherit(struct world *world, uint64_t seed, enum sabotage sabotage)
+{
+    struct tend_lease leases[OLD_LEASES];
+    wipe_store(world->url, TOKEN_BASE);
+    clear(world, seed, SABOTAGE_NONE);
+    world->quiet = true;
+    world_spawn(world, 0);
+    struct actor *actor = &world->actors[world->slots[0]];
+    for (int i = 0; i < 6; i++) {
+        op_add(world, actor);
+        op_claim(world, actor, OP_CLAIM);
+    }
+    size_t count = world->old_lease_count < OLD_LEASES ? world->old_lease_count : OLD_LEASES;
+    memcpy(leases, world->old_leases, count * sizeof *leases);
+    world_crash(world, actor);
+    int64_t base = sabotage == SABOTAGE_MADE_ALIKE ? TOKEN_BASE : NEXT_TOKEN_BASE;
+    wipe_store(world->url, base);
+    clear(world, seed, sabotage);
+    world->token_base = base;
+    world->inherited_count = count;
+    memcpy(world->inherited, leases, count * sizeof *leases);
+    say(world, "%zu leases are left of the store before", count);
+}
+
 void world_run(struct world *world, uint64_t seed, enum sabotage sabotage)
 {
-    wipe_store(world->url);
-    clear(world, seed, sabotage);
+    if (seed % 3 == 0 || sabotage == SABOTAGE_MADE_ALIKE) {
+        inherit(world, seed, sabotage);
+    } else {
+        wipe_store(world->url, TOKEN_BASE);
+        clear(world, seed, sabotage);
+    }
     fault_choose_rates(world);
     choose_weights(world);
     world->grace_ms = world->profile == PROFILE_SESSIONS ? 2000 : 0;

@@ -389,6 +389,7 @@ TEST(postgres_wait, RC_13_who_has_given_a_sign_of_life_since_it_was_missed_is_no
 {
     tend *t = store_open("w");
     tend *other = store_open("other");
+    struct tend_recovery announced;
     int64_t grace_ms = db_alive_grace_ms(t->db);
     int64_t job = add_one(t, "q");
     struct tend_claim claim = claim_for("q");
@@ -402,6 +403,9 @@ TEST(postgres_wait, RC_13_who_has_given_a_sign_of_life_since_it_was_missed_is_no
     clock_advance(grace_ms - 1);
     check_ok(t, tend_heartbeat(t, &lease, 1, 60000, NULL));
     clock_advance(1);
+    /* Symptom: it was announced that its job would be recovered. */
+    check_ok(other, tend_get_recovery_stats(other, &announced));
+    check_int(announced.entries_reclaimed, ==, 0);
     check_int(recover_now(other).entries_reclaimed, ==, 0);
     check_int(state_of(t, job), ==, TEND_RUNNING);
     /* The grace has begun anew, and this time nothing is heard of it. */

@@ -180,10 +180,11 @@ RETURNING id;
 -- name: job_unlock
 -- Before completing a job that was taken under a lock: the lock is given up; for db_each. Called by queue/lease.c.
 -- Not run on PostgreSQL, where the trigger of the completion does it, and where a first pass over some of the jobs would
--- lock them in another order than the second over all.
+-- lock them in another order than the second over all. One whose end a submission waits for is not completed yet, and
+-- keeps its lock.
 UPDATE job
 SET lock_name = NULL
-WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL;
+WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL AND followed IS NULL;
 
 -- name: job_start
 -- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.

@@ -21,7 +21,7 @@ SELECT 1;
 SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
 
 -- name: worker_list
--- The last column, only of those that are missed: their last sign of life, as worker_sign tells it.
+-- The last column: of those marked as lost, the last sign of life on record (worker_sign). Called by queue/registry.c.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
        w.lost_at, now($1),
        CASE WHEN w.lost_at IS NOT NULL
