@@ -61,6 +61,7 @@ int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *er
     int rc = db->url.pooler ? 0 : prepare_bell(conn, db, err);
     if (rc == 0 && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
         rc = pg_error_connect(conn->pg, &db->url, err);
+    conn->one_by_one = db->url.pooler;
     return rc;
 }
 
@@ -176,9 +177,15 @@ enum pg_fault pg_conn_skip(struct pg_conn *conn)
     return PG_FINE;
 }
 
+bool pg_conn_clear(struct pg_conn *conn)
+{
+    return !conn->one_by_one || pg_conn_skip(conn) == PG_FINE;
+}
+
 bool pg_conn_post(struct pg_conn *conn, const char *sql)
 {
-    if (PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
+    if (!pg_conn_clear(conn) ||
+        PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) != 1 ||
         PQpipelineSync(conn->pg) != 1)
         return false;
     conn->owed++;
@@ -200,7 +207,8 @@ enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
                           const char *const *values, const char *where, PGresult **ret,
                           struct err *err)
 {
-    if (PQsendQueryParams(conn->pg, sql, params, NULL, values, NULL, NULL, 0) != 1 ||
+    if (!pg_conn_clear(conn) ||
+        PQsendQueryParams(conn->pg, sql, params, NULL, values, NULL, NULL, 0) != 1 ||
         PQpipelineSync(conn->pg) != 1 || pg_conn_flush(conn) != PG_FINE ||
         pg_conn_skip(conn) != PG_FINE)
         return pg_conn_lost(conn, where, err);

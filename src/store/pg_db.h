@@ -132,6 +132,7 @@ struct pg_conn {
     bool silent;          /* it has not */
     struct pg_conn *next; /* in the pool's list of idle ones */
     unsigned owed;        /* synchronisation points whose answers nobody has waited for */
+    bool one_by_one;      /* behind a pooler: nothing is sent while an answer is owed */
     /* per query: 0 not prepared, 1 on its way, 2 prepared */
     unsigned char prepared[DB_QUERIES];
 };
@@ -158,6 +159,13 @@ PGresult *pg_conn_result(struct pg_conn *conn);
 enum pg_fault pg_conn_skip(struct pg_conn *conn);
 /* A statement whose answer is not waited for, in a transaction of its own. */
 bool pg_conn_post(struct pg_conn *conn, const char *sql);
+/*
+ * To be called before anything is sent. Behind a pooler it reads the answers that are owed. Rule: a
+ * client of a pooler never has two synchronisation points under way. A pooler (PgBouncer
+ * 1.18) takes a session for free when its client ends after the first answer, and whoever gets the
+ * session next reads the second as the answer to its own question. False: the connection is lost.
+ */
+bool pg_conn_clear(struct pg_conn *conn);
 /* The bell in the same way. */
 bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db);
 /* One statement of the engine's own with text parameters; *ret is to be freed with PQclear. */

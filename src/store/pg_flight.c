@@ -5,7 +5,8 @@
  *
  * The bell follows behind that point, as a transaction of its own: NOTIFY inside the writing
  * transaction would take a lock of the whole database through its commit, and no two could be
- * flushed together. Its answer is not waited for. See pg_session.c for why nobody is missed.
+ * flushed together. Its answer is not waited for. See pg_session.c for why nobody is missed. Behind
+ * a pooler the bell is sent when the commit is answered (pg_conn_clear).
  */
 #include "store/pg_db.h"
 
@@ -30,6 +31,12 @@ static bool looks_itself(const struct pg_flight *flight)
            flight->after == NULL && pg_call_looks(flight->calls);
 }
 
+/* Whether the bell waits for the answers. */
+static bool rings_later(const struct pg_flight *flight)
+{
+    return flight->conn->one_by_one || looks_itself(flight);
+}
+
 static bool send_all(struct pg_flight *flight)
 {
     struct pg_conn *conn = flight->conn;
@@ -41,7 +48,7 @@ static bool send_all(struct pg_flight *flight)
     flight->sent = flight->commits;
     if (!send_plain(flight, flight->after) || PQpipelineSync(conn->pg) != 1)
         return false;
-    if (flight->rings && !looks_itself(flight) && !pg_conn_ring(conn, flight->db))
+    if (flight->rings && !rings_later(flight) && !pg_conn_ring(conn, flight->db))
         return false;
     return pg_conn_flush(conn) == PG_FINE;
 }
@@ -116,6 +123,8 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
 int pg_flight_go(struct pg_flight *flight)
 {
     struct pg_conn *conn = flight->conn;
+    if (!pg_conn_clear(conn))
+        return lost(flight);
     unsigned owed_before = conn->owed;
     if (!send_all(flight) || !take_all(flight, owed_before))
         return flight->fault == PG_LOST ? flight->err->code : lost(flight);
@@ -123,8 +132,8 @@ int pg_flight_go(struct pg_flight *flight)
         return flight->err->code;
     /* What was committed stays so, even if this fails: the next user of the connection finds out.
      */
-    if (flight->rings && looks_itself(flight) && !flight->calls->quiet &&
-        pg_conn_ring(conn, flight->db))
+    bool quiet = looks_itself(flight) && flight->calls->quiet;
+    if (flight->rings && rings_later(flight) && !quiet && pg_conn_ring(conn, flight->db))
         pg_conn_flush(conn);
     return 0;
 }
