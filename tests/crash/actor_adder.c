@@ -32,8 +32,8 @@ struct kind {
 static struct kind kind_of(const struct adder *adder, size_t index)
 {
     struct kind kind;
-    snprintf(kind.text, sizeof kind.text, "%d.%zu.%llu.%zu", (int)getpid(), adder->number,
-             (unsigned long long)adder->calls, index);
+    snprintf(kind.text, sizeof kind.text, "%lld.%zu.%llu.%zu", (long long)adder->actor.number,
+             adder->number, (unsigned long long)adder->calls, index);
     return kind;
 }
 

@@ -2,7 +2,8 @@
  * See actor.h: the worker. It claims a few jobs, heartbeats them, does each of them by a line in a
  * ledger and completes it, and now and then fails one, gives one back or takes a lock. Its leases
  * are short, so that a stop of less than a second ends them; and sometimes it hangs until they are
- * over, and then goes on as if nothing had happened.
+ * over, and then goes on as if nothing had happened. A holder does none of this: nothing may take
+ * its lease.
  */
 #include "actor.h"
 
@@ -13,7 +14,9 @@ enum {
     LEASE_LEAST_MS = 150,
     LEASE_SPAN_MS = 450,
     LOCK_MS = 400,
-    HANGS_ONE_IN = 100
+    HANGS_ONE_IN = 100,
+    NOTICED_MS = 600, /* by then somebody has seen that a lease is over */
+    HOLDER_BEAT_MS = 100
 };
 
 struct batch {
@@ -99,7 +102,8 @@ static void hold_a_lock(struct worker *worker)
     request.name = "shared";
     request.ttl_ms = LOCK_MS;
     int rc = tend_lock_acquire(worker->t, &request, NULL);
-    if (rc == TEND_EBUSY || actor_tries_again(worker->actor, rc, "lock"))
+    bool busy = rc == TEND_EBUSY;
+    if (actor_tries_again(worker->actor, busy ? 0 : rc, "lock") || busy)
         return;
     actor_pause_us((int64_t)rng_below(&worker->actor->rng, 5000));
     while (actor_tries_again(worker->actor, tend_lock_release(worker->t, "shared", NULL), "unlock"))
@@ -115,7 +119,7 @@ static void do_batch(struct worker *worker)
     if (chance(worker, 30))
         hold_a_lock(worker);
     if (chance(worker, HANGS_ONE_IN))
-        actor_pause_us((batch->lease_ms + 100) * 1000);
+        actor_pause_us((batch->lease_ms + NOTICED_MS) * 1000);
     for (size_t i = 0; i < batch->count; i++) {
         struct tend_lease lease = batch->leases[i];
         actor_pause_us((int64_t)rng_below(&worker->actor->rng, 3000));
@@ -157,7 +161,9 @@ static int claim(struct worker *worker, struct tend_jobs **ret)
         int each[BATCH_MAX] = {0};
         int rc = tend_complete_and_claim(worker->t, batch->leases, batch->count, NULL, each, &want,
                                          ret, NULL);
-        if (rc != TEND_EUNREACHABLE) {
+        /* Busy may have been the completion, too. It is made again, which changes nothing. */
+        bool unknown = rc == TEND_EUNREACHABLE || (rc == TEND_EBUSY && worker->actor->busy_ms > 0);
+        if (!actor_tries_again(worker->actor, unknown ? rc : 0, "complete and claim")) {
             note_completed(worker, batch->leases, each, batch->count);
             batch->count = 0;
             return rc;
@@ -203,4 +209,29 @@ void actor_work(struct actor *actor)
     }
     if (worker.batch.count > 0)
         complete(&worker, worker.batch.leases, worker.batch.count);
+}
+
+void actor_hold(struct actor *actor)
+{
+    struct tend_claim claim;
+    struct tend_jobs *jobs = NULL;
+    int effects = actor_ledger(actor, "effects");
+    int completed = actor_ledger(actor, "completed");
+    tend_claim_init(&claim);
+    claim.queue = PLAIN_QUEUE;
+    claim.count = 1;
+    claim.ttl_ms = HOLDER_LEASE_MS;
+    claim.wait_ms = 1000 * (int64_t)HOLDER_LEASE_MS;
+    actor_tries_again(actor, tend_claim_jobs(actor->t, &claim, &jobs, NULL), "claim");
+    const struct tend_lease lease = {.id = jobs->items[0].id, .token = jobs->items[0].token};
+    tend_jobs_free(jobs);
+    actor_note(effects, lease.id, lease.token);
+    actor_note(actor_ledger(actor, "held"), lease.id, lease.token);
+    while (!actor_stops()) {
+        actor_pause_us(HOLDER_BEAT_MS * 1000);
+        actor_tries_again(actor, tend_heartbeat(actor->t, &lease, 1, HOLDER_LEASE_MS, NULL),
+                          "heartbeat");
+    }
+    actor_tries_again(actor, tend_complete(actor->t, &lease, 1, NULL, NULL), "complete");
+    actor_note(completed, lease.id, lease.token);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define BIN "/usr/lib/postgresql/15/bin/"
+#define PGBOUNCER "/usr/sbin/pgbouncer"
 
 enum { SERVERS_MAX = 4 };
 
@@ -199,6 +200,34 @@ void cluster_signal_all(const struct cluster *cluster, int signal_number)
     while (fscanf(children, "%d", &pid) == 1)
         kill(pid, signal_number);
     fclose(children);
+}
+
+static bool pooler_answers(const struct cluster *cluster, pid_t pid)
+{
+    int status;
+    if (waitpid(pid, &status, WNOHANG) == pid) {
+        show_log(cluster);
+        test_fail(__FILE__, __LINE__, PGBOUNCER " does not start; is it installed?");
+    }
+    return PQping(keep_text("host=%s port=%d user=postgres dbname=postgres", cluster->folder,
+                            POOLER_PORT)) == PQPING_OK;
+}
+
+void cluster_start_pooler(const struct cluster *cluster, int sessions)
+{
+    const char *ini = keep_text("%s/pgbouncer.ini", cluster->folder);
+    FILE *file = fopen(ini, "we");
+    check(file != NULL);
+    fprintf(file,
+            "[databases]\n* = host=%s port=5432 user=postgres\n"
+            "[pgbouncer]\nunix_socket_dir = %s\nlisten_port = %d\nauth_type = any\n"
+            "pool_mode = transaction\ndefault_pool_size = %d\nmax_client_conn = 500\n",
+            cluster->folder, cluster->folder, (int)POOLER_PORT, sessions);
+    check_int(fclose(file), ==, 0);
+    const char *const args[] = {PGBOUNCER, "-q", ini, NULL};
+    pid_t pid = run(cluster, args);
+    check_int(pid, >, 0);
+    wait_until(pooler_answers(cluster, pid), PATIENCE_MS);
 }
 
 const char *cluster_ask(const struct cluster *cluster, const char *sql)

@@ -32,6 +32,13 @@ void cluster_signal_all(const struct cluster *cluster, int signal_number);
 /* A statement as superuser; the first value of its answer, "" if there is none. */
 const char *cluster_ask(const struct cluster *cluster, const char *sql);
 
+/*
+ * PgBouncer in transaction mode before a running server, to which it has so many sessions; ends
+ * with the test. Its clients find it in the folder of the server at this port.
+ */
+enum { POOLER_PORT = 6432 };
+void cluster_start_pooler(const struct cluster *cluster, int sessions);
+
 /* The stores of this test are from now on on whichever of these servers can be written. */
 void clusters_are_the_store(const struct cluster *clusters, size_t count);
 

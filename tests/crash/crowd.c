@@ -1,12 +1,16 @@
 #include "crowd.h"
+#include "ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +25,8 @@ void crowd_init(struct crowd *crowd, const char *url)
 {
     *crowd = (struct crowd){.url = url};
     rng_seed_random(&crowd->rng);
+    crowd->killed = ledger_open(test_folder(), "killed");
+    check_int(crowd->killed, >=, 0);
 }
 
 /* What the actors have said on stderr, all of them: nothing, for the library never prints. */
@@ -36,7 +42,71 @@ static const char *complaints(void)
     return text;
 }
 
-/* fork and exec: what this process holds in the kernel must not be shared. */
+/* --- places --- */
+
+static void stay_for_ever(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_range(0, ~0U, 0); /* it must not share the locks of this process */
+    for (;;)
+        pause();
+}
+
+/* The first process of a namespace keeps it; those that are started there are children of this
+ * one. */
+int crowd_make_place(void)
+{
+    fflush(stdout);
+    pid_t first = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+    if (first == 0)
+        stay_for_ever();
+    if (first < 0) {
+        printf("# no pid namespace can be made (%s): all are in one\n", strerror(errno));
+        return -1;
+    }
+    int fd = open(keep_text("/proc/%d/ns/pid", (int)first), O_RDONLY | O_CLOEXEC);
+    check_int(fd, >=, 0);
+    return fd;
+}
+
+/* As fork; the child is in the namespace of place_fd. */
+static pid_t fork_at(int place_fd)
+{
+    if (place_fd < 0)
+        return fork();
+    int home_fd = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+    check_int(setns(place_fd, CLONE_NEWPID), ==, 0); /* from now on children are made there */
+    pid_t pid = fork();
+    if (pid != 0) {
+        check_int(setns(home_fd, CLONE_NEWPID), ==, 0);
+        close(home_fd);
+        return pid;
+    }
+    /* With a /proc of that namespace, as containers have. */
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) != 0) {
+        fprintf(stderr, "no /proc can be mounted: %s\n", strerror(errno));
+        _exit(2);
+    }
+    return 0;
+}
+
+/* --- members --- */
+
+/* In the child. What this process holds in the kernel must not be shared, hence exec. */
+static void become_actor(const struct crowd_member *member, const char *program, const char *folder,
+                         const char *stderr_path)
+{
+    char number[24];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int fd = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    dup2(fd, STDERR_FILENO);
+    snprintf(number, sizeof number, "%lld", (long long)member->number);
+    execl(program, "crash_actor", member->role, member->url, folder, number, (char *)NULL);
+    fprintf(stderr, "%s: %s; TEND_BUILD must name the build folder\n", program, strerror(errno));
+    _exit(2);
+}
+
 static void start(struct crowd *crowd, struct crowd_member *member)
 {
     const char *program = keep_text("%s/tests/crash/crash_actor", getenv("TEND_BUILD"));
@@ -46,33 +116,34 @@ static void start(struct crowd *crowd, struct crowd_member *member)
     sigset_t old;
     sigemptyset(&until_ready);
     sigaddset(&until_ready, SIGTERM);
+    *member = (struct crowd_member){.role = member->role,
+                                    .url = member->url,
+                                    .place_fd = member->place_fd,
+                                    .number = ++crowd->started};
     fflush(stdout);
     sigprocmask(SIG_BLOCK, &until_ready, &old);
-    pid_t pid = fork();
-    if (pid < 0)
+    member->pid = fork_at(member->place_fd);
+    if (member->pid < 0)
         test_fail(__FILE__, __LINE__, "no fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int fd = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        dup2(fd, STDERR_FILENO);
-        execl(program, "crash_actor", member->role, crowd->url, folder, (char *)NULL);
-        fprintf(stderr, "%s: %s; TEND_BUILD must name the build folder\n", program,
-                strerror(errno));
-        _exit(2);
-    }
+    if (member->pid == 0)
+        become_actor(member, program, folder, stderr_path);
     sigprocmask(SIG_SETMASK, &old, NULL);
-    *member = (struct crowd_member){.role = member->role, .pid = pid};
 }
 
-void crowd_add(struct crowd *crowd, const char *role, size_t count)
+void crowd_add_at(struct crowd *crowd, int place_fd, const char *role, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (crowd->count == CROWD_MAX)
             test_fail(__FILE__, __LINE__, "too large a crowd");
         struct crowd_member *member = &crowd->members[crowd->count++];
-        member->role = role;
+        *member = (struct crowd_member){.role = role, .url = crowd->url, .place_fd = place_fd};
         start(crowd, member);
     }
+}
+
+void crowd_add(struct crowd *crowd, const char *role, size_t count)
+{
+    crowd_add_at(crowd, -1, role, count);
 }
 
 /* Whether the end of a member is one that was brought about. */
@@ -136,6 +207,8 @@ static void strike(struct crowd *crowd, const struct crowd_fate *fate)
         member->told_to_leave = true;
         crowd->leaves++;
     } else {
+        const struct ledger_entry entry = {.id = member->number, .pid = member->pid};
+        check_int(ledger_write(crowd->killed, &entry, 1), ==, 0);
         kill(member->pid, SIGKILL);
         member->killed = true;
         member->stopped_until_ms = 0;

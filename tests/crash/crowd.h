@@ -1,6 +1,7 @@
 /*
  * A crowd of actors (actor.h) over one store, and what is done to them: killed, stopped for a
- * while, told to leave, and replaced by new ones.
+ * while, told to leave, and replaced by new ones. Each has a number of its own, which no other ever
+ * gets; the numbers of those that were killed are in the ledger "killed".
  *
  * Invariant: an actor that ends otherwise than by what the crowd did to it fails the test.
  */
@@ -13,17 +14,21 @@
 enum { CROWD_MAX = 16 };
 
 struct crowd_member {
-    const char *role;
+    const char *role, *url;
+    int place_fd; /* its pid namespace; -1: that of the test */
     pid_t pid;
+    int64_t number;
     bool told_to_leave, killed;
     long long stopped_until_ms; /* 0: runs */
 };
 
 struct crowd {
-    const char *url;
+    const char *url; /* of those that are added next */
     struct rng rng;
     struct crowd_member members[CROWD_MAX];
     size_t count;
+    int64_t started; /* also the newest number */
+    int killed;      /* ledger */
     unsigned kills, stops, leaves;
 };
 
@@ -38,6 +43,12 @@ struct crowd_fate {
 
 void crowd_init(struct crowd *crowd, const char *url);
 void crowd_add(struct crowd *crowd, const char *role, size_t count);
+/*
+ * The same in another pid namespace, which crowd_make_place returns and which lasts as long as the
+ * test. -1, which is the namespace of the test, where this process may not make one.
+ */
+int crowd_make_place(void);
+void crowd_add_at(struct crowd *crowd, int place_fd, const char *role, size_t count);
 
 /* One look: ends stops whose time is over, replaces those who are gone, maybe strikes. */
 void crowd_step(struct crowd *crowd, const struct crowd_fate *fate);

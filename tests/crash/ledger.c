@@ -32,6 +32,14 @@ size_t ledger_count(int fd)
     return fstat(fd, &status) == 0 ? (size_t)status.st_size / sizeof(struct ledger_entry) : 0;
 }
 
+size_t ledger_length(const char *folder, const char *name)
+{
+    int fd = ledger_open(folder, name);
+    size_t count = ledger_count(fd);
+    close(fd);
+    return count;
+}
+
 struct ledger_entry *ledger_read(const char *folder, const char *name, size_t *ret_count)
 {
     int fd = open_file(folder, name, O_RDONLY);

@@ -7,6 +7,8 @@
  *     completed  job and token, written after the store has said that the completion is saved
  *     refused    job and token of completions that came too late
  *     followed   ids of events as one who reads along has seen them, in that order
+ *     held       job and token, written when a holder has claimed it
+ *     killed     numbers of the actors that were killed (crowd.h)
  *
  * Invariant: an entry is there whole or not at all, although its writer can be killed at any
  * moment: all are appended, and their size divides that of a page, beyond which the kernel may cut
@@ -20,7 +22,7 @@
 
 struct ledger_entry {
     int64_t id, token;
-    int64_t pid;     /* of the writer */
+    int64_t pid;     /* of the writer, as it knows itself */
     int64_t took_us; /* the call that is written down; 0: not measured */
 };
 
@@ -30,6 +32,8 @@ int ledger_open(const char *folder, const char *name);
 int ledger_write(int fd, const struct ledger_entry *entries, size_t count);
 /* How many entries there are by now. */
 size_t ledger_count(int fd);
+/* The same, by name. */
+size_t ledger_length(const char *folder, const char *name);
 /* All entries in the order they were written; NULL on trouble. To be freed. */
 struct ledger_entry *ledger_read(const char *folder, const char *name, size_t *ret_count);
 

@@ -1,8 +1,9 @@
 /*
  * BY-2: real processes, killed and stopped at random moments (RC-11, RC-13, CL-3, LS-5): by the
- * record every job is done exactly once and nothing is lost. TEND_CRASH_SECONDS says for how long;
- * a minute without; longer on a machine where there were not thousands of jobs and a hundred kills
- * by then. For longer runs lift the time limit with TEND_TEST_TIMEOUT_S=0.
+ * record every job is done exactly once, nothing is lost, and only those are dead that were killed.
+ * TEND_CRASH_SECONDS says for how long; a minute without; longer on a machine where there were not
+ * thousands of jobs and a hundred kills by then. For longer runs lift the time limit with
+ * TEND_TEST_TIMEOUT_S=0.
  */
 #include "actor.h"
 #include "crowd.h"
@@ -61,6 +62,7 @@ TEST_WITHIN(kill, every_job_is_done_once_by_the_record_though_processes_are_kill
     int64_t jobs = verdict_all_done_once(t);
     verdict_serial_queue_was_serial();
     verdict_follower_saw_everything();
+    check_int(verdict_only_killed_are_dead(), >, 0);
     size_t refused = verdict_late_completions();
     printf("# %lld jobs, %u kills, %u stops, %u told to leave, %lld recovered, %zu refused\n",
            (long long)jobs, crowd.kills, crowd.stops, crowd.leaves,

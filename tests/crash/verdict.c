@@ -113,6 +113,23 @@ size_t verdict_late_completions(void)
     return count;
 }
 
+int64_t verdict_only_killed_are_dead(void)
+{
+    const char *text = sql_rows("SELECT why FROM event WHERE what = 'worker.died'");
+    struct pairs killed = ledger_pairs("killed");
+    int64_t count = 0;
+    for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1, count++) {
+        struct pair dead = {0};
+        /* NOLINTNEXTLINE(cert-err34-c): as crowd.c names them */
+        check_int(sscanf(at, "worker actor %" SCNd64 " ", &dead.id), ==, 1);
+        test_count_check();
+        if (bsearch(&dead, killed.items, killed.count, sizeof dead, compare) == NULL)
+            test_fail(__FILE__, __LINE__, "was not killed: %.*s", (int)strcspn(at, "\n"), at);
+    }
+    free(killed.items);
+    return count;
+}
+
 /* A change and its event are one; nothing of either is there without the other. */
 void verdict_record_is_whole(void)
 {

@@ -23,6 +23,8 @@ void verdict_none_was_added_twice(void);
 void verdict_completions_are_there(void);
 /* RC-11: none of the completions that came too late is in the record. How many there were. */
 size_t verdict_late_completions(void);
+/* RC-13, BY-9: whoever is recorded as dead was killed by the crowd. How many there are. */
+int64_t verdict_only_killed_are_dead(void);
 void verdict_record_is_whole(void);
 void verdict_serial_queue_was_serial(void);
 void verdict_follower_saw_everything(void);

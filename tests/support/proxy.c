@@ -9,11 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PAIRS_MAX = 32, PIECE_BYTES = 16 * 1024, TICK_MS = 5 };
+enum { PAIRS_MAX = 64, PIECE_BYTES = 16 * 1024, TICK_MS = 5 };
 
 /* In shared memory. */
 struct proxy_line {
     int64_t left; /* bytes of clients that may pass; 0: stalled */
+    int64_t cuts; /* that were asked for */
+    int64_t cuts_done;
 };
 
 struct pair {
@@ -74,12 +76,31 @@ static void accept_one(int listener, int server_port, struct pair *pairs, size_t
     pairs[(*count)++] = (struct pair){client, server};
 }
 
+static void close_pair(struct pair *pair)
+{
+    close(pair->client);
+    close(pair->server);
+}
+
+/* If it was asked for. */
+static void cut_all(struct proxy_line *line, struct pair *pairs, size_t *count)
+{
+    int64_t cuts = __atomic_load_n(&line->cuts, __ATOMIC_SEQ_CST);
+    if (cuts == line->cuts_done)
+        return;
+    for (size_t i = 0; i < *count; i++)
+        close_pair(&pairs[i]);
+    *count = 0;
+    __atomic_store_n(&line->cuts_done, cuts, __ATOMIC_SEQ_CST);
+}
+
 static void serve(int listener, const struct proxy_plan *plan)
 {
     struct pair pairs[PAIRS_MAX];
     size_t count = 0;
     int64_t *left = &plan->line->left;
     for (;;) {
+        cut_all(plan->line, pairs, &count);
         struct pollfd fds[1 + 2 * PAIRS_MAX] = {{.fd = listener, .events = POLLIN}};
         for (size_t i = 0; i < count; i++) {
             fds[1 + 2 * i] = (struct pollfd){.fd = pairs[i].client, .events = POLLIN};
@@ -96,8 +117,7 @@ static void serve(int listener, const struct proxy_plan *plan)
                 open = pass_on(pair->server, pair->client, NULL);
             if (open)
                 continue;
-            close(pair->client);
-            close(pair->server);
+            close_pair(pair);
             *pair = pairs[--count];
         }
         if (!stalled && fds[0].revents != 0)
@@ -158,4 +178,10 @@ bool proxy_is_stalled(const struct proxy *proxy)
 void proxy_resume(struct proxy *proxy)
 {
     proxy_stall_after(proxy, INT64_MAX);
+}
+
+void proxy_cut(struct proxy *proxy)
+{
+    int64_t cuts = __atomic_add_fetch(&proxy->line->cuts, 1, __ATOMIC_SEQ_CST);
+    wait_until(__atomic_load_n(&proxy->line->cuts_done, __ATOMIC_SEQ_CST) >= cuts, PATIENCE_MS);
 }

@@ -25,5 +25,8 @@ void proxy_stall_after(struct proxy *proxy, int64_t bytes);
 bool proxy_is_stalled(const struct proxy *proxy);
 /* The line works again; nothing was lost. */
 void proxy_resume(struct proxy *proxy);
+/* Ends all connections there are, stalled or not; what was under way is lost. Returns when it is
+ * done. */
+void proxy_cut(struct proxy *proxy);
 
 #endif
