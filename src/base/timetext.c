@@ -185,15 +185,21 @@ const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYT
 {
     bool past = ms < now_ms;
     uint64_t apart = past ? (uint64_t)now_ms - (uint64_t)ms : (uint64_t)ms - (uint64_t)now_ms;
-    for (int i = 0; i < UNITS - 1; i++) {
-        uint64_t count = apart / (uint64_t)units[i].ms;
-        if (count > 0) {
-            snprintf(out, DURATION_TEXT_BYTES, past ? "%llu%s ago" : "in %llu%s",
-                     (unsigned long long)count, units[i].name);
-            return out;
-        }
+    int unit = 0;
+    while (unit < UNITS - 1 && apart < (uint64_t)units[unit].ms)
+        unit++;
+    if (unit == UNITS - 1) {
+        snprintf(out, DURATION_TEXT_BYTES, "now");
+        return out;
     }
-    snprintf(out, DURATION_TEXT_BYTES, "now");
+    uint64_t unit_ms = (uint64_t)units[unit].ms;
+    uint64_t count = apart / unit_ms + (apart % unit_ms >= unit_ms / 2);
+    if (unit > 0 && count * unit_ms == (uint64_t)units[unit - 1].ms) { /* 60m are 1h */
+        unit--;
+        count = 1;
+    }
+    snprintf(out, DURATION_TEXT_BYTES, past ? "%llu%s ago" : "in %llu%s", (unsigned long long)count,
+             units[unit].name);
     return out;
 }
 

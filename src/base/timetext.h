@@ -40,7 +40,8 @@ int time_parse(const char *text, int64_t now_ms, int64_t *ret_ms, struct err *er
 /* "2026-01-31T10:00:00.123Z". Beyond TIME_MIN_MS and TIME_MAX_MS the year has a sign. */
 const char *time_text(int64_t ms, char out[TIME_TEXT_BYTES]);
 
-/* "3m ago", "in 5s", "now" (less than a second away): the largest unit alone. */
+/* "3m ago", "in 5s", "now" (less than a second away): the largest unit
+ * alone, rounded to the nearest: what is due in an hour is not "in 59m" a moment later. */
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES]);
 
 #endif

@@ -109,6 +109,25 @@ int leases_report(struct cli *cli, int code, const struct tend_lease *leases, co
     return leases_report_controls(cli, code, leases, each, count, done, NULL);
 }
 
+static void tell_lost(struct cli *cli, struct tend_lease lease)
+{
+    struct tend_jobs *jobs;
+    int code = tend_get(cli->store, lease.id, &jobs);
+    if (code >= 0)
+        tend_jobs_free(jobs);
+    if (code == TEND_ENOTFOUND)
+        cli_fail(cli, TEND_ELEASELOST,
+                 "%s: the lease %" PRId64 ":%" PRId64 " is not held: there is no job %" PRId64
+                 ", or no longer; stop work on it",
+                 cli->path, lease.id, lease.token, lease.id);
+    else
+        cli_fail(cli, TEND_ELEASELOST,
+                 "%s: the lease %" PRId64 ":%" PRId64
+                 " is no longer held; stop work on the job, 'tend show %" PRId64
+                 "' tells what became of it",
+                 cli->path, lease.id, lease.token, lease.id);
+}
+
 int leases_report_controls(struct cli *cli, int code, const struct tend_lease *leases,
                            const int *each, size_t count, const char *done,
                            const struct tend_controls *controls)
@@ -138,10 +157,6 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
                      " is done with another result, which stays; 'tend show %" PRId64 "' shows it",
                      cli->path, leases[i].id, leases[i].id);
         else if (each[i] != 0)
-            cli_fail(cli, TEND_ELEASELOST,
-                     "%s: the lease %" PRId64 ":%" PRId64
-                     " is no longer held; stop work on the job, 'tend show %" PRId64
-                     "' tells what became of it",
-                     cli->path, leases[i].id, leases[i].token, leases[i].id);
+            tell_lost(cli, leases[i]);
     return refused == 0 ? EXIT_DONE : EXIT_REFUSED;
 }

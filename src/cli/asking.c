@@ -5,6 +5,7 @@
 #include "base/thread.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
+#include "queue/handle.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -129,11 +130,17 @@ static void tell_back(struct asking *asking)
     asking->noted = false;
 }
 
+/* A store that was deleted or replaced while it was open does not come back. */
+static bool may_pass(const struct asking *asking, int code)
+{
+    return code == TEND_EBUSY || (code == TEND_EUNREACHABLE && !db_gone(asking->cli->store->db));
+}
+
 /* Asks once. */
 static int ask_once(struct asking *asking, asking_question *question, void *arg, int64_t takes_ms)
 {
     int64_t asked_ms = clock_wall_ms();
-    int64_t patient_until_ms = clock_mono_ms() + takes_ms;
+    int64_t patient_until_ms = clock_mono_ms() + takes_ms + AWAY_MS;
     char why[SENTENCE_BYTES]; /* of the time before, still true */
     memcpy(why, asking->sentence, sizeof why);
     pthread_mutex_lock(&asking->mutex);
@@ -150,7 +157,7 @@ static int ask_once(struct asking *asking, asking_question *question, void *arg,
         if (clock_mono_ms() >= patient_until_ms)
             tell_away(asking, asked_ms, why);
     }
-    if (asking->code == TEND_EUNREACHABLE || asking->code == TEND_EBUSY)
+    if (may_pass(asking, asking->code))
         tell_away(asking, asked_ms, asking->sentence);
     else if (asking->code >= 0 && takes_ms == 0)
         tell_back(asking);
@@ -162,7 +169,7 @@ int asking_ask_patiently(struct asking *asking, asking_question *question, void 
 {
     for (;;) {
         int code = ask_once(asking, question, arg, takes_ms);
-        if (code != TEND_EUNREACHABLE && code != TEND_EBUSY)
+        if (!may_pass(asking, code))
             return code;
         if (asking_pause(asking, AGAIN_MS) < 0)
             return TEND_EINTERRUPTED;

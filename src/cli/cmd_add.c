@@ -42,9 +42,11 @@ static const struct option options[] = {
     OPTION("at", 0, "TIME", OPTION_TIME, "due at a time: 2026-01-31T10:00:00Z, @1767225600",
            &args.at_ms),
     OPTION("unique", 0, "KEY", OPTION_TEXT, "one unfinished job per queue and key", &args.unique),
-    OPTION("subject", 0, "TEXT", OPTION_TEXT,
-           "what the key stands for: the same again refreshes a job that waits, another is refused",
-           &args.subject),
+    OPTION(
+        "subject", 0, "TEXT", OPTION_TEXT,
+        "what --unique stands for: adding again with the same subject updates the waiting job; with another "
+        "subject it is refused (exit 4)",
+        &args.subject),
     OPTION(
         "if-running", 0, "again|keep", OPTION_CHOICE,
         "when the job with the key is running: run once more with what is submitted now (again, the "

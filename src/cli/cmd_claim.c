@@ -49,6 +49,7 @@ static void put_until(struct cli *cli, struct buf *out, const struct tend_none *
 /* The four answers that are no job (CL-2). */
 static int nothing_claimed(struct cli *cli, const struct tend_none *none)
 {
+    const char *queue = args.queue ? args.queue : "default";
     struct buf why, members;
     buf_init(&why);
     buf_init(&members);
@@ -58,8 +59,8 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
         put_until(cli, &why, none, ", until");
         break;
     case TEND_EPAUSED:
-        buf_printf(&why, "it is paused%s%s; 'tend queue set NAME --paused off' lets it go on",
-                   *none->by ? ": " : "", none->by);
+        buf_printf(&why, "it is paused%s%s; 'tend queue set %s --paused off' lets it go on",
+                   *none->by ? ": " : "", none->by, queue);
         break;
     case TEND_ELIMITED:
         buf_printf(&why, "its %s limit is reached", none->what);
@@ -74,8 +75,7 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
     json_text(&members, "by", *none->by ? none->by : NULL);
     json_int_or_null(&members, "until_ms", none->until_ms);
     int status = cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
-                               "nothing to claim in queue \"%s\": %s",
-                               args.queue ? args.queue : "default", why.data);
+                               "nothing to claim in queue \"%s\": %s", queue, why.data);
     buf_done(&why);
     buf_done(&members);
     return status;
@@ -141,8 +141,8 @@ const struct command cmd_claim = {
     .about =
         "Each line has the job's id, token, payload and the rest, and \"lease\" (ID:TOKEN), which "
         "heartbeat, complete, fail and release take. The most urgent job comes first, then the one due "
-        "longest. The lease is held by its time alone: send heartbeats, or tie it to a process with "
-        "--while-pid. When there is nothing to claim the exit status is 5 and the answer says why: empty, "
+        "longest. The lease ends with its time (--ttl, else 60 s) unless heartbeats are sent; with "
+        "--while-pid it also ends, at once, with that process. When there is nothing to claim the exit status is 5 and the answer says why: empty, "
         "busy, paused or limited.",
     .examples = "job=$(tend claim -q mail -w $(hostname):$$ --while-pid $$ --wait)\n"
                 "tend complete \"$(echo \"$job\" | jq -r .lease)\"",

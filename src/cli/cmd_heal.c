@@ -133,7 +133,8 @@ const struct command cmd_heal = {
     .text = "reclaim jobs and clean locks whose owner is gone",
     .about =
         "This happens by itself with every claim, at the start of a worker and on a timer; the command is "
-        "for when none of them runs. Jobs go back to pending; nothing that shows signs of life is touched. What "
+        "for when none of them runs. Jobs go back to pending, and one that has lost too many workers is quarantined; "
+        "each is named on standard error, and both count as reclaimed. Nothing that shows signs of life is touched. What "
         "retention is over for is deleted as well, as 'tend purge' does. "
         "On PostgreSQL a job whose row another session has locked is skipped and named.",
     .examples = "tend heal --dry-run\n"

@@ -65,10 +65,16 @@ static int held_by_other(struct cli *cli, const struct tend_lock *lock)
     struct buf members;
     buf_init(&members);
     json_lock(&members, "lock", lock);
-    int status = cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                               "lock \"%s\" is held by %s and expires %s; wait for it with --wait",
-                               lock->name, lock->owner,
-                               relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+    relative_text(lock->expires_at_ms, cli_now_ms(cli), when);
+    bool own = args.token > 0 && strcmp(lock->owner, args.owner) == 0 && lock->token != args.token;
+    int status =
+        own ? cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
+                            "lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64
+                            ", and expires %s; wait for it with --wait",
+                            lock->name, lock->owner, lock->token, args.token, when)
+            : cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
+                            "lock \"%s\" is held by %s and expires %s; wait for it with --wait",
+                            lock->name, lock->owner, when);
     buf_done(&members);
     return status;
 }
@@ -251,8 +257,8 @@ static const struct command acquire = {
     .text = "take a lock, or refresh one's own",
     .about =
         "Exit status 4 when somebody else holds it. The token only grows: whatever the lock guards can "
-        "refuse a token below the last it has seen. With --while-pid, the holder is that process, and nobody "
-        "of the same name gets the lock.",
+        "refuse a token below the last it has seen. With --while-pid the holder is that process: even another "
+        "caller with the same --owner is refused.",
     .examples = "tend lock acquire deploy -w $(hostname):$$ --while-pid $$ --wait=10m",
     .options = acquire_options,
     .args_min = 1,
@@ -291,6 +297,9 @@ static const struct command show = {
     .name = "show",
     .form = "NAME",
     .text = "who holds a lock; exit status 5 when nobody does",
+    .about =
+        "A lock that has expired and that nobody has taken or cleaned up since is still shown, with its last "
+        "holder, as one that was held (\"expired\": true in JSON); the exit status is then 0.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -52,7 +52,7 @@ const struct command cmd_purge = {
         "A queue's keep-done and keep-failed say how long its finished jobs are kept; events are kept for 30 days. "
         "Every worker does this every ten minutes; the command is for when none runs.",
     .examples = "tend purge --dry-run\n"
-                "tend queue set crawl keep-done=1h && tend purge",
+                "tend queue set crawl --keep-done 1h && tend purge",
     .options = options,
     .store = STORE_EXISTING,
     .run = run,

@@ -22,13 +22,13 @@ int exit_status_of(int code)
     case TEND_ECONFLICT:
     case TEND_ESTATE:
     case TEND_ELEASELOST:
-    case TEND_EBUSY: /* a lock; a claim that finds its queue busy has nothing instead */
         return EXIT_REFUSED;
     case TEND_EEMPTY:
     case TEND_EPAUSED:
     case TEND_ELIMITED:
         return EXIT_NOTHING;
     case TEND_EUNREACHABLE:
+    case TEND_EBUSY: /* of the store; for a held lock or a busy queue the command says its own */
         return EXIT_UNREACHABLE;
     case TEND_EINTERRUPTED:
         return signals_exit_status();

@@ -94,6 +94,8 @@ int cli_open_store(struct cli *cli, enum store_need need)
         return status;
     signals_suspend_safely();
     int code = tend_open(&cli->store, url, &options);
+    if (code == TEND_EREADONLY) /* for want of permission, as other files that cannot be opened */
+        return cli_fail_as(cli, EXIT_UNREACHABLE, code, "%s", tend_errmsg(cli->store));
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 

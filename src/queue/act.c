@@ -52,6 +52,44 @@ struct move act_move(struct db_tx *tx, enum tend_action action, const struct ten
     return move;
 }
 
+static const char *const action_names[] = {[TEND_HOLD] = "held",
+                                           [TEND_RESUME] = "resumed",
+                                           [TEND_CANCEL] = "cancelled",
+                                           [TEND_REDRIVE] = "retried"};
+
+/* The states from which an action leads anywhere. */
+static unsigned states_of(enum tend_action action)
+{
+    unsigned states = 0;
+    for (int state = 0; state < TEND_STATE_COUNT; state++) {
+        const struct state_row *row;
+        enum job_move verb = verb_of(action, (enum job_state)state, 0, 0);
+        if (state_move((enum job_state)state, verb, &row) == 0)
+            states |= 1u << state;
+    }
+    return states;
+}
+
+/* "job 1 is scheduled; only failed or cancelled jobs can be retried" */
+static int refuse(struct db_tx *tx, enum tend_action action, const struct tend_job *job)
+{
+    const char *allowed = "";
+    int named = 0;
+    for (int state = TEND_STATE_COUNT - 1; state >= 0 && allowed != NULL; state--)
+        if (states_of(action) & 1u << state) {
+            allowed = arena_printf(db_arena(tx), "%s%s%s", tend_state_name(state),
+                                   named == 0   ? ""
+                                   : named == 1 ? " or "
+                                                : ", ",
+                                   allowed);
+            named++;
+        }
+    if (allowed == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
+    return err_set(db_err(tx), TEND_ESTATE, "job %lld is %s; only %s jobs can be %s",
+                   (long long)job->id, tend_state_name(job->state), allowed, action_names[action]);
+}
+
 static int act_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
@@ -69,6 +107,8 @@ static int act_body(struct db_tx *tx, void *arg)
     now_ms = db_number(&found, 0, found.columns - 1);
     if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
+    if (!(states_of(call->action) & 1u << jobs.items[0].state))
+        return refuse(tx, call->action, &jobs.items[0]);
     struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, call->by, call->why);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
@@ -77,11 +117,6 @@ static int act_body(struct db_tx *tx, void *arg)
                : err_set(db_err(tx), TEND_ECONFLICT,
                          "job %lld changed at the same moment; try again", (long long)call->id);
 }
-
-static const char *const action_names[] = {[TEND_HOLD] = "held",
-                                           [TEND_RESUME] = "resumed",
-                                           [TEND_CANCEL] = "cancelled",
-                                           [TEND_REDRIVE] = "redriven"};
 
 static int check_act(tend *t, enum tend_action action, const char *by)
 {
@@ -109,20 +144,13 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
     return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 
-/* The states an action is meant for: among those that were asked for, from which it leads anywhere.
- * Who has cancelled jobs wants them back only when they are named. */
+/* The states an action is meant for, among those that were asked for. Who has cancelled jobs wants
+ * them back only when they are named. */
 static unsigned states_for(enum tend_action action, unsigned asked)
 {
-    unsigned states = 0;
-    for (int state = 0; state < TEND_STATE_COUNT; state++) {
-        const struct state_row *row;
-        enum job_move verb = verb_of(action, (enum job_state)state, 0, 0);
-        if (state_move((enum job_state)state, verb, &row) == 0)
-            states |= 1u << state;
-    }
     if (asked == 0 && action == TEND_REDRIVE)
         asked = 1u << TEND_FAILED;
-    return asked == 0 ? states : states & asked;
+    return asked == 0 ? states_of(action) : states_of(action) & asked;
 }
 
 /* Jobs that are brought back become live under their keys again, as those of a batch. */

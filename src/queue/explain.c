@@ -88,12 +88,14 @@ static void explain_finished(struct explain_call *call)
     const struct tend_job *job = call->job;
     explain_because(call, "finished", job->changed_by, TEND_UNSET);
     if (job->state == TEND_DONE) {
-        SAY(call, "It is done: %s completed it after %lld attempt(s).", job->changed_by,
-            (long long)job->attempts);
+        SAY(call, "It is done: %s completed it after %lld %s.", job->changed_by,
+            (long long)job->attempts, job->attempts == 1 ? "attempt" : "attempts");
     } else if (job->state == TEND_FAILED) {
-        SAY(call, "It has failed (%s) after %lld attempt(s) and %lld crash(es): %.200s",
+        SAY(call, "It has failed (%s) after %lld %s and %lld %s: %.200s",
             job->error_class != NULL ? job->error_class : "?", (long long)job->attempts,
-            (long long)job->crashes, job->error_text != NULL ? job->error_text : "");
+            job->attempts == 1 ? "attempt" : "attempts", (long long)job->crashes,
+            job->crashes == 1 ? "crash" : "crashes",
+            job->error_text != NULL ? job->error_text : "");
         HINT(call, "'tend retry %lld' gives it a new life.", (long long)job->id);
     } else {
         SAY(call, "It was cancelled by %s%s%s.", job->changed_by,

@@ -59,8 +59,10 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
                 db_number(&running, i, 1) < queue->key_concurrency)
                 continue;
             explain_because(call, "key_concurrency", "", db_number(&running, i, 2));
-            SAY(call, "%lld job(s) with its key '%s' are running, as many as may at once.",
-                (long long)db_number(&running, i, 1), job->concurrency_key);
+            int64_t count = db_number(&running, i, 1);
+            SAY(call, "%lld %s with its key '%s' %s running, as many as may at once.",
+                (long long)count, count == 1 ? "job" : "jobs", job->concurrency_key,
+                count == 1 ? "is" : "are");
             *ret = true;
             return 0;
         }
@@ -105,7 +107,8 @@ int explain_pending(struct db_tx *tx, struct explain_call *call)
         return 0;
     explain_because(call, call->out.ahead > 0 ? "behind" : "ready", "", TEND_UNSET);
     if (call->out.ahead > 0)
-        SAY(call, "It is ready; %lld job(s) of its queue come first.", (long long)call->out.ahead);
+        SAY(call, "It is ready; %lld %s first.", (long long)call->out.ahead,
+            call->out.ahead == 1 ? "job of its queue comes" : "jobs of its queue come");
     else
         SAY(call, "It is ready and first in its queue; no worker has asked for it yet.");
     return 0;

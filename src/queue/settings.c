@@ -37,7 +37,9 @@ static const struct tend_setting_info infos[] = {
     {"serial", "on|off", "one job at a time, under the lock queue:NAME"},
     {"concurrency", "N|none", "jobs running at once, over all workers"},
     {"key-concurrency", "N|none", "jobs running at once with the same concurrency key"},
-    {"rate", "N/DURATION|none", "jobs handed out per time, e.g. 20/60s; up to twice N at first"},
+    {"rate", "N/DURATION|none",
+     "jobs handed out per time, e.g. 20/60s: N at once after a rest, then evenly; up to 2N within the first "
+     "DURATION"},
     {"rate-strict", "on|off", "never more than N in any stretch of that time"},
     {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
     {"max-attempts", "N", "attempts before a job has failed, default 3"},

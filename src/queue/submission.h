@@ -1,7 +1,7 @@
 /*
  * What follows the end of a run.
  *
- * Who submits under the key of a running job must not be dropped, and the run must not be
+ * A job that is added under the key of a running job must not get lost, and the run must not be
  * disturbed: the newest submission is kept beside the job (table submission), and job.followed says
  * so. In the transaction in which the job leaves running, the submission is carried out: a job that
  * has finished is followed by a new one under its key and subject; one that goes back to waiting,

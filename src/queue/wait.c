@@ -145,7 +145,8 @@ void recover_on_timer(tend *t)
     retain_on_timer(t);
 }
 
-/* Whoever is dead and could not be buried is told of anew when the pause is over, not before. */
+/* A dead worker whose recovery failed is reported again when the pause after the failure is over,
+ * not before. */
 int wait_watch(tend *t)
 {
     if (recover_pause_ms(t) > 0)

@@ -320,8 +320,8 @@ int64_t db_alarm_interval_ms(const struct db *db)
     return db->engine->alarm_interval_ms;
 }
 
-/* Who waits in line for longer than this is stopped there, and gives the turn back if it gets it.
- */
+/* A thread that still waits in line after so long is stopped while it waits. If the turn comes to
+ * it then, it passes the turn on when the process continues. */
 enum { PAUSE_MS = 500 };
 
 void db_pause_process(void)

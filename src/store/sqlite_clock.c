@@ -171,7 +171,8 @@ static int move_leases(struct sqlite_db *db, struct db_tx *tx, int64_t by_ms, in
     return sqlite_conn_each(&db->writer, tx, Q_EVENT_ADD, event, 1, NULL);
 }
 
-/* The clocks first: a process that is stopped after it has old ones, which end no lease. */
+/* The clocks are read first: if the process is stopped after that, it goes on with clocks that are
+ * too early, and clocks that are too early end no lease. */
 static void take_up(struct sqlite_clock *clock, struct turnstile *turnstile)
 {
     look_at_clocks(clock, &clock->look);

@@ -39,8 +39,10 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
                        what, path);
     case SQLITE_CORRUPT:
         return err_set(err, TEND_ECORRUPT,
-                       "%s: %s is damaged (%s); run 'tend doctor' and restore from a backup", what,
-                       path, text);
+                       "%s: %s is damaged (%s); stop all programs that use it, put a backup in its "
+                       "place and run 'tend migrate --after-restore' ('tend doctor' lists what is "
+                       "damaged as far as it can be read)",
+                       what, path, text);
     case SQLITE_CANTOPEN:
         return err_set(err, TEND_EUNREACHABLE,
                        "%s: %s cannot be opened (%s); check that its folder exists and is yours",

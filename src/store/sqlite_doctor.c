@@ -158,10 +158,14 @@ static void look_at_folder(const struct examination *exam)
     if (length >= strlen(name) && strcmp(folder + length - strlen(name), name) == 0 &&
         stat(folder, &status) == 0) {
         bool wide = (status.st_mode & 0077) != 0;
-        if (asprintf(&text,
-                     "mode %03o: others than its owner can look into it; 'chmod 700 %s' unless "
-                     "that is meant",
-                     status.st_mode & 0777, folder) < 0)
+        bool group = (status.st_mode & S_IRWXO) == 0; /* as for a store that a group shares */
+        if (asprintf(
+                &text,
+                group ? "mode %04o: its group can look into it; that is right for a store the "
+                        "group shares, else 'chmod 700 %s'"
+                      : "mode %04o: every user of this machine can look into it; 'chmod 700 %s', "
+                        "or 2770 for a store that its group shares",
+                status.st_mode & 07777, folder) < 0)
             text = NULL;
         exam->report(exam->arg, wide ? TEND_NOTE : TEND_FINE, "folder",
                      !wide          ? "only its owner can enter it"

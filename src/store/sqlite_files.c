@@ -305,12 +305,14 @@ int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, stru
             break;
         nanosleep(&pause, NULL); /* one who watched the byte gives it back at once */
     }
-    return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
-                   (long long)worker_id,
-                   errno == EAGAIN || errno == EACCES
-                       ? "a process holds it that has opened another store at this path before; "
-                         "restart that one"
-                       : strerror(errno));
+    if (errno != EAGAIN && errno != EACCES)
+        return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
+                       (long long)worker_id, strerror(errno));
+    return err_set(err, TEND_EIO,
+                   "the liveness lock of worker %lld cannot be taken: another process holds it, "
+                   "which opened an earlier store at this path; restart that process ('fuser "
+                   "%s-workers' shows who has the file open)",
+                   (long long)worker_id, files->path);
 }
 
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)

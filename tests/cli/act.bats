@@ -29,7 +29,12 @@ load helper
 @test "a state that does not allow it is exit status 4" {
     tend add >/dev/null
     fails 4 tend resume 1
+    says 'job 1 is pending; only held jobs can be resumed'
     fails 4 tend retry 1
+    says 'job 1 is pending; only failed or cancelled jobs can be retried'
+    tend add --in 1h >/dev/null
+    fails 4 tend resume 2
+    says 'job 2 is scheduled; only held jobs can be resumed'
     tend cancel 1 >/dev/null
     fails 4 tend cancel 1
     fails 4 tend hold 1

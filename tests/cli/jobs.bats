@@ -8,7 +8,7 @@ load helper
     run -0 tend jobs
     [[ "${lines[0]}" == *ID*QUEUE*KIND*STATE*DETAILS* ]]
     [ "${#lines[@]}" = 4 ]
-    [[ "${lines[3]}" == *crawl*scheduled*"due in 59m"* ]]
+    [[ "${lines[3]}" == *crawl*scheduled*"due in 1h"* ]]
     ids() {
         tend jobs --json "$@" | jq .id | tr '\n' ' '
     }

@@ -45,6 +45,7 @@ load helper
     run -4 tend lock extend deploy -w ann --token "$old" --json
     json ".extended == false and .token == $new"
     fails 4 tend lock acquire deploy -w ann --token "$old"
+    says "is held by ann under token $new, not $old"
     run -0 tend lock acquire deploy -w ann --token "$new" --json
     json ".token == $new"
     run -0 tend lock extend deploy -w ann --token "$new"

@@ -135,7 +135,7 @@ three_jobs_of_a_limited_queue() {
     until_true ask "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity
         WHERE datname = '$name' AND wait_event_type = 'Lock'"
     ended "$claimer"
-    [ "$status" = 4 ]
+    [ "$status" = 69 ]
     grep -q 'pg_cancel_backend' said
     "$TEND" work --drain >work.log 2>&1 3>&- &
     worker=$!

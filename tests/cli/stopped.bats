@@ -51,13 +51,14 @@ stop_in_turn() {
     start_adder
     stop_in_turn
     SECONDS=0
-    run --separate-stderr -4 tend claim -q first -w me --wait 2s
+    run --separate-stderr -69 tend claim -q first -w me --wait 2s
     [ "$SECONDS" -lt 20 ]
     [[ "$stderr" == *"process $adder (tend) is stopped in the middle of a write"* ]]
     [[ "$stderr" == *"kill -CONT $adder"* ]]
     [[ "$stderr" != *"held by"* ]]
-    run -4 tend lock acquire l --owner me --wait 1s
-    [[ "$output" == *"process $adder (tend) is stopped"* ]]
+    run --separate-stderr -69 tend lock acquire l --owner me --wait 1s --json
+    [[ "$stderr" == *"process $adder (tend) is stopped"* ]]
+    [ "$(jq -r '.error | "\(.code) \(.exit)"' <<<"$stderr")" = "EBUSY 69" ]
     kill -CONT "$adder"
     tend claim -q first -w me --wait 20s
 }

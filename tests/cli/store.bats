@@ -41,6 +41,8 @@ load helper
     # A page in the middle.
     dd if=/dev/urandom of=.tend/tend.db bs=4096 seek=20 count=2 conv=notrunc status=none
     run --separate-stderr -1 tend doctor
+    # It advised to run 'tend doctor'.
+    [ -n "$output" ] || says "put a backup in its place and run 'tend migrate --after-restore'"
 }
 
 @test "durability normal works as well" {
@@ -144,6 +146,11 @@ as_nobody() {
         chmod 700 .tend
         fails 69 as_nobody "$TEND" $command
         says "Permission denied"
+        # the files can be written, but no companion can be made in the folder; it was 1
+        chmod 755 .tend
+        chmod 666 .tend/*
+        fails 69 as_nobody "$TEND" $command
+        says "cannot be written"
     done
     chmod -R u+w .tend
     [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
@@ -156,6 +163,10 @@ as_nobody() {
     tend doctor | grep -q 'only its owner and group'
     chmod 644 .tend/tend.db
     tend doctor | grep -q 'every user of this machine can read'
+    chmod 2770 .tend
+    tend doctor | grep -q 'folder: mode 2770: its group can look into it; that is right for a store the group shares'
+    chmod 755 .tend
+    tend doctor | grep -q 'folder: mode 2755: every user of this machine can look into it'
 }
 
 # A reader needs a little room beside the store, for the index of the log.
@@ -268,6 +279,23 @@ as_nobody() {
     cat err
     [ "$status" = 69 ]
     grep -q "was deleted or replaced while it was open" err
+}
+
+# It said that the store is away and that it goes on when it is back, and never did.
+@test "events -f ends when its store was replaced, with a sentence" {
+    tend add >/dev/null
+    cp -r .tend copy
+    tend events -f >out 2>err 3>&- &
+    follower=$!
+    until_true grep -q job.added out
+    rm .tend/tend.db*
+    mv copy/tend.db .tend/
+    status=0
+    wait $follower || status=$?
+    cat err
+    [ "$status" = 69 ]
+    grep -q "was deleted or replaced while it was open" err
+    run -1 grep -q "when it is back" err
 }
 
 @test "migrate --after-restore begins a new generation of ids and tokens" {

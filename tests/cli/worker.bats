@@ -36,7 +36,7 @@ load helper
     tend add >/dev/null
     tend queue set default --paused on --why 'provider is down' >/dev/null
     fails 5 tend claim
-    says 'paused: provider is down'
+    says "paused: provider is down; 'tend queue set default --paused off'"
     run --separate-stderr -5 tend claim --json
     output=$stderr
     json '.error.code == "EPAUSED" and .error.by == "provider is down"'
@@ -56,7 +56,7 @@ load helper
     output=$stderr
     json '.error.code == "ELIMITED" and .error.what == "rate" and .error.until_ms > 0'
     fails 5 tend claim
-    says 'rate limit is reached; the next may start in 59m'
+    says 'rate limit is reached; the next may start in 1h'
 }
 
 @test "nothing to claim: busy, held by whom" {
@@ -233,6 +233,7 @@ has_worker() {
     fails 4 tend phase "$wrong" testing
     [ "$(state_of 1)" = running ]
     fails 4 tend complete 99:1
+    says 'there is no job 99'
 }
 
 @test "a malformed lease is bad usage" {

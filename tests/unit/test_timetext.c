@@ -137,7 +137,7 @@ TEST(duration, printed_ones_are_read_back)
     }
 }
 
-TEST(duration, relative_times_name_the_largest_unit)
+TEST(duration, relative_times_are_rounded_to_the_largest_unit)
 {
     static const struct {
         int64_t ms, now_ms;
@@ -148,11 +148,18 @@ TEST(duration, relative_times_name_the_largest_unit)
         {1999, 1000, "now"},
         {1000, 2000, "1s ago"},
         {6000, 1000, "in 5s"},
-        {0, 3 * 60000 + 59000, "3m ago"},
+        {0, 3 * 60000 + 29999, "3m ago"},
+        {0, 3 * 60000 + 30000, "4m ago"},
+        {299950, 0, "in 5m"},
+        {3599500, 0, "in 1h"},
+        {3569999, 0, "in 59m"},
+        {59500, 0, "in 1m"},
+        {86399000, 0, "in 1d"},
+        {1500, 0, "in 2s"},
         {2 * 3600000 + 1, 0, "in 2h"},
         {0, INT64_C(40) * 86400000, "40d ago"},
-        {INT64_MIN, INT64_MAX, "213503982334d ago"},
-        {INT64_MAX, INT64_MIN, "in 213503982334d"},
+        {INT64_MIN, INT64_MAX, "213503982335d ago"},
+        {INT64_MAX, INT64_MIN, "in 213503982335d"},
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         char text[DURATION_TEXT_BYTES];

@@ -8,7 +8,8 @@ SELECT clock_steps FROM store WHERE id = 1;
 UPDATE store SET clock_steps = clock_steps + 1 WHERE id = 1;
 
 -- name: clock_move_leases
--- $1 ms have passed until now ($2) that count against no lease. Who was silent in them was not silent.
+-- The last $1 ms until now ($2) count against no lease: neither its end nor the time since its last sign of life
+-- includes them.
 -- Index job_alarm, all that are running.
 UPDATE job
 SET alarm_at = alarm_at + $1,
