@@ -115,7 +115,7 @@ void sqlite_fork_close(struct db *base)
     pthread_mutex_lock(&left.mutex);
     settle(db);
     pthread_mutex_unlock(&left.mutex);
-    free(db->files.bell_path);
+    sqlite_files_close(&db->files);
     free(db->waiter.processes);
     free(db->own_workers);
     free(db->path);

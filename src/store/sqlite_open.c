@@ -167,8 +167,7 @@ static void sqlite_db_close(struct db *base)
     /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
     struct err ignored;
     bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
-    db->files.beside_next_ms = 0;
-    if (db->writer.sqlite != NULL && locked && sqlite_files_check_beside(&db->files, &ignored) == 0)
+    if (db->writer.sqlite != NULL && locked && sqlite_files_look_beside(&db->files, &ignored) == 0)
         sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     sqlite_db_close_connections(db);
     if (locked)
@@ -319,7 +318,7 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
                        struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    (void)err;
+    bool all = true;
     pthread_mutex_lock(&db->mutex);
     for (size_t i = 0; i < count; i++) {
         ret_alive[i] = false;
@@ -327,9 +326,19 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
             ret_alive[i] |= db->own_workers[k] == worker_ids[i];
         if (!ret_alive[i])
             ret_alive[i] = sqlite_files_is_alive(&db->files, worker_ids[i]);
+        all &= ret_alive[i];
     }
     pthread_mutex_unlock(&db->mutex);
-    return 0;
+    /* A lock that is free in a file that is out of place says nothing. */
+    return all ? 0 : sqlite_files_look_beside(&db->files, err);
+}
+
+/* What was free a moment ago is asked once more, in the turn in which the worker is buried. */
+static int alive_deny(struct db_tx *tx, int64_t worker_id)
+{
+    bool alive;
+    int rc = alive_check(tx->db, &worker_id, 1, &alive, tx->err);
+    return rc < 0 ? rc : !alive;
 }
 
 static int version_body(struct db_tx *tx, void *arg)
@@ -381,6 +390,7 @@ static const struct db_engine engine = {
     .watch = watch,
     .alive_begin = alive_begin,
     .alive_end = alive_end,
+    .alive_deny = alive_deny,
     .alive_check = alive_check,
     .schema_version = schema_version,
     .doctor = sqlite_db_doctor,
