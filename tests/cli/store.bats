@@ -270,6 +270,25 @@ as_nobody() {
     grep -q "was deleted or replaced while it was open" err
 }
 
+# What it ran was tried to be saved until its lease was over.
+@test "a worker with a job ends at once when its store was replaced" {
+    tend add -- sh -c 'touch begun; sleep 60' >/dev/null
+    tend work >out 2>err 3>&- &
+    worker=$!
+    begun() { [ -e begun ]; }
+    until_true begun
+    tend add --store sqlite:other.db >/dev/null
+    rm .tend/tend.db-wal .tend/tend.db-shm
+    mv other.db .tend/tend.db
+    before=$SECONDS
+    status=0
+    wait $worker || status=$?
+    cat err
+    [ "$status" = 69 ]
+    [ "$((SECONDS - before))" -lt 15 ]
+    grep -q "was deleted or replaced while it was open" err
+}
+
 @test "migrate --after-restore begins a new generation of ids and tokens" {
     tend add >/dev/null
     claim
