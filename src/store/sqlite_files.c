@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEGIN_TRIES = 1000 };
+enum { BEGIN_TRIES = 100 };
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
@@ -319,12 +319,12 @@ int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, stru
             break;
         nanosleep(&pause, NULL); /* one who watched the byte gives it back at once */
     }
-    return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
-                   (long long)worker_id,
-                   errno == EAGAIN || errno == EACCES
-                       ? "a process holds it that has opened another store at this path before; "
-                         "restart that one"
-                       : strerror(errno));
+    bool held = errno == EAGAIN || errno == EACCES;
+    return err_set(err, held ? TEND_EBUSY : TEND_EIO,
+                   "the liveness lock of worker %lld cannot be taken: %s", (long long)worker_id,
+                   held ? "a process holds it that has opened another store at this path before; "
+                          "restart that one"
+                        : strerror(errno));
 }
 
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)

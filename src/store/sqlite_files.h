@@ -90,6 +90,7 @@ void sqlite_files_untime_bell(struct sqlite_files *files);
 /* After the timer has fired: true when the bell rang since it was last looked at. */
 bool sqlite_files_looked_at_bell(struct sqlite_files *files);
 
+/* TEND_EBUSY: somebody else holds the worker's lock. */
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err);
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id);
 /* Whether a descriptor other than this one holds the worker's lock. */

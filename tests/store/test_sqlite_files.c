@@ -464,6 +464,28 @@ TEST(sqlite_files, a_store_made_anew_beside_old_companions_has_room_for_workers)
     check_int(recover_now(new).entries_reclaimed, ==, 0);
 }
 
+/* Takes the liveness lock of a worker; closed, the descriptor lets it go. */
+static int hold_byte(int64_t worker_id)
+{
+    int fd = open(beside("-workers"), O_RDWR | O_CLOEXEC);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    check_int(fcntl(fd, F_OFD_SETLK, &lock), ==, 0);
+    return fd;
+}
+
+/* Each try was rolled back and the next got the same id, for as long as the lock was held. */
+TEST(sqlite_files, a_liveness_lock_held_by_a_stranger_is_passed_over)
+{
+    tend *t = store_open("w");
+    add_one(t, "q");
+    int64_t next = sql_int("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'worker'");
+    int fd = hold_byte(next);
+    claim_one(t, "q");
+    check_int(sql_int("SELECT count(*) FROM worker"), ==, 1);
+    check_int(sql_int("SELECT id FROM worker"), >, next);
+    close(fd);
+}
+
 /* --- without inotify --- */
 
 static void note_finding(void *arg, enum tend_verdict verdict, const char *what, const char *text)
