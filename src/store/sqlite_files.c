@@ -146,6 +146,17 @@ int sqlite_files_open(struct sqlite_files *files, struct err *err)
     return 0;
 }
 
+bool sqlite_files_has_lock(const struct sqlite_files *files)
+{
+    char *name = NULL;
+    struct stat status;
+    if (asprintf(&name, "%s-lock", files->path) < 0)
+        return true;
+    bool has = lstat(name, &status) == 0;
+    free(name);
+    return has;
+}
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0)

@@ -67,6 +67,8 @@ void sqlite_files_init(struct sqlite_files *files, const char *path);
 int sqlite_files_know_store(struct sqlite_files *files, struct err *err);
 /* They have the mode of the store's file, which is there already; made by root, its owner too. */
 int sqlite_files_open(struct sqlite_files *files, struct err *err);
+/* Whether PATH-lock is there, before it is opened. */
+bool sqlite_files_has_lock(const struct sqlite_files *files);
 void sqlite_files_close(struct sqlite_files *files);
 void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fork */
 
