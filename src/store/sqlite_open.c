@@ -430,6 +430,7 @@ static const struct db_engine engine = {
     .alarm_interval_ms = 0,
     .one_machine = true,
     .alive_in_body = true,
+    .guards_change = true,
 };
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
