@@ -5,6 +5,8 @@
  *
  * Every lease and every lock has a token above store.token_base, which is drawn when the store is
  * made. A new generation begins far above everything that can have been given out, and its ids too.
+ * The ids of workers as well: a worker from before the restore may still hold the liveness lock of
+ * an id that the store has forgotten.
  */
 #include "queue/event.h"
 
@@ -34,6 +36,7 @@ static int generation_body(struct db_tx *tx, void *arg)
     next->first_id = (db_number(&now, 0, 3) / ID_STEP + 2) * ID_STEP;
     const struct db_value base[] = {db_int(next->token_base)};
     if ((rc = db_each(tx, Q_STORE_BEGIN_GENERATION, 0, base, 1, NULL)) < 0 ||
+        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0 ||
         (rc = db_skip_ids(tx, next->first_id)) < 0)
         return rc;
     struct event_note event = {

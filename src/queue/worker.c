@@ -16,6 +16,8 @@ enum { LEAVE_BLOCKED_MS = 200 };
 
 /* --- registering --- */
 
+enum { ID_TRIES = 5, ID_STEP = 1 << 20 };
+
 struct register_call {
     const char *name;
     char host[128];
@@ -32,6 +34,36 @@ static int begin_alive(struct db_tx *tx, const struct register_call *call)
     return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, db_err(tx));
 }
 
+/*
+ * The lock of an id that is new here may be held by a worker of a store that was at this path
+ * before. Rolled back, the entry would get the same id the next time: it is given up in this
+ * transaction, and the ids go on far above.
+ */
+static int add_entry(struct db_tx *tx, struct register_call *call)
+{
+    const struct db_value params[] = {
+        db_text(call->name),
+        db_text(call->host),
+        db_text(call->process.boot_id),
+        db_int(call->process.pid),
+        db_int((int64_t)call->process.pid_ns),
+        db_int(call->process.start_ticks),
+        db_int(call->session),
+        db_now(tx),
+        db_int(call->registration),
+    };
+    for (int tries = 1;; tries++) {
+        int rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id);
+        if (rc < 0 || (rc = begin_alive(tx, call)) != TEND_EBUSY || tries == ID_TRIES)
+            return rc;
+        const struct db_value held[] = {db_int(call->id)};
+        const struct db_value above[] = {db_int(call->id + ID_STEP)};
+        if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, held, 1, NULL)) < 0 ||
+            (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, above, NULL)) < 0)
+            return rc;
+    }
+}
+
 static int register_body(struct db_tx *tx, void *arg)
 {
     struct register_call *call = arg;
@@ -44,19 +76,7 @@ static int register_body(struct db_tx *tx, void *arg)
         call->id = db_number(&found, 0, 0);
         return begin_alive(tx, call);
     }
-    const struct db_value params[] = {
-        db_text(call->name),
-        db_text(call->host),
-        db_text(call->process.boot_id),
-        db_int(call->process.pid),
-        db_int((int64_t)call->process.pid_ns),
-        db_int(call->process.start_ticks),
-        db_int(call->session),
-        db_now(tx),
-        registration[0],
-    };
-    if ((rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id)) < 0 ||
-        (rc = begin_alive(tx, call)) < 0)
+    if ((rc = add_entry(tx, call)) < 0)
         return rc;
     db_ring(tx); /* those who wait watch it from now on */
     struct event_note event = {.who = call->name,

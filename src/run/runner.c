@@ -305,8 +305,8 @@ int tend_runner_run(tend_runner *runner)
         say_note(runner, err.text);
     sweep_left_behind(runner, 0);
     rc = claim_until_stopped(runner);
-    if (rc < 0)
-        tend_runner_stop(runner, 0);
+    if (rc < 0) /* of what runs on a store that is gone, nothing can be saved any more */
+        tend_runner_stop(runner, db_gone(runner->t->db));
     wait_for_tasks(runner);
     pulse_end(runner);
     statsd_close(runner->statsd);

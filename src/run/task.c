@@ -184,7 +184,7 @@ bool task_try_again(struct task *task, int rc)
         return false;
     }
     enum task_signal signal = task_signal(task);
-    if (!task_passes(rc) || signal == TASK_LOST)
+    if (!task_passes(rc) || signal == TASK_LOST || db_gone(task->runner->t->db))
         return false;
     bool ends = signal == TASK_STOP || signal == TASK_CANCELLED;
     if (ends && task->stop_until_ms == 0)

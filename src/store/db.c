@@ -61,10 +61,15 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_sqlite(const char *url)
+{
+    return begins_with(url, "sqlite:");
+}
+
 static int open_engine(struct db **ret, const char *url, const struct db_options *options,
                        struct err *err)
 {
-    if (begins_with(url, "sqlite:"))
+    if (is_sqlite(url))
         return db_sqlite_open(ret, url + strlen("sqlite:"), options, err);
     if (begins_with(url, "postgresql://") || begins_with(url, "postgres://"))
         return db_postgres_open(ret, url, options, err);
@@ -97,7 +102,8 @@ static void after_fork_in_child(void *arg)
     db->forked = true;
 }
 
-int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err)
+static int open_known(struct db **ret, const char *url, const struct db_options *options,
+                      struct err *err)
 {
     int rc = open_engine(ret, url, options, err);
     if (rc < 0)
@@ -107,6 +113,18 @@ int db_open(struct db **ret, const char *url, const struct db_options *options, 
     db->link = (struct fork_link){
         .before = before_fork, .parent = after_fork, .child = after_fork_in_child, .arg = db};
     forks_add(&db->link);
+    return rc;
+}
+
+/* Until the handle is in the list of forks.h a child would not know of it. */
+int db_open(struct db **ret, const char *url, const struct db_options *options, struct err *err)
+{
+    bool guarded = is_sqlite(url);
+    if (guarded)
+        forks_begin_change();
+    int rc = open_known(ret, url, options, err);
+    if (guarded)
+        forks_end_change();
     return rc;
 }
 
@@ -128,11 +146,16 @@ void db_close(struct db *db)
 {
     if (db == NULL)
         return;
+    bool guarded = db->engine->guards_change;
+    if (guarded)
+        forks_begin_change();
     forks_remove(&db->link);
     if (db->forked)
         db->engine->close_forked(db);
     else
         db->engine->close(db);
+    if (guarded)
+        forks_end_change();
 }
 
 int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err)

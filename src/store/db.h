@@ -200,7 +200,7 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
 /* --- liveness --- */
 
 /* From now until db_alive_end, or the end of this process or session, others see worker_id alive.
- */
+ * TEND_EBUSY, in a body: another process holds the lock of that id. */
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 

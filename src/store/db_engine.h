@@ -50,6 +50,7 @@ struct db_engine {
     bool one_machine;
     bool concurrent;
     bool alive_in_body;
+    bool guards_change; /* see forks_begin_change */
 };
 
 /* The part of a store every engine starts its own struct with. */

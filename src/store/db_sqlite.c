@@ -198,17 +198,15 @@ int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
 
 /*
  * What the clock is to know of a group: a commit that has changed nothing does not show that the
- * store can be written.
+ * store can be written. That it cannot, SQLite alone can say: a body fails for reasons of its own,
+ * with the same codes.
  */
-static enum clock_outcome outcome_of(const struct sqlite_db *db, const struct sqlite_write *group,
-                                     bool committed, int changes_before, int rc)
+static enum clock_outcome outcome_of(const struct sqlite_db *db, bool committed, int changes_before)
 {
-    int code = rc < 0 ? rc : group->rc; /* one that ran alone has its own */
     if (committed)
         return sqlite3_total_changes(db->writer.sqlite) != changes_before ? CLOCK_WRITTEN
                                                                           : CLOCK_UNCHANGED;
-    return code == TEND_EFULL || code == TEND_EIO || code == TEND_EREADONLY ? CLOCK_UNWRITABLE
-                                                                            : CLOCK_UNDONE;
+    return db->writer.unwritable ? CLOCK_UNWRITABLE : CLOCK_UNDONE;
 }
 
 static struct timespec to_timespec(int64_t ns)
@@ -253,8 +251,9 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     bool committed = false;
     int changes = sqlite3_total_changes(db->writer.sqlite);
+    db->writer.unwritable = false;
     rc = run_group(db, group, &committed, &err);
-    sqlite_clock_end(&db->clock, outcome_of(db, group, committed, changes, rc));
+    sqlite_clock_end(&db->clock, outcome_of(db, committed, changes));
     if (rc == 0)
         sqlite_wal_tend(db);
     turnstile_leave(&db->turnstile);

@@ -21,6 +21,8 @@ static struct {
     struct fork_link *first;
     struct known_socket *sockets;
     size_t socket_count, socket_space;
+    int changing;   /* threads that open or close a store */
+    bool cut_short; /* there were some in the process from which this one was forked */
 } forks = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -63,6 +65,8 @@ static void after_in_child(void)
 {
     gate_after_fork();
     blind_sockets();
+    forks.cut_short |= forks.changing > 0;
+    forks.changing = 0;
     for (struct fork_link *link = forks.first; link != NULL; link = link->next)
         if (link->child != NULL)
             link->child(link->arg);
@@ -100,6 +104,30 @@ void forks_remove(struct fork_link *link)
         link->next->previous = link->previous;
     link->linked = false;
     pthread_mutex_unlock(&forks.mutex);
+}
+
+void forks_begin_change(void)
+{
+    pthread_once(&once, begin);
+    pthread_mutex_lock(&forks.mutex);
+    forks.changing++;
+    pthread_mutex_unlock(&forks.mutex);
+}
+
+void forks_end_change(void)
+{
+    pthread_mutex_lock(&forks.mutex);
+    if (forks.changing > 0) /* none: this is the child of a fork that the thread itself made */
+        forks.changing--;
+    pthread_mutex_unlock(&forks.mutex);
+}
+
+bool forks_cut_short(void)
+{
+    pthread_mutex_lock(&forks.mutex);
+    bool cut_short = forks.cut_short;
+    pthread_mutex_unlock(&forks.mutex);
+    return cut_short;
 }
 
 /* Under the mutex. NULL: it is not there. */

@@ -28,6 +28,14 @@ struct fork_link {
 void forks_add(struct fork_link *link);
 void forks_remove(struct fork_link *link);
 
+/*
+ * A thread that opens or closes a store may hold mutexes that no handler knows of. In a child
+ * forked meanwhile they stay locked for ever, and forks_cut_short says so.
+ */
+void forks_begin_change(void);
+void forks_end_change(void);
+bool forks_cut_short(void);
+
 /* A socket that a child must not keep open, and one that is about to be closed. Without memory a
  * child keeps it. */
 void forks_add_socket(int fd);

@@ -15,7 +15,10 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
 {
     const char *path = conn->path;
     const char *text = conn->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(conn->sqlite);
-    switch (rc & 0xff) {
+    int kind = rc & 0xff;
+    conn->unwritable |= kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_READONLY ||
+                        kind == SQLITE_PERM;
+    switch (kind) {
     case SQLITE_CONSTRAINT:
         if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)
             return err_set(err, TEND_ECONFLICT, "%s: %s", what, text);

@@ -228,8 +228,11 @@ int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, 
 {
     struct examination exam = {.db = (struct sqlite_db *)base, .report = report, .arg = arg};
     struct arena arena;
+    int rc = sqlite_files_look_beside(&exam.db->files, err);
+    if (rc < 0)
+        return rc;
     arena_init(&arena);
-    int rc = sqlite_db_read(base, &arena, examine, &exam, err);
+    rc = sqlite_db_read(base, &arena, examine, &exam, err);
     arena_done(&arena);
     return rc;
 }

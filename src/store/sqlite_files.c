@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BEGIN_TRIES = 1000 };
+enum { BEGIN_TRIES = 100 };
 
 static int set_lock(int fd, int command, short type, int64_t byte)
 {
@@ -110,7 +110,7 @@ static int open_beside(const char *path, const char *suffix, char **ret_name, st
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
     int fd = stat(path, &main) != 0 ? sqlite_path_fail(path, "reached", errno, err)
                                     : open_named(name, &main, err);
-    if (fd >= 0 && ret_name != NULL)
+    if (fd >= 0)
         *ret_name = name;
     else
         free(name);
@@ -139,11 +139,22 @@ int sqlite_files_know_store(struct sqlite_files *files, struct err *err)
 
 int sqlite_files_open(struct sqlite_files *files, struct err *err)
 {
-    if ((files->lock_fd = open_beside(files->path, "-lock", NULL, err)) < 0 ||
-        (files->workers_fd = open_beside(files->path, "-workers", NULL, err)) < 0 ||
+    if ((files->lock_fd = open_beside(files->path, "-lock", &files->lock_path, err)) < 0 ||
+        (files->workers_fd = open_beside(files->path, "-workers", &files->workers_path, err)) < 0 ||
         (files->bell_fd = open_beside(files->path, "-bell", &files->bell_path, err)) < 0)
         return err->code;
     return 0;
+}
+
+bool sqlite_files_has_lock(const struct sqlite_files *files)
+{
+    char *name = NULL;
+    struct stat status;
+    if (asprintf(&name, "%s-lock", files->path) < 0)
+        return true;
+    bool has = lstat(name, &status) == 0;
+    free(name);
+    return has;
 }
 
 static void close_fd(int *fd)
@@ -165,8 +176,10 @@ void sqlite_files_close_fds(struct sqlite_files *files)
 void sqlite_files_close(struct sqlite_files *files)
 {
     sqlite_files_close_fds(files);
+    free(files->lock_path);
+    free(files->workers_path);
     free(files->bell_path);
-    files->bell_path = NULL;
+    files->lock_path = files->workers_path = files->bell_path = NULL;
 }
 
 /* --- still there? --- */
@@ -203,22 +216,34 @@ int sqlite_files_check_store(struct sqlite_files *files, struct err *err)
     return say_gone(files, "", err);
 }
 
+/* A file that was only renamed still has a name: so it is asked for by the one it should have. */
+static bool is_named(int fd, const char *name)
+{
+    struct stat own;
+    struct stat named;
+    return fstat(fd, &own) == 0 && lstat(name, &named) == 0 && own.st_ino == named.st_ino &&
+           own.st_dev == named.st_dev;
+}
+
+int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
+{
+    const char *missing = !is_named(files->lock_fd, files->lock_path)         ? "-lock"
+                          : !is_named(files->workers_fd, files->workers_path) ? "-workers"
+                          : !is_named(files->bell_fd, files->bell_path)       ? "-bell"
+                                                                              : NULL;
+    if (missing == NULL)
+        return 0;
+    int rc = sqlite_files_check_store(files, err); /* often all of them have been removed */
+    return rc < 0 ? rc : say_gone(files, missing, err);
+}
+
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
 {
-    const int fds[] = {files->lock_fd, files->workers_fd, files->bell_fd};
-    static const char *const suffixes[] = {"-lock", "-workers", "-bell"};
     int64_t now_ms = clock_mono_ms();
     if (now_ms < files->beside_next_ms)
         return 0;
     files->beside_next_ms = now_ms + BESIDE_CHECK_MS;
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
-        struct stat own;
-        if (fstat(fds[i], &own) == 0 && own.st_nlink > 0)
-            continue;
-        int rc = sqlite_files_check_store(files, err); /* often all of them have been removed */
-        return rc < 0 ? rc : say_gone(files, suffixes[i], err);
-    }
-    return 0;
+    return sqlite_files_look_beside(files, err);
 }
 
 /* --- the bell --- */
@@ -308,7 +333,7 @@ int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, stru
     if (errno != EAGAIN && errno != EACCES)
         return err_set(err, TEND_EIO, "the liveness lock of worker %lld cannot be taken: %s",
                        (long long)worker_id, strerror(errno));
-    return err_set(err, TEND_EIO,
+    return err_set(err, TEND_EBUSY,
                    "the liveness lock of worker %lld cannot be taken: another process holds it, "
                    "which opened an earlier store at this path; restart that process ('fuser "
                    "%s-workers' shows who has the file open)",

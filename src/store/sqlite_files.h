@@ -23,10 +23,11 @@
  * commit would go into a file that nobody finds again; when one of its companions is, processes no
  * longer wait for each other, are not woken, or take the living for dead. Nothing of that can be
  * mended by one process alone, so it is noticed, once and for all: every further call on the handle
- * fails with TEND_EUNREACHABLE, and the store must be opened again. The store is compared by device
- * and inode after each commit, before anybody is answered, and after each read; the companions at
- * the start of a turn, before anything is written, but only every BESIDE_CHECK_MS, as three more
- * calls would make each commit slower.
+ * fails with TEND_EUNREACHABLE, and the store must be opened again. All are compared by device and
+ * inode with what their names lead to, as a file that was renamed is out of place too: the store
+ * after each commit, before anybody is answered, and after each read; the companions at the start
+ * of a turn, before anything is written, but only every BESIDE_CHECK_MS, as six more calls would
+ * make each commit slower. They are always looked at before a free liveness lock is believed.
  */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
@@ -58,7 +59,7 @@ struct sqlite_files {
     int bell_watch_fd; /* inotify; -1 until somebody waits */
     int bell_timer_fd; /* a timer in its place, when there is no inotify to be had; or -1 */
     int64_t bell_read; /* what the bell said when it was last looked at by the timer */
-    char *bell_path;
+    char *lock_path, *workers_path, *bell_path;
 };
 
 void sqlite_files_init(struct sqlite_files *files, const char *path);
@@ -66,6 +67,8 @@ void sqlite_files_init(struct sqlite_files *files, const char *path);
 int sqlite_files_know_store(struct sqlite_files *files, struct err *err);
 /* They have the mode of the store's file, which is there already; made by root, its owner too. */
 int sqlite_files_open(struct sqlite_files *files, struct err *err);
+/* Whether PATH-lock is there, before it is opened. */
+bool sqlite_files_has_lock(const struct sqlite_files *files);
 void sqlite_files_close(struct sqlite_files *files);
 void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fork */
 
@@ -73,6 +76,8 @@ void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fo
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err);
 /* The same for the companions, if it is time to look. In the writers' turn. */
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
+/* Now, and by any thread. */
+int sqlite_files_look_beside(struct sqlite_files *files, struct err *err);
 bool sqlite_files_gone(const struct sqlite_files *files);
 
 void sqlite_files_ring(struct sqlite_files *files);
@@ -87,6 +92,7 @@ void sqlite_files_untime_bell(struct sqlite_files *files);
 /* After the timer has fired: true when the bell rang since it was last looked at. */
 bool sqlite_files_looked_at_bell(struct sqlite_files *files);
 
+/* TEND_EBUSY: somebody else holds the worker's lock. */
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err);
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id);
 /* Whether a descriptor other than this one holds the worker's lock. */

@@ -8,7 +8,8 @@
  * (sqlite_fork_settle), which ends the entries in the table. That is harmless to the parent as long
  * as none of them was in use at the moment of the fork: no transaction is open that would be rolled
  * back in the parent's shared memory, and no thread that is not there any more holds a mutex of
- * SQLite's. If one was in use, the files are refused in this process.
+ * SQLite's. If one was in use, the files are refused in this process. If a thread was opening or
+ * closing a store, all of SQLite is: that thread may have held SQLite's mutexes, or the one below.
  *
  * Invariant: in a child, no statement is ever run on an inherited connection.
  */
@@ -89,21 +90,28 @@ static void settle(struct sqlite_db *db)
         sqlite_db_close_connections(db);
 }
 
+static int say_refused(const char *path, const char *did, struct err *err)
+{
+    return err_set(err, TEND_ESTATE,
+                   "%s cannot be opened in this process: it was forked while another thread %s; "
+                   "fork when no call is under way, or exec first",
+                   path, did);
+}
+
 int sqlite_fork_settle(const char *path, struct err *err)
 {
     struct stat status;
     bool known = stat(path, &status) == 0;
     int rc = 0;
+    if (forks_cut_short())
+        return say_refused(path, "opened or closed a store", err);
     pthread_mutex_lock(&left.mutex);
     while (left.first != NULL)
         settle(left.first);
     for (const struct refused *refused = left.refused; known && refused != NULL;
          refused = refused->next)
         if (refused->device == status.st_dev && refused->inode == status.st_ino)
-            rc = err_set(err, TEND_ESTATE,
-                         "%s cannot be opened in this process: it was forked while another thread "
-                         "used the store; fork when no call is under way, or exec first",
-                         path);
+            rc = say_refused(path, "used the store", err);
     pthread_mutex_unlock(&left.mutex);
     return rc;
 }
@@ -112,10 +120,12 @@ int sqlite_fork_settle(const char *path, struct err *err)
 void sqlite_fork_close(struct db *base)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    pthread_mutex_lock(&left.mutex);
-    settle(db);
-    pthread_mutex_unlock(&left.mutex);
-    free(db->files.bell_path);
+    if (!forks_cut_short()) {
+        pthread_mutex_lock(&left.mutex);
+        settle(db);
+        pthread_mutex_unlock(&left.mutex);
+    }
+    sqlite_files_close(&db->files);
     free(db->waiter.processes);
     free(db->own_workers);
     free(db->path);

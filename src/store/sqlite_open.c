@@ -5,6 +5,10 @@
  * A store is known by its application_id; user_version counts the migrations that have run. A store
  * that is already up to date is opened without the turnstile, so that opening never waits for
  * writers.
+ *
+ * A file without content is a store that is being made, or one that was emptied. Who may make a
+ * store makes it there, as one who began to and was killed leaves such a file. Who only reads
+ * (must_exist) is refused when nobody has made it by the reader's turn at the turnstile.
  */
 #include "store/sqlite_db.h"
 
@@ -87,9 +91,11 @@ undo:
     return rc;
 }
 
-/* Whether the store is up to date. Seen in one snapshot: another process may be making it right
- * now. */
-static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
+/* What is in the file. */
+enum content { CONTENT_NONE, CONTENT_OLDER, CONTENT_CURRENT };
+
+/* Seen in one snapshot: another process may be making it right now. */
+static int look_inside(struct sqlite_db *db, enum content *ret, struct err *err)
 {
     int64_t id;
     int64_t version;
@@ -101,20 +107,44 @@ static int is_current(struct sqlite_db *db, bool *ret, struct err *err)
         rc = refuse_foreign(db, id, version, err);
     sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", &ignored);
     if (rc == 0)
-        *ret = id == APPLICATION_ID && version == db_library_schema();
+        *ret = id != APPLICATION_ID             ? CONTENT_NONE
+               : version == db_library_schema() ? CONTENT_CURRENT
+                                                : CONTENT_OLDER;
     return rc;
 }
 
+static int say_empty(const struct sqlite_db *db, struct err *err)
+{
+    return err_set(err, TEND_ENOTFOUND,
+                   "%s is empty: there is no store in it; restore it from a backup if there was "
+                   "one, or 'tend add' makes a new one in it",
+                   db->path);
+}
+
+/* Who only reads makes no store; it waits for whoever may be making it in its turn. */
 static int make_current(struct sqlite_db *db, struct err *err)
 {
+    enum content content = CONTENT_OLDER;
     int rc = sqlite_db_enter(db, db->options.busy_ms, err);
     if (rc < 0)
         return rc;
-    rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
+    if (db->options.must_exist && (rc = look_inside(db, &content, err)) == 0 &&
+        content == CONTENT_NONE)
+        rc = say_empty(db, err);
+    if (rc == 0)
+        rc = sqlite_conn_exec(&db->writer, "PRAGMA journal_mode = WAL", "making the store", err);
     if (rc == 0)
         rc = migrate(db, err);
     turnstile_leave(&db->turnstile);
     return rc;
+}
+
+/* An empty file without companions: whoever makes a store has them before its turn. */
+static int refuse_empty(const struct sqlite_db *db, enum content content, struct err *err)
+{
+    return db->options.must_exist && content == CONTENT_NONE && !sqlite_files_has_lock(&db->files)
+               ? say_empty(db, err)
+               : 0;
 }
 
 static int open_writer(struct sqlite_db *db, struct err *err)
@@ -167,8 +197,7 @@ static void sqlite_db_close(struct db *base)
     /* SQLite checkpoints when the last connection goes; not unless nobody can be writing. */
     struct err ignored;
     bool locked = db->files.lock_fd >= 0 && turnstile_try_enter(&db->turnstile);
-    db->files.beside_next_ms = 0;
-    if (db->writer.sqlite != NULL && locked && sqlite_files_check_beside(&db->files, &ignored) == 0)
+    if (db->writer.sqlite != NULL && locked && sqlite_files_look_beside(&db->files, &ignored) == 0)
         sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     sqlite_db_close_connections(db);
     if (locked)
@@ -319,7 +348,7 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
                        struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    (void)err;
+    bool all = true;
     pthread_mutex_lock(&db->mutex);
     for (size_t i = 0; i < count; i++) {
         ret_alive[i] = false;
@@ -327,9 +356,19 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
             ret_alive[i] |= db->own_workers[k] == worker_ids[i];
         if (!ret_alive[i])
             ret_alive[i] = sqlite_files_is_alive(&db->files, worker_ids[i]);
+        all &= ret_alive[i];
     }
     pthread_mutex_unlock(&db->mutex);
-    return 0;
+    /* A lock that is free in a file that is out of place says nothing. */
+    return all ? 0 : sqlite_files_look_beside(&db->files, err);
+}
+
+/* What was free a moment ago is asked once more, in the turn in which the worker is buried. */
+static int alive_deny(struct db_tx *tx, int64_t worker_id)
+{
+    bool alive;
+    int rc = alive_check(tx->db, &worker_id, 1, &alive, tx->err);
+    return rc < 0 ? rc : !alive;
 }
 
 static int version_body(struct db_tx *tx, void *arg)
@@ -381,6 +420,7 @@ static const struct db_engine engine = {
     .watch = watch,
     .alive_begin = alive_begin,
     .alive_end = alive_end,
+    .alive_deny = alive_deny,
     .alive_check = alive_check,
     .schema_version = schema_version,
     .doctor = sqlite_db_doctor,
@@ -390,6 +430,7 @@ static const struct db_engine engine = {
     .alarm_interval_ms = 0,
     .one_machine = true,
     .alive_in_body = true,
+    .guards_change = true,
 };
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
@@ -418,14 +459,14 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     db->turnstile.log_arg = options->notice_arg;
     rng_seed_random(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
-    bool current = false;
+    enum content content = CONTENT_NONE;
     rc = waiter_init(&db->waiter, on_bell, db, err);
     if (rc == 0 && (rc = open_writer(db, err)) == 0 && (rc = know_store(db, err)) == 0 &&
-        (rc = is_current(db, &current, err)) == 0 &&
+        (rc = look_inside(db, &content, err)) == 0 && (rc = refuse_empty(db, content, err)) == 0 &&
         (rc = sqlite_files_open(&db->files, err)) == 0) {
         db->turnstile.fd = db->files.lock_fd;
         sqlite_clock_open(&db->clock, db->files.lock_fd);
-        rc = current ? 0 : make_current(db, err);
+        rc = content == CONTENT_CURRENT ? 0 : make_current(db, err);
     }
     if (rc < 0) {
         sqlite_db_close(&db->base);

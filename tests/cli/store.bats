@@ -298,6 +298,45 @@ as_nobody() {
     run -1 grep -q "when it is back" err
 }
 
+# 'tend jobs' made a new store of it, and said that there were no jobs.
+@test "who only reads makes no store of an empty file" {
+    tend add >/dev/null
+    rm -f .tend/tend.db-wal .tend/tend.db-shm
+    truncate -s0 .tend/tend.db
+    for command in jobs stats doctor "show 1"; do
+        # shellcheck disable=SC2086 # words
+        run tend $command
+        [ "$status" != 0 ]
+        [[ "$output" == *".tend/tend.db is empty: there is no store in it"* ]]
+        [ ! -s .tend/tend.db ]
+    done
+    : >fresh.db
+    run tend jobs --store sqlite:fresh.db
+    [ "$status" != 0 ]
+    [ "$(echo fresh.db*)" = fresh.db ]
+    tend add >/dev/null
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
+# What it ran was tried to be saved until its lease was over.
+@test "a worker with a job ends at once when its store was replaced" {
+    tend add -- sh -c 'touch begun; sleep 60' >/dev/null
+    tend work >out 2>err 3>&- &
+    worker=$!
+    begun() { [ -e begun ]; }
+    until_true begun
+    tend add --store sqlite:other.db >/dev/null
+    rm .tend/tend.db-wal .tend/tend.db-shm
+    mv other.db .tend/tend.db
+    before=$SECONDS
+    status=0
+    wait $worker || status=$?
+    cat err
+    [ "$status" = 69 ]
+    [ "$((SECONDS - before))" -lt 15 ]
+    grep -q "was deleted or replaced while it was open" err
+}
+
 @test "migrate --after-restore begins a new generation of ids and tokens" {
     tend add >/dev/null
     claim

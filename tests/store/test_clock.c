@@ -4,6 +4,7 @@
  *
  * The tests have a wall clock and a time since boot of their own, which they move apart.
  */
+#include "queue/handle.h"
 #include "support/store.h"
 
 #include <fcntl.h>
@@ -428,6 +429,29 @@ TEST(clock, BY_9_time_in_which_nothing_could_be_saved_counts_against_no_lease)
     check_ok(t, tend_heartbeat(t, &lease, 1, LEASE_MS, NULL));
     check_int(job_of(t, id)->crashes, ==, 0);
     /* It can be written again: from here on silence counts. */
+    live(LEASE_MS);
+    check_int(recover_now(other).entries_reclaimed, ==, 1);
+}
+
+static int fail_by_itself(struct db_tx *tx, void *arg)
+{
+    (void)arg;
+    return err_set(db_err(tx), TEND_EIO, "for a reason of its own");
+}
+
+/* One worker could not take its liveness lock, and the leases of all others were made longer. */
+TEST(clock, BY_9_a_call_that_fails_by_itself_does_not_show_that_nothing_can_be_saved)
+{
+    tend *t = open_here("worker");
+    tend *other = open_here("other");
+    struct arena arena;
+    struct err err;
+    add_one(t, "q");
+    claim_lease(t, LEASE_MS);
+    live(LEASE_MS / 4);
+    arena_init(&arena);
+    check_int(db_write(other->db, &arena, fail_by_itself, NULL, &err), ==, TEND_EIO);
+    arena_done(&arena);
     live(LEASE_MS);
     check_int(recover_now(other).entries_reclaimed, ==, 1);
 }

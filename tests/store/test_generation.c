@@ -69,6 +69,21 @@ TEST(generation, RC_11_after_a_restore_neither_ids_nor_tokens_come_again)
               keep_text("%lld|op\n", (long long)generation.first_id));
 }
 
+/* A worker from before the restore had an id that a new one got too. */
+TEST(generation, RC_11_after_a_restore_ids_of_workers_do_not_come_again)
+{
+    tend *t = store_open("before");
+    add_one(t, "q");
+    claim_one(t, "q");
+    int64_t before = sql_int("SELECT max(id) FROM worker");
+    store_close(t);
+    t = store_open("after");
+    check_ok(t, tend_after_restore(t, NULL, NULL));
+    add_one(t, "q");
+    claim_one(t, "q");
+    check_int(sql_int("SELECT max(id) FROM worker"), >=, before + MILLION);
+}
+
 /* A job that has had a lease gets larger tokens too, and the next generation is above this one. */
 TEST(generation, RC_11_each_generation_is_above_all_before_it)
 {

@@ -423,3 +423,53 @@ TEST(sqlite, RC_13_a_worker_of_an_earlier_boot_is_dead)
     check_int(recover_now(t).entries_reclaimed, ==, 1);
     check_int(state_of(t, id), ==, TEND_PENDING);
 }
+
+/* --- a fork while other threads open and close --- */
+
+static bool enough;
+
+static void *open_and_close(void *url)
+{
+    struct tend_options options = store_options("opener");
+    while (!__atomic_load_n(&enough, __ATOMIC_SEQ_CST)) {
+        tend *t = NULL;
+        check_rc(t, tend_open(&t, url, &options), 0);
+        tend_close(t);
+    }
+    return NULL;
+}
+
+/* 0: it was opened, or refused with the sentence. SIGALRM ends one that hangs. */
+static int open_or_be_refused(const char *url)
+{
+    struct tend_options options = store_options("child");
+    tend *t = NULL;
+    alarm(10);
+    int rc = tend_open(&t, url, &options);
+    bool told = rc == TEND_ESTATE && strstr(tend_errmsg(t), "forked while") != NULL;
+    tend_close(t);
+    return rc == 0 || told ? 0 : 1;
+}
+
+/* The child waited for ever for a mutex of a thread that it did not have. */
+TEST_WITHIN(sqlite, a_child_answers_although_other_threads_were_opening_the_store, 120)
+{
+    enum { THREADS = 3, CHILDREN = 200 };
+    pthread_t threads[THREADS];
+    store_close(store_open("first"));
+    char *url = (char *)keep_text("sqlite:%s", store_path());
+    for (size_t i = 0; i < THREADS; i++)
+        check_int(pthread_create(&threads[i], NULL, open_and_close, url), ==, 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+        pid_t pid = fork();
+        check(pid >= 0);
+        if (pid == 0)
+            _exit(open_or_be_refused(url));
+        check_int(waitpid(pid, &status, 0), ==, pid);
+        check_int(status, ==, 0);
+    }
+    __atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
+    for (size_t i = 0; i < THREADS; i++)
+        check_int(pthread_join(threads[i], NULL), ==, 0);
+}

@@ -414,6 +414,41 @@ TEST(sqlite_files, a_companion_deleted_while_open_ends_the_handle)
     }
 }
 
+/* Only a file without any name was noticed: after 'mv' there were two lines of writers. */
+TEST(sqlite_files, a_companion_renamed_or_replaced_while_open_ends_the_handle)
+{
+    for (size_t i = 0; i < COUNT(companions) * 2; i++) {
+        const char *name = beside(companions[i / 2]);
+        tend *t = store_open("w");
+        add_one(t, "q");
+        check_int(rename(name, test_path("moved")), ==, 0);
+        if (i % 2 == 1)
+            make_file(name, "", 0600);
+        wait_until(add_fails(t), PATIENCE_MS);
+        check_gone(t, name);
+        store_close(t);
+        check_opens();
+    }
+}
+
+/* Its lock was looked for in a file that it had never opened, and its job ran a second time. */
+TEST(sqlite_files, nobody_is_buried_by_a_lock_file_that_is_out_of_place)
+{
+    struct tend_recovery recovery;
+    tend *other = store_open("other");
+    add_one(other, "q");
+    check_int(rename(beside("-workers"), test_path("moved")), ==, 0);
+    tend *living = store_open("living");
+    claim_one(living, "q");
+    sql_exec("UPDATE worker SET pid_ns = 1");
+    clock_advance(10 * SECOND_MS);
+    check_rc(other, tend_detect_and_recover_stale(other, &recovery), TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(other), beside("-workers"));
+    check_rc(other, tend_doctor(other, NULL, NULL), TEND_EUNREACHABLE);
+    check_int(sql_int("SELECT count(*) FROM worker"), ==, 1);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 2"), ==, 1);
+}
+
 /* The new store's worker 1 could not register while the old store's worker 1 lived. */
 TEST(sqlite_files, a_store_made_anew_beside_old_companions_has_room_for_workers)
 {
@@ -427,6 +462,28 @@ TEST(sqlite_files, a_store_made_anew_beside_old_companions_has_room_for_workers)
     add_one(new, "q");
     claim_one(new, "q");
     check_int(recover_now(new).entries_reclaimed, ==, 0);
+}
+
+/* Takes the liveness lock of a worker; closed, the descriptor lets it go. */
+static int hold_byte(int64_t worker_id)
+{
+    int fd = open(beside("-workers"), O_RDWR | O_CLOEXEC);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
+    check_int(fcntl(fd, F_OFD_SETLK, &lock), ==, 0);
+    return fd;
+}
+
+/* Each try was rolled back and the next got the same id, for as long as the lock was held. */
+TEST(sqlite_files, a_liveness_lock_held_by_a_stranger_is_passed_over)
+{
+    tend *t = store_open("w");
+    add_one(t, "q");
+    int64_t next = sql_int("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'worker'");
+    int fd = hold_byte(next);
+    claim_one(t, "q");
+    check_int(sql_int("SELECT count(*) FROM worker"), ==, 1);
+    check_int(sql_int("SELECT id FROM worker"), >, next);
+    close(fd);
 }
 
 /* --- without inotify --- */

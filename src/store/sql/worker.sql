@@ -9,6 +9,14 @@ INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, sinc
 VALUES ($1, $2, $3, $4, $5, $6, $7, now($8), $9)
 RETURNING id;
 
+-- name: worker_skip_ids
+-- Coming workers have ids above $1: after a restore (queue/generation.c), and when a liveness lock is held that belongs to
+-- nobody in this store (queue/worker.c). PostgreSQL, whose locks take ids of 32 bits, goes a million on.
+UPDATE sqlite_sequence SET seq = max(seq, $1) WHERE name = 'worker';
+-- dialect: postgres
+SELECT setval(pg_get_serial_sequence('worker', 'id'), nextval(pg_get_serial_sequence('worker', 'id')) + 1000000)
+WHERE $1::bigint > 0;
+
 -- name: worker_find
 -- Index worker_registration. Called by queue/worker.c.
 SELECT id FROM worker WHERE registration = $1;
