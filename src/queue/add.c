@@ -17,7 +17,7 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { ADD_PARAMS = 19, BASIC_PARAMS = 8 };
+enum { ADD_PARAMS = 19, BASIC_PARAMS = 8, KEY_TRIES = 20 };
 
 void tend_job_spec_init(struct tend_job_spec *spec)
 {
@@ -376,8 +376,8 @@ int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, stru
         return 0;
     int rc = TEND_ECONFLICT;
     /* Two who add the same key at once: the second is refused by the index and then finds the
-     * first. */
-    for (int tries = 0; tries < 3 && rc == TEND_ECONFLICT; tries++)
+     * first, unless that has ended by then and a third has the key. Each time somebody got on. */
+    for (int tries = 0; tries < KEY_TRIES && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, add_body, &batch);
     return rc;
 }

@@ -161,8 +161,8 @@ enum pg_fault pg_conn_skip(struct pg_conn *conn);
 bool pg_conn_post(struct pg_conn *conn, const char *sql);
 /*
  * To be called before anything is sent. Behind a pooler it reads the answers that are owed. Rule: a
- * client of a pooler never has two synchronisation points under way. A pooler (PgBouncer before
- * 1.21) takes a session for free when its client ends after the first answer, and whoever gets the
+ * client of a pooler never has two synchronisation points under way. A pooler (PgBouncer
+ * 1.18) takes a session for free when its client ends after the first answer, and whoever gets the
  * session next reads the second as the answer to its own question. False: the connection is lost.
  */
 bool pg_conn_clear(struct pg_conn *conn);

@@ -117,7 +117,9 @@ void model_clock(struct world *world, const struct actor *actor, const struct si
         return; /* it does not show that the store can be written */
     world->mark = *now;
     world->mark_known = true;
-    world->failing = world->uneven = false;
+    world->failing = false;
+    /* The clock may have been set since it began. */
+    world->uneven = world->clock_ms - now->wall_ms != world->awake_ms - now->awake_ms;
 }
 
 void model_not_saved(struct world *world, const struct actor *actor, int rc)

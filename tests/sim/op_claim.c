@@ -12,6 +12,20 @@ struct add_texts {
     char payload[128], unique[16], subject[16], key[16];
 };
 
+/* Often the key of a job that is running, the latest: what is submitted then waits for its end. */
+static void take_running_key(struct world *world, struct add_model *add)
+{
+    for (size_t i = world->job_count; i-- > 0;) {
+        const struct job_model *job = &world->jobs[i];
+        if (job->state != JOB_RUNNING || job->unique == 0)
+            continue;
+        add->queue = job->queue;
+        add->unique = job->unique;
+        add->subject = job->subject;
+        return;
+    }
+}
+
 static void fill_add(struct world *world, struct add_model *add, bool with_key)
 {
     *add = (struct add_model){
@@ -28,6 +42,8 @@ static void fill_add(struct world *world, struct add_model *add, bool with_key)
         add->keep = chance(world, 2500);
         add->unique = (int)between(world, 1, 3);
         add->subject = (int)between(world, 1, 2);
+        if (chance(world, 4000))
+            take_running_key(world, add);
     }
     if (add->queue == Q_KEYED && chance(world, 8000))
         add->key = (int)between(world, 1, 2);

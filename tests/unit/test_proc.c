@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,37 @@ TEST(proc, a_killed_child_is_dead_as_zombie_and_after)
     waitpid(child, NULL, 0);
     check_int(proc_fate(&id), ==, PROC_DEAD);
     check_int(proc_of(child, &id), ==, TEND_ENOTFOUND);
+}
+
+/* A process in another time namespace took every living one for another use of its pid. */
+TEST(proc, it_is_the_same_process_seen_from_another_time_namespace)
+{
+    struct proc_id id;
+    check_int(proc_self(&id), ==, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = unshare(CLONE_NEWTIME) == 0
+                     ? open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC)
+                     : -1;
+        if (fd < 0)
+            _exit(77); /* not permitted here */
+        if (write(fd, "boottime 1000000 0", 18) != 18)
+            _exit(1);
+        close(fd);
+        pid_t inside = fork(); /* the first in the namespace */
+        if (inside == 0)
+            _exit(proc_fate(&id) == PROC_ALIVE ? 0 : 2);
+        int inner;
+        waitpid(inside, &inner, 0);
+        _exit(WIFEXITED(inner) ? WEXITSTATUS(inner) : 3);
+    }
+    int status;
+    check_int(waitpid(child, &status, 0), ==, child);
+    check(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        printf("# no time namespace can be made here\n");
+    else
+        check_int(WEXITSTATUS(status), ==, 0);
 }
 
 TEST(proc, stat_tells_parent_group_and_end)
