@@ -65,12 +65,37 @@ static int try_one(struct cli *cli, const struct act *act, int64_t id)
     return allowed ? 0 : TEND_ESTATE;
 }
 
+/* The key under which something is remembered that becomes a job when this one has ended; to be
+ * freed with the jobs. */
+static const char *remembered_key(struct cli *cli, const struct act *act, int64_t id,
+                                  struct tend_jobs **ret)
+{
+    *ret = NULL;
+    if (act->action != TEND_CANCEL || tend_get(cli->store, id, ret) < 0)
+        return NULL;
+    return (*ret)->items[0].followed ? (*ret)->items[0].unique_key : NULL;
+}
+
+static int act_on_one(struct cli *cli, const struct act *act, int64_t id, const char *why)
+{
+    struct tend_jobs *before;
+    const char *key = remembered_key(cli, act, id, &before);
+    int code = tend_act(cli->store, act->action, id, NULL, why);
+    if (code >= 0 && key)
+        cli_note(cli,
+                 "%s: what was submitted under key '%s' while job %" PRId64
+                 " ran is a job of its own now; 'tend jobs' lists it",
+                 cli->path, key, id);
+    tend_jobs_free(before);
+    return code;
+}
+
 static int act_on_ids(struct cli *cli, const struct act *act, const struct act_args *args,
                       const int64_t *ids, int count, struct tally *tally)
 {
     for (int i = 0; i < count; i++) {
-        int code = args->dry_run ? try_one(cli, act, ids[i])
-                                 : tend_act(cli->store, act->action, ids[i], NULL, args->why);
+        int code =
+            args->dry_run ? try_one(cli, act, ids[i]) : act_on_one(cli, act, ids[i], args->why);
         if (code >= 0)
             tally->changed++;
         else if (code == TEND_ESTATE && args->dry_run)

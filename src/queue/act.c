@@ -31,6 +31,7 @@ struct act_call {
     struct tend_filter filter;
     const char *by, *why;
     int64_t moved;
+    bool raced;         /* somebody else moved the job between the look at it and the move */
     int64_t page[PAGE]; /* ids of the jobs that are looked at */
     size_t page_count;
 };
@@ -97,6 +98,7 @@ static int act_body(struct db_tx *tx, void *arg)
     struct db_result found;
     int64_t now_ms;
     const struct db_value params[] = {db_int(call->id), db_now(tx)};
+    call->raced = false;
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
     if (rc < 0)
         return rc;
@@ -112,7 +114,8 @@ static int act_body(struct db_tx *tx, void *arg)
     struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, call->by, call->why);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
-    return call->moved != 0
+    call->raced = call->moved == 0;
+    return !call->raced
                ? control_follow(tx, call->action, &jobs, &call->moved)
                : err_set(db_err(tx), TEND_ECONFLICT,
                          "job %lld changed at the same moment; try again", (long long)call->id);
@@ -137,6 +140,11 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
     rc = TEND_ECONFLICT;
     for (int tries = 0; tries < 5 && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, act_body, &call);
+    if (rc == TEND_ECONFLICT && call.raced)
+        return handle_fail(t, TEND_ECONFLICT,
+                           "job %lld was not %s: others changed it each time it was tried; look at "
+                           "it with 'tend show %lld' and try again",
+                           (long long)id, action_names[action], (long long)id);
     if (rc == TEND_ECONFLICT)
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld cannot be %s: another live job has its unique key",

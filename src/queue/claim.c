@@ -34,6 +34,7 @@ struct claim_call {
     bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
     bool recovered; /* alarms were there, and are seen to */
+    bool moved;     /* ... at least one of them, or a schedule */
     struct wait_clock clock;
     struct recovery recovery;
     struct jobs_box *box;
@@ -51,7 +52,7 @@ static int take_rows(struct claim_call *call, const struct db_result *rows)
 static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
 {
     call->recovery = (struct recovery){.by = call->t->name};
-    call->recovered = false;
+    call->recovered = call->moved = false;
     if (call->skip_recovery)
         return 0;
     call->recovering = true;
@@ -64,7 +65,8 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
         rc = schedule_fire_due(tx);
     call->recovering = rc < 0;
     call->recovered = rc >= 0 && acts.rows > 0;
-    return rc;
+    call->moved = rc > 0 || call->recovery.entries_reclaimed > 0 || call->recovery.jobs_due > 0;
+    return rc < 0 ? rc : 0;
 }
 
 static int fast_body(struct db_tx *tx, void *arg)
@@ -316,6 +318,7 @@ static int claim_loop(struct claim_call *call)
         if (wait_clock_over(clock))
             return none_sentence(t, call);
         call->hint.recovery_failed = call->skip_recovery;
+        call->hint.nothing_moved = call->recovered && !call->moved;
         if ((rc = wait_for_queue(t, &call->want, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }

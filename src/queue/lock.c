@@ -133,7 +133,7 @@ static int keep_for_process(tend *t, const struct lock_call *call, const struct 
     if (rc == 0)
         return 0;
     struct err kept = *handle_err(t);
-    int released = tend_lock_release(t, call->name, call->owner);
+    int released = tend_lock_release_token(t, call->name, call->owner, call->lock.token);
     if (released < 0)
         return released;
     *handle_err(t) = kept;

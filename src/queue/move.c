@@ -63,6 +63,26 @@ static int move_followed(struct db_tx *tx, const struct move *moves, const struc
     return 0;
 }
 
+/*
+ * The runs of move_followed are not among the rows that job_move locks, and come after all of them
+ * with whatever ids they have. So where there may be one, all are locked first, by id
+ * (store/pg_order.c).
+ */
+static int lock_by_id(struct db_tx *tx, const struct move *moves, size_t count)
+{
+    bool any_runs = false;
+    if (count < 2 || !db_concurrent(tx))
+        return 0;
+    struct db_value *ids = arena_alloc(db_arena(tx), count * sizeof *ids);
+    if (ids == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while moving %zu jobs", count);
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = db_int(moves[i].id);
+        any_runs |= moves[i].from == JOB_RUNNING;
+    }
+    return any_runs ? db_each(tx, Q_JOB_LOCK_ROWS, DB_LATER, ids, count, NULL) : 0;
+}
+
 int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
               int64_t *ret_each)
 {
@@ -79,6 +99,8 @@ int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned
     }
     if (count > 0)
         db_ring(tx);
-    int rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);
+    int rc = how == 0 ? lock_by_id(tx, moves, count) : 0;
+    if (rc >= 0)
+        rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);
     return rc < 0 || how != 0 ? rc : move_followed(tx, moves, params, count, each);
 }

@@ -18,10 +18,11 @@ enum firing_column {
     FIRING_TIMEZONE,
     FIRING_ZONE,
     FIRING_OVERLAP,
-    FIRING_PAUSED
+    FIRING_PAUSED,
+    FIRING_LAST_AT
 };
 
-/* Adds the jobs of all schedules that are due. */
+/* Adds the jobs of all schedules that are due. Returns how many were, or a negative code. */
 int schedule_fire_due(struct db_tx *tx);
 
 /* The same for the one of a row, which is due; of a catch-up over many runs, some at a time. */

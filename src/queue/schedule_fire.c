@@ -8,6 +8,11 @@
  * one, or all. When an earlier run has not finished ("overlap"), a run is added all the same, or is
  * skipped and an event says so, or replaces those that have not finished, which are cancelled. With
  * skip and replace one run at a time is unfinished, so "all" is the newest one there, too.
+ *
+ * The run that is due is known, but the ones after it are not where the time zone can be read
+ * neither here nor from the store. An event says so, and the schedule is looked at again every
+ * hour, a millisecond past it, at which no run ever is: once the zone can be read, what has come
+ * since the last run is caught up on like anything that was missed.
  */
 #include "queue/schedule.h"
 
@@ -25,6 +30,8 @@
 /* With catch-up "all", runs added at once; the rest come with the next look. */
 enum { CATCH_UP_MAX = 1000 };
 
+enum { LOOK_AGAIN_MS = 3600000, LOOK_MARK_MS = 1 };
+
 struct firing {
     const struct db_result *rows;
     size_t row;
@@ -36,8 +43,9 @@ struct firing {
 
     int64_t *runs; /* the times of those to add, oldest first */
     size_t run_count;
-    int64_t last_ms; /* the newest that was due */
-    int64_t next_ms; /* TEND_UNSET: never again */
+    int64_t last_ms;  /* the newest that was due */
+    int64_t next_ms;  /* TEND_UNSET: never again */
+    struct err fault; /* why the times of its runs are not known */
 };
 
 static bool column_is(const struct firing *firing, enum firing_column column, const char *word)
@@ -87,6 +95,30 @@ static void find_runs(struct firing *firing, int64_t first_ms)
     firing->runs[0] = firing->last_ms;
 }
 
+/* Whether it is due because its runs could not be told, and is looked at again. */
+static bool is_second_look(const struct firing *firing, int64_t first_ms)
+{
+    return db_string(firing->rows, firing->row, FIRING_TIMEZONE) != NULL &&
+           first_ms % MS_PER_MINUTE == LOOK_MARK_MS &&
+           db_number(firing->rows, firing->row, FIRING_LAST_AT) != TEND_UNSET;
+}
+
+/* What somebody has broken in the store itself runs this once; a zone may come back. */
+static int read_times(struct db_tx *tx, struct firing *firing)
+{
+    const char *cron = db_string(firing->rows, firing->row, FIRING_CRON);
+    if (cron_parse(cron, &firing->cron, NULL) != 0)
+        return err_set(&firing->fault, TEND_EINVAL,
+                       "'%s' cannot be read; it does not run again until it is put anew", cron);
+    int rc = schedule_zone_load(db_string(firing->rows, firing->row, FIRING_TIMEZONE),
+                                db_string(firing->rows, firing->row, FIRING_ZONE), db_arena(tx),
+                                &firing->zone, &firing->fault);
+    if (rc < 0 && rc != TEND_ENOMEM)
+        firing->next_ms =
+            (firing->now_ms + LOOK_AGAIN_MS) / MS_PER_MINUTE * MS_PER_MINUTE + LOOK_MARK_MS;
+    return rc;
+}
+
 static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *rows,
                        size_t row)
 {
@@ -105,12 +137,38 @@ static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
     firing->runs[0] = first_ms;
     int rc = db_time(tx, &firing->now_ms);
-    /* What somebody has broken in the store itself runs this once. */
-    if (rc >= 0 && cron_parse(db_string(rows, row, FIRING_CRON), &firing->cron, NULL) == 0 &&
-        schedule_zone_load(db_string(rows, row, FIRING_TIMEZONE), db_string(rows, row, FIRING_ZONE),
-                           db_arena(tx), &firing->zone, NULL) == 0)
+    if (rc < 0)
+        return rc;
+    bool again = is_second_look(firing, first_ms);
+    if (again) {
+        firing->last_ms = db_number(rows, row, FIRING_LAST_AT);
+        firing->run_count = 0;
+    }
+    rc = read_times(tx, firing);
+    if (rc < 0)
+        return rc == TEND_ENOMEM ? err_set(db_err(tx), rc, "%s", firing->fault.text) : 0;
+    if (again)
+        first_ms = cron_next(&firing->cron, firing->zone.zone, firing->last_ms);
+    if (first_ms >= 0 && first_ms <= firing->now_ms)
         find_runs(firing, first_ms);
-    return rc;
+    else
+        firing->next_ms = first_ms < 0 ? TEND_UNSET : first_ms;
+    return 0;
+}
+
+static int tell_fault(struct db_tx *tx, const struct firing *firing)
+{
+    char time[TIME_TEXT_BYTES];
+    bool again = firing->next_ms != TEND_UNSET;
+    struct event_note event = {
+        .who = firing->by,
+        .what = "schedule.failed",
+        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
+        .why = arena_printf(db_arena(tx), "when it runs next is not known: %s%s%s",
+                            firing->fault.text, again ? "; looked at again at " : "",
+                            again ? time_text(firing->next_ms, time) : ""),
+    };
+    return event_add(tx, &event, 0);
 }
 
 /* --- an earlier run that has not finished --- */
@@ -206,6 +264,8 @@ int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row)
                                       db_int_or_null(firing.next_ms), db_text(copy)};
     rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
     /* Whoever changes the version adds the jobs, in the same transaction. */
+    if (rc >= 0 && fired != 0 && firing.fault.code != 0)
+        rc = tell_fault(tx, &firing);
     if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
         return rc < 0 ? rc : 0;
     return add_runs(tx, &firing);
@@ -218,5 +278,5 @@ int schedule_fire_due(struct db_tx *tx)
     int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
     for (size_t i = 0; rc >= 0 && i < rows.rows; i++)
         rc = schedule_fire(tx, &rows, i);
-    return rc;
+    return rc < 0 ? rc : (int)rows.rows;
 }

@@ -156,12 +156,21 @@ int wait_watch(tend *t)
     return worker_watch_all(t);
 }
 
+/*
+ * What is due and stays due, because it cannot be recovered or somebody else has locked its row, is
+ * not looked at again at once: everybody who waits would try without end.
+ */
+static bool pauses(const struct wait_hint *hint)
+{
+    return hint->recovery_failed || (hint->nothing_moved && clock_asks(hint));
+}
+
 int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
                    const struct wait_clock *clock, const struct wait_hint *hint,
                    const struct tend_none *none)
 {
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
-    int64_t retry_ms = hint->recovery_failed ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
+    int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
         int rc = wait_watch(t);
         if (rc < 0)

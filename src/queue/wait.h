@@ -24,6 +24,7 @@ int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms);
 struct wait_hint {
     int64_t next_alarm_ms, next_schedule_ms, now_ms; /* store time; TEND_UNSET: none */
     bool recovery_failed;                            /* just now: not to be tried again at once */
+    bool nothing_moved; /* recovery found something due just now, and could move none of it */
 };
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 

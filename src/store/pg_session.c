@@ -90,9 +90,20 @@ static void drop(struct pg_session *session)
     tell(session->db, 1, 0); /* nobody may rely on it any more */
 }
 
-/* Runs a statement; the first value of its answer goes to ret (may be NULL). False: the session is
- * gone. */
-static bool ask(struct pg_session *session, const char *sql, char *ret, size_t size)
+/* What the server says of a statement that it has ended because it waited or ran too long. */
+static bool waited(const char *state, bool for_many)
+{
+    return state != NULL &&
+           (strcmp(state, "55P03") == 0 || (for_many && strcmp(state, "57014") == 0));
+}
+
+/*
+ * Runs a statement; the first value of its answer goes to ret (may be NULL). False: the session is
+ * gone, or the statement has waited too long for a lock; of one that waits for_many, the time of
+ * all the waits together may have been too long.
+ */
+static bool ask_for(struct pg_session *session, const char *sql, bool for_many, char *ret,
+                    size_t size)
 {
     if (session->pg == NULL)
         return false;
@@ -102,7 +113,7 @@ static bool ask(struct pg_session *session, const char *sql, char *ret, size_t s
     if (fine && ret != NULL)
         snprintf(ret, size, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    bool waited_too_long = state != NULL && strcmp(state, "55P03") == 0;
+    bool waited_too_long = waited(state, for_many);
     if (result == NULL)
         pg_error_silent(session->db->url.where, ANSWER_MS, &session->err);
     else if (!fine && !waited_too_long)
@@ -111,6 +122,11 @@ static bool ask(struct pg_session *session, const char *sql, char *ret, size_t s
     if (!fine && !waited_too_long)
         drop(session);
     return fine;
+}
+
+static bool ask(struct pg_session *session, const char *sql, char *ret, size_t size)
+{
+    return ask_for(session, sql, false, ret, size);
 }
 
 static void try_later(struct pg_session *session)
@@ -305,7 +321,7 @@ static bool call_slots(struct pg_session *session, const char *function)
     char sql[160];
     snprintf(sql, sizeof sql, "SELECT %s(%d, slot) FROM generate_series(0, %d) AS slot", function,
              (int)pg_lock_class(&session->db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
-    return ask(session, sql, NULL, 0);
+    return ask_for(session, sql, true, NULL, 0);
 }
 
 void pg_session_register(struct pg_session *session, bool waits)

@@ -261,8 +261,10 @@ static void refresh(struct world *world, struct op *op, struct job_model *job,
            "job %lld was refreshed with payload %d", (long long)job->id, number);
     expect(world, job->unique != 0 && job->subject == world->adds[number].subject,
            "job %lld was refreshed by another subject", (long long)job->id);
-    if (number != job->payload) /* what was done was done for another payload */
+    if (number != job->payload) { /* what was done was done for another payload */
         memset(job->checkpoints, 0, sizeof job->checkpoints);
+        job->attempts = job->crashes = 0;
+    }
     take_add(world, job, number, now_ms);
     if (owed)
         job->due_ms = job->followed_due_ms;

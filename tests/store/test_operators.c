@@ -154,6 +154,25 @@ TEST(operators, redriving_a_job_whose_key_is_taken_by_now_is_refused)
     check_str(store_snapshot(), before);
 }
 
+/* Symptom: it was said that another live job had its key, although it has none. */
+TEST(operators, a_job_that_others_change_each_time_is_told_from_one_whose_key_is_taken)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    /* Whoever looks at it finds it moved when it comes to the change. */
+    if (store_is_postgres()) {
+        sql_exec("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS "
+                 "'BEGIN RETURN NULL; END'");
+        sql_exec("CREATE TRIGGER too_late BEFORE UPDATE ON job FOR EACH ROW "
+                 "EXECUTE FUNCTION nothing()");
+    } else {
+        sql_exec("CREATE TRIGGER too_late BEFORE UPDATE ON job BEGIN SELECT RAISE(IGNORE); END");
+    }
+    check_rc(t, tend_act(t, TEND_CANCEL, id, NULL, NULL), TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), "others changed it");
+    check(strstr(tend_errmsg(t), "unique key") == NULL);
+}
+
 /* BY-4 */
 TEST(operators, all_that_match_are_changed_and_counted)
 {

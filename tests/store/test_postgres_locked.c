@@ -124,6 +124,89 @@ TEST(postgres_locked, RC_2_what_recovery_had_to_leave_alone_is_counted_and_named
     PQfinish(pg);
 }
 
+/* Every transaction asks for the time. */
+static int transactions;
+
+static int64_t count_transactions(void *arg)
+{
+    (void)arg;
+    transactions++;
+    return clock_now();
+}
+
+/* Symptom: while one expired lease was locked, everybody who waited, whatever for, looked again
+ * every millisecond: 2600 transactions in four seconds. */
+TEST(postgres_locked, an_expired_lease_that_cannot_be_recovered_now_keeps_no_waiter_busy)
+{
+    struct tend_options options = store_options("w");
+    options.clock_ms = count_transactions;
+    tend *t = store_open_with(&options);
+    PGconn *pg = stranger();
+    struct tend_claim claim = claim_for("empty");
+    struct tend_jobs *jobs = NULL;
+    add_one(t, "q");
+    struct tend_lease lease = claim_by_time(t);
+    clock_advance(LEASE_MS);
+    session_run(pg, "BEGIN; SELECT 1 FROM job FOR NO KEY UPDATE");
+    claim.wait_ms = 2000;
+    transactions = 0;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EEMPTY);
+    check_int(transactions, <, 50);
+    /* What is let go is recovered all the same. */
+    session_run(pg, "COMMIT");
+    claim.queue = "q";
+    claim.wait_ms = PATIENCE_MS;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), 1);
+    check_int(jobs->items[0].id, ==, lease.id);
+    tend_jobs_free(jobs);
+    PQfinish(pg);
+}
+
+/* --- runs that a submission waits for --- */
+
+static void *cancel_all(void *arg)
+{
+    struct tend_filter filter;
+    tend_filter_init(&filter);
+    check_ok(arg, tend_act_on_all(arg, TEND_CANCEL, &filter, "ann", NULL, NULL));
+    return NULL;
+}
+
+/* Symptom: runs that a submission waited for were locked after all the others, so that two that
+ * ended many runs could wait for each other. */
+TEST(postgres_locked, CL_5_runs_that_a_submission_waits_for_are_locked_by_id_like_all)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    PGconn *looker = stranger();
+    pthread_t thread;
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_lease leases[2];
+    struct tend_added added;
+    spec.unique_key = "k";
+    add_spec(t, &spec);
+    add_one(t, "q");
+    for (int i = 0; i < 2; i++)
+        leases[i] = claim_by_time(t);
+    check_ok(t, tend_add(t, &spec, &added)); /* runs once more */
+    session_run(pg, "BEGIN");
+    session_run(pg, keep_text("SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE",
+                              (long long)leases[0].id));
+    check_int(pthread_create(&thread, NULL, cancel_all, t), ==, 0);
+    wait_until(sql_int("SELECT count(*) FROM pg_locks WHERE NOT granted AND "
+                       "%d = ANY (pg_blocking_pids(pid))",
+                       PQbackendPID(pg)) > 0,
+               PATIENCE_MS);
+    session_run(looker, keep_text("SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE NOWAIT",
+                                  (long long)leases[1].id));
+    session_run(pg, "COMMIT");
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++)
+        check_int(state_of(t, leases[i].id), ==, TEND_CANCELLED);
+    PQfinish(looker);
+    PQfinish(pg);
+}
+
 TEST(postgres_locked, a_job_that_others_have_locked_is_named_by_its_silence_too)
 {
     tend *t = store_open("w");

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "queue/handle.h"
 #include "store/db_engine.h"
+#include "store/pg_db.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -464,4 +465,45 @@ TEST(postgres_wait, behind_a_pooler_everything_but_sessions_works)
     check_int(sql_int("SELECT count(*) FROM worker WHERE session = 0"), ==, 1);
     check_int(sessions(keep_text("%s keeper", store_schema())), ==, 0);
     tend_close(t);
+}
+
+/* --- a waiter that cannot register yet --- */
+
+static void *wait_for_a_job(void *arg)
+{
+    struct tend_claim claim = claim_for("q");
+    claim.wait_ms = PATIENCE_MS;
+    struct tend_lease lease = claim_with(arg, &claim);
+    check_ok(arg, tend_complete(arg, &lease, 1, NULL, NULL));
+    return NULL;
+}
+
+/* Symptom: when the waits for all the slots of the bell took too long together, the server ended
+ * the statement, and the session was dropped for it, with the locks that say that its workers live.
+ */
+TEST(postgres_wait, a_session_that_waits_too_long_for_the_bell_stays)
+{
+    const char *keeper = "SELECT pid FROM pg_stat_activity WHERE application_name = 'w keeper'";
+    tend *t = open_named("w");
+    tend *adder = open_named("adder");
+    pthread_t thread;
+    PGconn *pg = PQconnectdb(getenv("TEND_TEST_PG_URL"));
+    PQclear(PQexec(pg, keep_text("SELECT pg_advisory_lock(%d, 0)",
+                                 (int)pg_lock_class(&((struct pg_db *)t->db)->url, PG_LOCK_BELL))));
+    check_int(pthread_create(&thread, NULL, wait_for_a_job, t), ==, 0);
+    wait_until(sql_int("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'w keeper' "
+                       "AND wait_event = 'advisory'") == 1,
+               PATIENCE_MS);
+    int64_t pid = sql_int("%s", keeper);
+    /* As the timeout does. */
+    sql_rows("SELECT pg_cancel_backend(%lld)", (long long)pid);
+    wait_until(sql_int("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'w keeper' "
+                       "AND wait_event = 'advisory'") == 0,
+               PATIENCE_MS);
+    PQfinish(pg);
+    add_one(adder, "q");
+    pthread_join(thread, NULL);
+    check_int(sql_int("%s", keeper), ==, pid);
+    store_close(adder);
+    store_close(t);
 }

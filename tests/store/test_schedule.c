@@ -472,6 +472,37 @@ TEST(schedule, a_machine_without_zones_fires_on_time_and_may_pause)
     unsetenv("TZDIR");
 }
 
+/* Symptom: where the zone could not be read the schedule ran once more and then never again, and
+ * nothing said so. */
+TEST(schedule, a_zone_that_cannot_be_read_is_told_and_looked_for_again)
+{
+    tend *t = store_open("w");
+    clock_set(1711800000000);
+    check_ok(t, put_zone(t, "30 2 * * *", "Europe/Berlin"));
+    int64_t due_ms = next_of(t, "s");
+    sql_exec("UPDATE schedule SET zone = NULL");
+    setenv("TZDIR", test_path("none"), 1);
+    clock_set(due_ms);
+    struct tend_lease lease = claim_one(t, "q"); /* when this one was due is known */
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    int64_t next_ms = next_of(t, "s");
+    check_int(next_ms, >, due_ms);
+    check_int(count_events("schedule.failed"), ==, 1);
+    check_contains(sql_rows("SELECT who, why FROM event WHERE what = 'schedule.failed'"),
+                   "install tzdata");
+    clock_set(next_ms);
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(count_events("schedule.failed"), ==, 2);
+    check_int(next_of(t, "s"), >, next_ms);
+    unsetenv("TZDIR");
+    clock_set(next_of(t, "s"));
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(next_of(t, "s"), ==, 1711931400000);
+    clock_set(1711931400000);
+    claim_one(t, "q");
+    check_int(count_events("schedule.failed"), ==, 2);
+}
+
 /* The tz database changes: what this machine has counts, and the store's copy follows. */
 TEST(schedule, a_newer_database_counts_from_the_next_run_on)
 {

@@ -293,6 +293,25 @@ TEST(submission, it_is_carried_out_in_batches_and_under_a_lock_too)
     check_str(job_of(t, leases[1].id)->payload, "3");
 }
 
+/* Symptom: a new payload had only the attempts that the old one had left. */
+TEST(submission, a_new_payload_has_all_attempts_and_crashes_again)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = running_with_key(t);
+    struct tend_job_spec spec = spec_with_key("1");
+    struct tend_added added;
+    sql_exec("UPDATE job SET attempts = 2, crashes = 1");
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    check_ok(t, tend_add(t, &spec, &added)); /* the same payload */
+    check_int(job_of(t, lease.id)->attempts, ==, 2);
+    check_int(job_of(t, lease.id)->crashes, ==, 1);
+    spec = spec_with_key("2");
+    check_ok(t, tend_add(t, &spec, &added));
+    check_int(job_of(t, lease.id)->attempts, ==, 0);
+    check_int(job_of(t, lease.id)->crashes, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE life_token = token"), ==, 1);
+}
+
 TEST(submission, one_that_is_due_later_becomes_a_scheduled_job)
 {
     tend *t = store_open("w");

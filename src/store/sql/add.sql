@@ -166,9 +166,13 @@ ORDER BY j.id + 0
 FOR NO KEY UPDATE OF j;
 
 -- What a job that is there takes over from what is submitted under its key. Its queue, key and subject are the same.
+-- What was tried and lost for another payload says nothing about the new one, which has full budgets.
 -- define: submitted
 kind = $3, priority = $4, payload = $7, concurrency_key = $8, tags = $9, workspace = $10,
-    max_attempts = $11, max_crashes = $12, backoff_ms = $13, backoff_max_ms = $14, lease_ms = $15
+    max_attempts = $11, max_crashes = $12, backoff_ms = $13, backoff_max_ms = $14, lease_ms = $15,
+    attempts = CASE WHEN payload = $7 THEN attempts ELSE 0 END,
+    crashes = CASE WHEN payload = $7 THEN crashes ELSE 0 END,
+    life_token = CASE WHEN payload = $7 THEN life_token ELSE token END
 
 -- name: job_refresh
 -- A waiting job, $2, takes over what was submitted again under its key, by $16: due at $5, or $6 ms from now. Primary

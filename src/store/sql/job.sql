@@ -102,10 +102,11 @@ WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token AND job.
 RETURNING u.ordinal, 1;
 
 -- name: job_lock_rows
--- Jobs that several statements of one transaction wait for, by id. PostgreSQL only: called by store/pg_order.c.
+-- Jobs that several statements of one transaction wait for, by id. PostgreSQL only: called by store/pg_order.c and
+-- queue/move.c.
 SELECT id FROM job WHERE id = $1;
 -- dialect: postgres
-SELECT id FROM job WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE;
+SELECT id FROM job WHERE id = ANY (ARRAY(SELECT unnest($1::bigint[]))) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: job_new_life
 -- Its steps have full budgets again, as after a retry. Primary key. Called by queue/control.c.

@@ -21,7 +21,7 @@ FROM schedule
 ORDER BY name;
 
 -- define: firing
-name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused
+name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
 
 -- name: schedule_due
 -- Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: who
