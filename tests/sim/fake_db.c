@@ -246,6 +246,13 @@ static void note_clocks(struct fake_db *fake, const struct db_tx *tx)
                                    .store_ms = tx->now.number};
 }
 
+/* The simulated failures are SQLite's, not the body's own: the engine asks its connection. */
+static void blame_sqlite(const struct fake_db *fake, struct db_tx *tx, int rc)
+{
+    if (!fake->world->postgres && (rc == TEND_EFULL || rc == TEND_EIO || rc == TEND_EREADONLY))
+        ((struct sqlite_tx *)tx)->conn->unwritable = true;
+}
+
 /* The body between the real engine's begin and commit. */
 static int run_body(struct db_tx *tx, void *arg)
 {
@@ -275,7 +282,8 @@ static int run_body(struct db_tx *tx, void *arg)
     if (fake->actor->dead)
         return TEND_EUNREACHABLE;
     if (run->unsaved && rc >= 0)
-        return err_set(tx->err, TEND_EFULL, "nothing can be saved (simulated)");
+        rc = err_set(tx->err, TEND_EFULL, "nothing can be saved (simulated)");
+    blame_sqlite(fake, tx, rc);
     return rc;
 }
 
