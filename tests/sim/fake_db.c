@@ -178,7 +178,9 @@ static int fake_run(struct db_tx *tx, enum db_query query, unsigned how,
     }
     own_params(fake, query, params, 1, copy);
     tx->db = fake->real;
-    rc = fake->real->engine->run(tx, query, real_how(fake, how), copy, result);
+    /* Not this one: the model's table of workers goes by their ids, which have to stay small. */
+    if (query != Q_WORKER_SKIP_IDS)
+        rc = fake->real->engine->run(tx, query, real_how(fake, how), copy, result);
     tx->db = &fake->base;
     if (rc < 0 && (how & DB_LATER) != 0)
         fake->late_error = rc;
