@@ -92,7 +92,7 @@ typedef struct tend tend;
 
 struct tend_options {
     const char *name;      /* owner name where a call gives none; default "host:pid:RANDOM" */
-    int must_exist;        /* 1: do not make a store that is not there */
+    int must_exist;        /* 1: make no store where there is none, or an empty file */
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
