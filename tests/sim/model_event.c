@@ -268,6 +268,8 @@ static void refresh(struct world *world, struct op *op, struct job_model *job,
     take_add(world, job, number, now_ms);
     if (owed)
         job->due_ms = job->followed_due_ms;
+    if (owed && op->kind == OP_STEP_FINISH && job->state != JOB_HELD) /* it waits as submitted */
+        op->step.becomes = job->due_ms <= now_ms ? JOB_PENDING : JOB_SCHEDULED;
     job->owed = 0;
 }
 
