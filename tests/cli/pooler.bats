@@ -56,7 +56,8 @@ found_by_others() {
         name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone',
             'standard_conforming_strings')
         UNION ALL SELECT 'prepared', name FROM pg_prepared_statements
-        UNION ALL SELECT 'held', locktype FROM pg_locks WHERE locktype = 'advisory'"
+        UNION ALL SELECT 'held', locktype FROM pg_locks
+            WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 }
 
 nothing_stays_behind() {
