@@ -90,6 +90,7 @@ load helper
     tend migrate >/dev/null
     "$TEND" claim --wait 3>&- &
     waiter=$!
+    until_true grep -qx tend "/proc/$waiter/comm" # before, it is the shell that gets the signal
     kill -TERM $waiter
     status=0
     wait $waiter || status=$?
