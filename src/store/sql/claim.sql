@@ -187,10 +187,7 @@ WHERE queue = $1 AND state = 1 AND (version > 1 OR due_at < created_at)
 ORDER BY priority, due_at, id
 LIMIT $5;
 
--- name: claim_keys
--- The first $4 pending jobs of each of the next $3 concurrency keys after key $2. From key to key through index
--- job_pending_key, which also has the jobs of a key in the order of claims. Called by queue/choice.c. On PostgreSQL the
--- key is not said to be equal, because the planner would then take the whole of job_pending in its order.
+-- define: next_keys
 WITH RECURSIVE k (concurrency_key, n) AS (
     SELECT (SELECT j.concurrency_key FROM job j
             WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > $2
@@ -202,23 +199,19 @@ WITH RECURSIVE k (concurrency_key, n) AS (
     FROM k
     WHERE k.concurrency_key IS NOT NULL AND k.n < $3
 )
+
+-- name: claim_keys
+-- The first $4 pending jobs of each of the next $3 concurrency keys after key $2. From key to key through index
+-- job_pending_key, which also has the jobs of a key in the order of claims. Called by queue/choice.c. On PostgreSQL the
+-- key is not said to be equal, because the planner would then take the whole of job_pending in its order.
+{next_keys}
 SELECT job.id, job.priority, job.due_at, job.concurrency_key, job.kind
 FROM k CROSS JOIN job
 WHERE job.id IN (SELECT j.id FROM job j
                  WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key = k.concurrency_key
                  ORDER BY j.priority, j.due_at, j.id LIMIT $4);
 -- dialect: postgres
-WITH RECURSIVE k (concurrency_key, n) AS (
-    SELECT (SELECT j.concurrency_key FROM job j
-            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > $2
-            ORDER BY j.concurrency_key LIMIT 1), 1
-    UNION ALL
-    SELECT (SELECT j.concurrency_key FROM job j
-            WHERE j.queue = $1 AND j.state = 1 AND j.concurrency_key > k.concurrency_key
-            ORDER BY j.concurrency_key LIMIT 1), k.n + 1
-    FROM k
-    WHERE k.concurrency_key IS NOT NULL AND k.n < $3
-)
+{next_keys}
 SELECT f.id, f.priority, f.due_at, k.concurrency_key, f.kind
 FROM k CROSS JOIN LATERAL (
     SELECT j.id, j.priority, j.due_at, j.kind FROM job j
