@@ -97,12 +97,15 @@ WHERE id = ANY (ARRAY(
              AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
            LIMIT 1
            FOR UPDATE SKIP LOCKED) IS NULL
-      AND (SELECT j.id
-           FROM generate_series(0, $10::int) AS p (priority), job j
-           WHERE j.queue = $1 AND j.state = 1 AND j.priority = p.priority AND j.due_at >= $13
-             AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
-           LIMIT 1
-           FOR UPDATE OF j SKIP LOCKED) IS NULL
+      AND (SELECT f.id
+           FROM generate_series(0, $10::int) AS p (priority) CROSS JOIN LATERAL (
+               SELECT j.id
+               FROM job j
+               WHERE j.queue = $1 AND j.state = 1 AND j.priority = p.priority AND j.due_at >= $13
+                 AND (j.priority, j.due_at, j.id) <= ($10, $11, $12)
+               LIMIT 1
+               FOR UPDATE SKIP LOCKED) f
+           LIMIT 1) IS NULL
     ORDER BY priority, due_at, id
     LIMIT $2
     FOR UPDATE SKIP LOCKED))
