@@ -211,11 +211,17 @@ static void put_pieces(FILE *out, const struct query *query, const char *sql, en
             at += len + 1;
         } else if (word_begins && (len = put_now(out, at, dialect)) > 0) {
             at += len;
+        } else if (word_begins && (rest = after(at, "token_base()")) != NULL) {
+            if (dialect == POSTGRES)
+                put_text(out, "(SELECT token_base FROM store WHERE id = 1)");
+            else
+                fprintf(out, "?%d", query->params + 2);
+            at = rest;
         } else if (word_begins && (rest = after(at, "next_event()")) != NULL) {
             if (dialect == POSTGRES)
                 put_text(out, "next_event()");
             else
-                fprintf(out, "?%d", query->params + 2);
+                fprintf(out, "?%d", query->params + 3);
             at = rest;
         } else if (dialect == SQLITE && *at == '$') {
             int number = atoi(at + 1);

@@ -35,9 +35,8 @@ static int generation_body(struct db_tx *tx, void *arg)
     next->token_base = larger(highest, db_number(&now, 0, 2)) + (1 << 20) + call->drawn;
     next->first_id = (db_number(&now, 0, 3) / ID_STEP + 2) * ID_STEP;
     const struct db_value base[] = {db_int(next->token_base)};
-    if ((rc = db_each(tx, Q_STORE_BEGIN_GENERATION, 0, base, 1, NULL)) < 0 ||
-        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0 ||
-        (rc = db_skip_ids(tx, next->first_id)) < 0)
+    if ((rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0 ||
+        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0)
         return rc;
     struct event_note event = {
         .who = call->by,

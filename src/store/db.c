@@ -228,11 +228,16 @@ int db_time(struct db_tx *tx, int64_t *ret_ms)
     return tx->db->engine->time(tx, ret_ms);
 }
 
-int db_skip_ids(struct db_tx *tx, int64_t next)
+int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
-    const struct db_value params[] = {db_int(next)};
-    return tx->db->engine->skip_ids != NULL ? tx->db->engine->skip_ids(tx, next)
-                                            : db_run(tx, Q_STORE_SKIP_IDS, 0, params, NULL);
+    const struct db_value base[] = {db_int(token_base)};
+    const struct db_value next[] = {db_int(first_id)};
+    int rc = db_each(tx, Q_STORE_BEGIN_GENERATION, 0, base, 1, NULL);
+    if (rc < 0)
+        return rc;
+    return tx->db->engine->begin_generation != NULL
+               ? tx->db->engine->begin_generation(tx, first_id, token_base)
+               : db_run(tx, Q_STORE_SKIP_IDS, 0, next, NULL);
 }
 
 void db_ring(struct db_tx *tx)

@@ -152,8 +152,8 @@ struct db_value db_now(struct db_tx *tx);
 /* Store time as a number; may cost a round trip. */
 int db_time(struct db_tx *tx, int64_t *ret_ms);
 
-/* Ids go on at next, which is above all that there are. */
-int db_skip_ids(struct db_tx *tx, int64_t next);
+/* Ids go on at first_id and tokens above token_base, which are above all that there are. */
+int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base);
 
 /* Others may have work to do once this has committed: wake them. */
 void db_ring(struct db_tx *tx);

@@ -69,14 +69,22 @@ static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *
 }
 
 /* Ids and time go on from the newest event, whoever wrote it. */
-static int read_last_event(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
+static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
     struct db_result last;
-    int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_LAST_EVENT, NULL, &last);
+    int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN, NULL, &last);
+    if (rc == 0 && last.rows == 0)
+        rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN_EMPTY, NULL, &last);
     if (rc < 0)
         return rc;
-    db->writer.next_event = last.rows > 0 ? db_number(&last, 0, 0) + 1 : 1;
-    return sqlite_clock_begin(db, tx, last.rows > 0 ? db_number(&last, 0, 1) : 0, ret_now_ms);
+    if (last.rows == 0 || db_at(&last, 0, 2)->type != DB_INT)
+        return err_set(tx->err, TEND_EIO,
+                       "the table store of %s has lost its row: the file is damaged; restore a "
+                       "backup of it",
+                       db->path);
+    db->writer.next_event = db_number(&last, 0, 0) + 1;
+    db->writer.token_base = db_number(&last, 0, 2);
+    return sqlite_clock_begin(db, tx, db_number(&last, 0, 1), ret_now_ms);
 }
 
 /* CL-5: what is in the way is not tend, so it may go away by itself. */
@@ -159,7 +167,7 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
         return rc;
     struct db_tx first = group->tx.base;
     first.err = err;
-    if ((rc = read_last_event(db, &first, &now_ms)) < 0)
+    if ((rc = read_beginning(db, &first, &now_ms)) < 0)
         goto undo;
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
         run_body(db, write, now_ms, alone);

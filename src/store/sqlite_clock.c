@@ -13,6 +13,9 @@
 /* Below it is the turnstile's part of the lock file. */
 enum { PAGE_AT = 256, READ_TRIES = 3 };
 
+/* A page that says nothing but the time is not written more often than this. */
+enum { FRESH_US = 50000 };
+
 static const uint64_t page_magic = 0x74656e64636c6b01;
 
 /* Milliseconds that come from elsewhere; no number may overflow. */
@@ -96,6 +99,16 @@ static bool read_page(const struct sqlite_clock *clock, const struct clock_look 
                    ret->mark.monotonic_us <= look->monotonic_us;
     }
     return false;
+}
+
+/* Whether the page as found tells the next one as much as a new one would. */
+static bool is_fresh(const struct sqlite_clock *clock)
+{
+    const struct clock_page *page = &clock->page;
+    const struct clock_page *next = &clock->next;
+    return clock->known && page->failing_since_us == 0 && page->blocked_us == 0 &&
+           page->clock_steps == next->clock_steps &&
+           next->mark.boottime_us - page->mark.boottime_us < FRESH_US;
 }
 
 static void write_page(const struct sqlite_clock *clock, struct clock_page *page)
@@ -229,7 +242,8 @@ void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)
         take_up(clock, NULL);
     clock->begun = false;
     if (outcome == CLOCK_WRITTEN) {
-        write_page(clock, &clock->next);
+        if (!is_fresh(clock))
+            write_page(clock, &clock->next);
     } else if (clock->known && page->failing_since_us == 0) {
         /* The mark stays that of the last commit: what was owed to the leases still is. */
         page->blocked_us += clock->blocked_us;

@@ -160,13 +160,16 @@ static bool same_value(const struct db_value *a, const struct db_value *b)
 }
 
 /*
- * next_event() is the parameter behind all others. A statement that turns out to change nothing
- * leaves a gap in the ids, which is allowed.
+ * Behind the parameters of the call and $0 come token_base() and next_event(). A statement that
+ * turns out to change nothing leaves a gap in the ids of events, which is allowed.
  */
-static void bind_event(struct sqlite_conn *conn, sqlite3_stmt *statement, int params)
+static void bind_own(struct sqlite_conn *conn, sqlite3_stmt *statement, int params)
 {
-    if (sqlite3_bind_parameter_count(statement) >= params + 2)
-        sqlite3_bind_int64(statement, params + 2, conn->next_event++);
+    int used = sqlite3_bind_parameter_count(statement);
+    if (used >= params + 2)
+        sqlite3_bind_int64(statement, params + 2, conn->token_base);
+    if (used >= params + 3)
+        sqlite3_bind_int64(statement, params + 3, conn->next_event++);
 }
 
 static int read_column(sqlite3_stmt *statement, int column, struct arena *arena,
@@ -278,6 +281,7 @@ static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     int used = sqlite3_bind_parameter_count(statement);
     for (int i = 0; i < text->params && i < used; i++)
         bind(statement, i + 1, &params[i]);
+    bind_own(conn, statement, text->params);
     given.first_event = conn->next_event;
     conn->given = given;
     conn->next_event += (int64_t)given.count;
@@ -340,7 +344,7 @@ static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_que
         bind(statement, i + 1, &params[i]);
     for (size_t row = 0; row < rows->rows; row++) {
         bind(statement, text->params + 1, db_at(rows, row, 0));
-        bind_event(conn, statement, text->params);
+        bind_own(conn, statement, text->params);
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)
@@ -377,7 +381,7 @@ int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     struct db_result rows;
     for (int i = 0; i < text->params; i++)
         bind(statement, i + 1, &params[i]);
-    bind_event(conn, statement, text->params);
+    bind_own(conn, statement, text->params);
     int step = step_all(statement, tx->arena, &rows);
     if (step != SQLITE_DONE)
         rc = sqlite_conn_fail(conn, step, text->name, tx->err);
@@ -407,7 +411,7 @@ int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query q
         for (size_t i = 0; i < width; i++)
             if (row == 0 || !same_value(&params[row * width + i], &params[(row - 1) * width + i]))
                 bind(statement, (int)i + 1, &params[row * width + i]);
-        bind_event(conn, statement, text->params);
+        bind_own(conn, statement, text->params);
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)

@@ -237,9 +237,11 @@ static int tx_time(struct db_tx *tx, int64_t *ret_ms)
 }
 
 /* Also for those whose bodies are committed together with this one. */
-static int skip_ids(struct db_tx *tx, int64_t next)
+static int begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
-    ((struct sqlite_db *)tx->db)->writer.next_event = next;
+    struct sqlite_conn *writer = &((struct sqlite_db *)tx->db)->writer;
+    writer->next_event = first_id;
+    writer->token_base = token_base;
     return 0;
 }
 
@@ -413,7 +415,7 @@ static const struct db_engine engine = {
     .run = run,
     .each = each,
     .time = tx_time,
-    .skip_ids = skip_ids,
+    .begin_generation = begin_generation,
     .bell = bell,
     .wait = wait_for_news,
     .interrupt = interrupt,

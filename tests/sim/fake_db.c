@@ -219,11 +219,11 @@ static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
 }
 
 /* On PostgreSQL it is a query like others. */
-static int fake_skip_ids(struct db_tx *tx, int64_t next)
+static int fake_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
     struct fake_db *fake = (struct fake_db *)tx->db;
     tx->db = fake->real;
-    int rc = fake->real->engine->skip_ids(tx, next);
+    int rc = fake->real->engine->begin_generation(tx, first_id, token_base);
     tx->db = &fake->base;
     return rc;
 }
@@ -458,7 +458,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .run = fake_run,
         .each = fake_each,
         .time = fake_time,
-        .skip_ids = real->engine->skip_ids == NULL ? NULL : fake_skip_ids,
+        .begin_generation = real->engine->begin_generation == NULL ? NULL : fake_begin_generation,
         .bell = fake_bell,
         .wait = fake_wait,
         .mono_ms = fake_mono_ms,

@@ -8,7 +8,7 @@ result, payload, nominal_at
 
 -- Tokens grow, and none of an earlier generation of the store comes again. (On PostgreSQL the base is c.base.)
 -- define: next_token
-max(token, (SELECT token_base FROM store WHERE id = 1)) + 1
+CASE WHEN token < token_base() THEN token_base() ELSE token END + 1
 
 -- define: leased
 state = 2, token = greatest(token, c.base) + 1, owner = $3, worker_id = $4,
@@ -55,7 +55,7 @@ WHERE job.id = given.p1 AND state = 1;
 -- The last column says how many entries of job_pending were read: see job_claim_after.
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base,
+FROM (SELECT now($5) AS t, token_base() AS base,
              pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
@@ -83,7 +83,7 @@ LIMIT $2;
 -- dialect: postgres
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base,
+FROM (SELECT now($5) AS t, token_base() AS base,
              pg_stat_get_xact_tuples_returned('job_pending'::regclass) AS entries
       OFFSET 0) c
 WHERE id = ANY (ARRAY(
@@ -134,7 +134,7 @@ WHERE id = $0 AND state = 1;
 -- dialect: postgres
 UPDATE job
 SET {leased}
-FROM (SELECT now($5) AS t, (SELECT token_base FROM store WHERE id = 1) AS base OFFSET 0) c
+FROM (SELECT now($5) AS t, token_base() AS base OFFSET 0) c
 WHERE id = (SELECT id FROM job WHERE id = $1 AND state + 0 = 1 AND $2::bigint >= 1 FOR UPDATE SKIP LOCKED)
 RETURNING {job};
 

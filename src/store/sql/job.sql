@@ -4,7 +4,8 @@
 -- who calls it and which index carries it. $n are its parameters. now($n) is store time: the parameter on
 -- SQLite, the server's clock on PostgreSQL unless the parameter is given. next_event() is the
 -- id of the event the statement leaves: nextval() on PostgreSQL; on SQLite a parameter more, because a statement
--- that calls a function and fires a trigger would make SQLite copy every page it touches first.
+-- that calls a function (also max and min) and fires a trigger would make SQLite copy every page it touches first.
+-- token_base() is the store's, on SQLite a parameter as well.
 -- "-- each:" begins the statement SQLite runs for every row of the one before, whose first column
 -- is $0. "-- many:" begins what SQLite runs once instead, when there are many rows: they are in the table given as
 -- p1, p2, ..., with the id of the event each leaves. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for

@@ -11,7 +11,7 @@ l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id
 -- $4 worker, $5 job, $7 the token of the lock that may be refreshed (NULL: any). Tokens begin at the store's generation. Returns nothing when somebody holds it.
 -- Called by queue/lock.c and queue/limits.c.
 INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at)
-VALUES ($1, (SELECT token_base + 1 FROM store WHERE id = 1), $2, $4, $5, now($6), now($6) + $3)
+VALUES ($1, token_base() + 1, $2, $4, $5, now($6), now($6) + $3)
 ON CONFLICT (name) DO UPDATE
 SET token = CASE WHEN {own} THEN l.token
                  WHEN l.token < excluded.token THEN excluded.token ELSE l.token + 1 END,

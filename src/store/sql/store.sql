@@ -4,9 +4,18 @@
 SELECT now($1);
 
 -- name: store_last_event
--- The newest event: its id, from which ids go on, and its time, behind which the clock may not fall.
--- Primary key. SQLite only: called at the start of every write.
+-- The newest event: its id and its time, behind which the clock may not fall. Primary key. SQLite only: called at the
+-- start of every read.
 SELECT id, at FROM event ORDER BY id DESC LIMIT 1;
+
+-- name: store_begin
+-- The same, as ids go on from there, and the token above which this generation began. Primary keys. SQLite only: called
+-- at the start of every write.
+SELECT id, at, (SELECT token_base FROM store WHERE id = 1) FROM event ORDER BY id DESC LIMIT 1;
+
+-- name: store_begin_empty
+-- The same for a store without an event.
+SELECT 0, 0, token_base FROM store WHERE id = 1;
 
 -- name: migration_list
 -- Primary key. Called by queue/care.c.
@@ -26,7 +35,7 @@ FROM store
 WHERE id = 1;
 
 -- name: store_begin_generation
--- Called by queue/generation.c.
+-- Called by store/db.c.
 UPDATE store SET token_base = $1 WHERE id = 1;
 
 -- name: store_skip_ids
