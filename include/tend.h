@@ -814,7 +814,7 @@ struct tend_schedule {
     const char *queue, *kind, *payload;
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
-    int paused;
+    int paused; /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
     /*
      * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
@@ -836,8 +836,19 @@ struct tend_schedules {
     const struct tend_schedule *items;
 };
 TEND_API void tend_schedule_init(struct tend_schedule *schedule);
-/* Make or replace. A run that is due by then is added first, as the schedule was. */
+/*
+ * Make or replace. A run that is due by then is added first, as the schedule was. A schedule that
+ * is paused stays paused and adds nothing; if its times stay the same, it keeps the runs that it
+ * has missed, else they are dropped.
+ */
 TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
+/*
+ * Pause: from now on no job is added, not even for a run that is due already; jobs that have been
+ * added stay as they are. Resume: the runs missed meanwhile are caught up on as `catch_up` says,
+ * with the next claim. Both do nothing when it is so already. TEND_ENOTFOUND.
+ */
+TEND_API int tend_schedule_pause(tend *t, const char *name, const char *by);
+TEND_API int tend_schedule_resume(tend *t, const char *name, const char *by);
 TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
 TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);
 TEND_API void tend_schedules_free(struct tend_schedules *schedules);

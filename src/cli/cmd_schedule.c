@@ -41,7 +41,8 @@ static const char *timezone_name(const struct tend_schedule *schedule)
     return schedule->timezone ? schedule->timezone : "UTC";
 }
 
-static void print_schedule(struct buf *out, const struct tend_schedule *schedule)
+/* note: a sentence about the answer, or NULL. */
+static void print_schedule(struct buf *out, const struct tend_schedule *schedule, const char *note)
 {
     json_open(out, NULL, '{');
     json_text(out, "name", schedule->name);
@@ -57,6 +58,8 @@ static void print_schedule(struct buf *out, const struct tend_schedule *schedule
     json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
     json_text(out, "next_local", schedule->next_local);
     json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
+    if (note)
+        json_text(out, "note", note);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -95,25 +98,50 @@ static int with_schedule(struct cli *cli, const char *name,
     return status;
 }
 
+static void print_next(struct cli *cli, const struct tend_schedule *schedule)
+{
+    char time[TIME_TEXT_BYTES];
+    char when[DURATION_TEXT_BYTES];
+    int64_t now_ms = cli_now_ms(cli);
+    bool late = schedule->next_at_ms <= now_ms;
+    buf_printf(&cli->out, "%s %s (%s)%s%s%s\n", late ? "has been due since" : "comes next at",
+               schedule->timezone && schedule->next_local ? schedule->next_local
+                                                          : time_text(schedule->next_at_ms, time),
+               relative_text(schedule->next_at_ms, now_ms, when),
+               late ? "; the next claim catches up (catch-up " : "", late ? schedule->catch_up : "",
+               late ? ")" : "");
+}
+
 static int print_one(struct cli *cli, const struct tend_schedule *schedule)
 {
     if (cli->json) {
-        print_schedule(&cli->out, schedule);
+        print_schedule(&cli->out, schedule, NULL);
         return EXIT_DONE;
     }
-    char time[TIME_TEXT_BYTES];
-    char when[DURATION_TEXT_BYTES];
     buf_printf(&cli->out, "schedule \"%s\" ", schedule->name);
     if (schedule->paused)
         buf_puts(&cli->out, "is paused\n");
     else if (schedule->next_at_ms == TEND_UNSET)
         buf_puts(&cli->out, "never comes\n");
     else
-        buf_printf(&cli->out, "comes next at %s (%s)\n",
-                   schedule->timezone && schedule->next_local
-                       ? schedule->next_local
-                       : time_text(schedule->next_at_ms, time),
-                   relative_text(schedule->next_at_ms, cli_now_ms(cli), when));
+        print_next(cli, schedule);
+    return EXIT_DONE;
+}
+
+/* One that is paused does not run because it was put again: the answer says so. */
+static int print_put(struct cli *cli, const struct tend_schedule *schedule)
+{
+    if (!schedule->paused)
+        return print_one(cli, schedule);
+    struct buf note;
+    buf_init(&note);
+    buf_printf(&note, "schedule \"%s\" is still paused; 'tend schedule resume %s' resumes it",
+               schedule->name, schedule->name);
+    if (cli->json)
+        print_schedule(&cli->out, schedule, note.data);
+    else
+        buf_printf(&cli->out, "%s\n", note.data);
+    buf_done(&note);
     return EXIT_DONE;
 }
 
@@ -183,7 +211,7 @@ static int run_add(struct cli *cli, int argc, char **argv)
     if (status != EXIT_DONE)
         return status;
     cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
-    return with_schedule(cli, argv[0], print_one);
+    return with_schedule(cli, argv[0], print_put);
 }
 
 static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -193,7 +221,7 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
         return cli_fail_store(cli, code);
     cli_did(cli, "schedule \"%s\" was removed, but the answer", schedule->name);
     if (cli->json)
-        print_schedule(&cli->out, schedule);
+        print_schedule(&cli->out, schedule, NULL);
     else
         buf_printf(&cli->out, "schedule \"%s\" removed\n", schedule->name);
     return EXIT_DONE;
@@ -205,22 +233,16 @@ static int run_rm(struct cli *cli, int argc, char **argv)
     return with_schedule(cli, argv[0], remove_one);
 }
 
-static int set_paused(struct cli *cli, const struct tend_schedule *schedule, int paused)
-{
-    struct tend_schedule changed = *schedule;
-    changed.paused = paused;
-    int code = tend_schedule_put(cli->store, &changed, NULL);
-    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
-}
-
 static int pause_one(struct cli *cli, const struct tend_schedule *schedule)
 {
-    return set_paused(cli, schedule, 1);
+    int code = tend_schedule_pause(cli->store, schedule->name, NULL);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
 static int resume_one(struct cli *cli, const struct tend_schedule *schedule)
 {
-    return set_paused(cli, schedule, 0);
+    int code = tend_schedule_resume(cli->store, schedule->name, NULL);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
 static int run_pause(struct cli *cli, int argc, char **argv)
@@ -284,7 +306,7 @@ static int run_ls(struct cli *cli, int argc, char **argv)
     table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < all->count; i++) {
         if (cli->json)
-            print_schedule(&cli->out, &all->items[i]);
+            print_schedule(&cli->out, &all->items[i], NULL);
         else
             add_row(&table, &all->items[i], now_ms);
     }
@@ -302,10 +324,11 @@ static const struct command add = {
         "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times "
         "are UTC, or those of --timezone: a time that the clock skips is run when the gap ends, one that comes twice "
         "when it comes first; where the hour field begins with *, runs go by the time that passes. "
-        "A command behind -- becomes the payload {\"exec\": […]}; a payload that says what to do is checked, and gives "
+        "A command after -- becomes the payload {\"exec\": […]}; a payload that says what to do is checked, and gives "
         "the jobs their kind, as for 'tend add'. Each run knows the time it was named for (nominal_at_ms; in steps "
-        "TEND_NOMINAL_TIME). A run that is due when the schedule is replaced is added first. With --overlap skip and "
-        "replace, --catch-up all is the same as one. Prints when it comes next.",
+        "TEND_NOMINAL_TIME). A run that is due when the schedule is replaced is added first. A paused schedule stays "
+        "paused when it is replaced. With --overlap skip and replace, --catch-up all is the same as one. Prints when it "
+        "comes next.",
     .examples = "tend schedule add nightly '15 3 * * *' --timezone Europe/Berlin -- make report\n"
                 "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",
@@ -340,6 +363,8 @@ static const struct command pause = {
     .name = "pause",
     .form = "NAME",
     .text = "add no jobs until it is resumed",
+    .about =
+        "Runs that are due already are not added either. Jobs that it has added stay as they are.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,
@@ -349,7 +374,10 @@ static const struct command pause = {
 static const struct command resume = {
     .name = "resume",
     .form = "NAME",
-    .text = "let a paused schedule go on",
+    .text = "let a paused schedule add jobs again",
+    .about =
+        "Runs missed during the pause are treated as --catch-up says: all of them are dropped, one job is added "
+        "for all of them, or one for each. The next claim does it.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -100,6 +100,27 @@ load helper
     [ -z "$output" ]
 }
 
+# Pausing added the runs that were due; putting it again resumed it without a word.
+@test "a paused schedule stays paused when it is put again, and says so" {
+    tend schedule add tick '@every 1s' >/dev/null
+    tend schedule pause tick >/dev/null
+    next=$(tend schedule ls --json | jq .next_at_ms)
+    until_true bash -c "((\$(date +%s%3N) > $next))"
+    run -0 tend schedule add tick '@every 1s'
+    [ "$output" = "schedule \"tick\" is still paused; 'tend schedule resume tick' resumes it" ]
+    run -0 tend schedule add tick '@every 1s' --json
+    json '.paused and (.note | contains("tend schedule resume tick"))'
+    run -5 tend claim
+    run -0 tend schedule resume tick
+    [[ "$output" == 'schedule "tick" has been due since '*'); the next claim catches up (catch-up one)' ]]
+    run -0 tend claim --json
+    json '.schedule == "tick"'
+    run -0 tend schedule add tick '@every 1s' --json
+    json '.paused == false and has("note") == false'
+    fails 3 tend schedule pause tock
+    says 'there is no schedule "tock"; did you mean "tick"?'
+}
+
 @test "a schedule takes its five fields also as words" {
     tend schedule add x 0 12 1 jan '*' >/dev/null
     [ "$(tend schedule ls --json | jq -r .cron)" = '0 12 1 jan *' ]
