@@ -726,6 +726,9 @@ struct tend_recovery {
     int64_t entries_skipped;
     int64_t skipped_ids[TEND_SKIPPED_NAMED]; /* the first of them */
     char skipped_by[128];                    /* who holds the first, in words; "" if not known */
+    /* Of entries_reclaimed: those that have lost too many workers and have failed now, with class
+     * "poison". TEND_UNSET in tend_get_recovery_stats, which does not foretell it. */
+    int64_t entries_quarantined;
 };
 
 /* Find and heal everything stale: expired leases and locks, and those of dead workers. */

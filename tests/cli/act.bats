@@ -127,8 +127,27 @@ load helper
     [ "$(state_of 2)" = pending ]
     [ "$(state_of 1)" = running ]
     run -0 tend heal --json
-    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp,
+    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "entries_quarantined": 0,
+                "recovery_timestamp": .recovery_timestamp,
                 "entries_skipped": 0, "skipped": [], "skipped_by": null}'
+}
+
+# RC-2, RC-12: said "reclaimed" of jobs that had failed for good.
+@test "heal counts what it quarantined" {
+    tend add --max-crashes 1 >/dev/null
+    tend add >/dev/null
+    tend claim -n 2 --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend heal --dry-run --json
+    json '.entries_reclaimed == 2 and .entries_quarantined == null'
+    run --separate-stderr -0 tend heal
+    [ "$output" = '2 jobs reclaimed (1 of them quarantined), 0 locks cleaned' ]
+    [ "$(state_of 1)" = failed ]
+    tend add --max-crashes 1 >/dev/null
+    tend claim -n 2 --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend heal --json
+    json '.entries_reclaimed == 2 and .entries_quarantined == 1'
 }
 
 @test "heal --older-than takes leases without a sign of life" {
