@@ -638,11 +638,24 @@ enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
 TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by,
                       const char *why);
 
-/* The same for all that match and whose state allows it; *ret_count: how many changed (may be
- * NULL). TEND_REDRIVE takes failed jobs, and cancelled ones only where filter->states names them.
- */
+/* What an action has done. */
+struct tend_acted {
+    int64_t count; /* jobs that it changed */
+    /* Submissions that were remembered under the keys of running jobs (TEND_IF_RUNNING_AGAIN) and
+     * have become jobs of their own, as those were cancelled: their ids. */
+    size_t follower_count;
+    const int64_t *followers;
+};
+TEND_API void tend_acted_free(struct tend_acted *acted);
+
+/* As tend_act, and tells what it did; ret may be NULL. */
+TEND_API int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by,
+                             const char *why, struct tend_acted **ret);
+
+/* The same for all that match and whose state allows it; ret may be NULL. TEND_REDRIVE takes failed
+ * jobs, and cancelled ones only where filter->states names them. */
 TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
-                             const char *by, const char *why, int64_t *ret_count);
+                             const char *by, const char *why, struct tend_acted **ret);
 
 struct tend_explanation {
     int state;

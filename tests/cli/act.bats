@@ -108,6 +108,38 @@ load helper
     fails 4 tend complete "$lease"
 }
 
+# Only 'cancel ID' told of it, without the id of the new job; 'cancel --queue' said nothing.
+@test "cancel says which jobs come of what was submitted meanwhile" {
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    tend claim -q a -n 2 >/dev/null
+    tend add -q a --unique one >/dev/null
+    run --separate-stderr -0 tend cancel 1 --dry-run
+    [[ "$stderr" == *'cancel: 1 submission that waits for the end of a run would become a job' ]]
+    run --separate-stderr -0 tend cancel 1
+    [ "$output" = '1 job cancelled' ]
+    new=$(tend jobs -q a -s pending --json | jq .id)
+    [[ "$stderr" == *"cancel: 1 submission that waited for the end of a run is a job now: $new" ]]
+    tend claim -q a >/dev/null
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    run -0 tend cancel --queue a --dry-run --json
+    json '.count == 2 and .follower_count == 2 and .followers == []'
+    run --separate-stderr -0 tend cancel --queue a
+    [ "$output" = '2 jobs cancelled' ]
+    ids=$(tend jobs -q a -s pending --json | jq .id | sort -n | paste -sd,)
+    [[ "$stderr" == *"cancel: 2 submissions that waited for the end of a run are jobs now: "* ]]
+    [ "$(sed 's/.*: //' <<<"$stderr" | tr , '\n' | sort -n | paste -sd,)" = "$ids" ]
+    tend claim -q a >/dev/null
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    run -0 tend cancel --all --json
+    json '.count == 2 and .follower_count == 1'
+    [ "$(jq -c .followers <<<"$output")" = "[$(tend jobs -q a -s pending --json | jq .id)]" ]
+    run -0 tend hold --all --json
+    json '.follower_count == 0 and .followers == []'
+}
+
 # RC-2, RC-3, RC-4
 @test "heal reclaims what has expired; a dry run only counts" {
     tend add >/dev/null
