@@ -240,7 +240,7 @@ const struct command cmd_add = {
     .form = "[-- CMD ARG…]",
     .text = "add a job and print its id",
     .about =
-        "The job is on disk when the id is printed. A command behind -- becomes a job that 'tend work' "
+        "The job is on disk when the id is printed. A command after -- becomes a job that 'tend work' "
         "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. A payload that says "
         "what to do (run, exec, http, sleep or steps) is checked, and without --kind the job is of kind "
         "shell, http or sleep, by its first step. With --batch the ids of all jobs are printed, in "

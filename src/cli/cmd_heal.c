@@ -13,9 +13,10 @@ static struct {
 static const struct option options[] = {
     OPTION("dry-run", 0, NULL, OPTION_FLAG, "say what would be healed, change nothing",
            &args.dry_run),
-    OPTION("older-than", 0, "DURATION", OPTION_DURATION,
-           "take leases without a sign of life for so long, whatever their time says",
-           &args.older_than_ms),
+    OPTION(
+        "older-than", 0, "DURATION", OPTION_DURATION,
+        "also reclaim running jobs without a sign of life for this long, before their lease expires",
+        &args.older_than_ms),
     OPTION_END,
 };
 

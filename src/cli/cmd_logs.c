@@ -15,7 +15,7 @@ static const struct option options[] = {
     OPTION("attempt", 0, "N", OPTION_INT, "only this attempt, by the number 'tend show' gives it",
            &args.attempt, .min = 1, .max = INT64_MAX),
     OPTION("step", 0, "STEP", OPTION_TEXT, "only the attempts of this step, by its id", &args.step),
-    OPTION("timestamps", 't', NULL, OPTION_FLAG, "each line behind its time", &args.timestamps),
+    OPTION("timestamps", 't', NULL, OPTION_FLAG, "print its time before each line", &args.timestamps),
     OPTION("verbose", 'v', NULL, OPTION_FLAG,
            "a line before the output of each attempt; on a terminal always", &args.verbose),
     OPTION_END,

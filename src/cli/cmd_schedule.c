@@ -24,15 +24,17 @@ static const struct option add_options[] = {
            &args.payload),
     OPTION("priority", 'p', "0-9", OPTION_INT, "0 is most urgent (default 5)", &args.priority,
            .min = 0, .max = 9),
-    OPTION("catch-up", 0, "none|one|all", OPTION_CHOICE,
-           "runs missed while nobody was there: none, one for all of them (default), or all",
-           &args.catch_up, .choices = "none|one|all"),
+    OPTION(
+        "catch-up", 0, "none|one|all", OPTION_CHOICE,
+        "jobs to add for runs that were missed, because no worker was there or it was paused: none, one for all of "
+        "them (default), or all",
+        &args.catch_up, .choices = "none|one|all"),
     OPTION("overlap", 0, "queue|skip|replace", OPTION_CHOICE,
            "when an earlier run has not finished: add this one all the same (default), skip it, or "
            "cancel the earlier one",
            &args.overlap, .choices = "queue|skip|replace"),
     OPTION("timezone", 0, "ZONE", OPTION_TEXT,
-           "whose clocks CRON goes by, like Europe/Berlin (default UTC)", &args.timezone),
+           "time zone of CRON, like Europe/Berlin (default UTC)", &args.timezone),
     OPTION_END,
 };
 
@@ -104,7 +106,7 @@ static void print_next(struct cli *cli, const struct tend_schedule *schedule)
     char when[DURATION_TEXT_BYTES];
     int64_t now_ms = cli_now_ms(cli);
     bool late = schedule->next_at_ms <= now_ms;
-    buf_printf(&cli->out, "%s %s (%s)%s%s%s\n", late ? "has been due since" : "comes next at",
+    buf_printf(&cli->out, "%s %s (%s)%s%s%s\n", late ? "has been due since" : "runs next at",
                schedule->timezone && schedule->next_local ? schedule->next_local
                                                           : time_text(schedule->next_at_ms, time),
                relative_text(schedule->next_at_ms, now_ms, when),
@@ -122,7 +124,7 @@ static int print_one(struct cli *cli, const struct tend_schedule *schedule)
     if (schedule->paused)
         buf_puts(&cli->out, "is paused\n");
     else if (schedule->next_at_ms == TEND_UNSET)
-        buf_puts(&cli->out, "never comes\n");
+        buf_puts(&cli->out, "never runs\n");
     else
         print_next(cli, schedule);
     return EXIT_DONE;
@@ -321,14 +323,14 @@ static const struct command add = {
     .form = "NAME CRON [-- CMD ARG…]",
     .text = "make or replace a schedule",
     .about =
-        "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times "
-        "are UTC, or those of --timezone: a time that the clock skips is run when the gap ends, one that comes twice "
-        "when it comes first; where the hour field begins with *, runs go by the time that passes. "
-        "A command after -- becomes the payload {\"exec\": […]}; a payload that says what to do is checked, and gives "
-        "the jobs their kind, as for 'tend add'. Each run knows the time it was named for (nominal_at_ms; in steps "
-        "TEND_NOMINAL_TIME). A run that is due when the schedule is replaced is added first. A paused schedule stays "
-        "paused when it is replaced. With --overlap skip and replace, --catch-up all is the same as one. Prints when it "
-        "comes next.",
+        "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times are UTC, or "
+        "those of --timezone: a time that the clock skips runs when the gap ends, a time that comes twice runs the first "
+        "time; where the hour field begins with *, runs follow the time that passes. "
+        "A command after -- becomes the payload {\"exec\": […]}. A payload that says what to do is checked, and gives the "
+        "jobs their kind, as for 'tend add'. Each job knows the time it was scheduled for (nominal_at_ms; in steps "
+        "TEND_NOMINAL_TIME). If a run is due when the schedule is replaced, it is added first; but a paused schedule stays "
+        "paused and adds nothing. With --overlap skip or replace, --catch-up all is the same as one. Prints when it runs "
+        "next.",
     .examples = "tend schedule add nightly '15 3 * * *' --timezone Europe/Berlin -- make report\n"
                 "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",
@@ -376,8 +378,8 @@ static const struct command resume = {
     .form = "NAME",
     .text = "let a paused schedule add jobs again",
     .about =
-        "Runs missed during the pause are treated as --catch-up says: all of them are dropped, one job is added "
-        "for all of them, or one for each. The next claim does it.",
+        "Runs missed during the pause are treated as after a time without workers: as the schedule's --catch-up says, no "
+        "job is added for them, one, or one for each. The next claim does it.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -104,7 +104,7 @@ static int put_body(struct db_tx *tx, void *arg)
         schedule->paused || (before.rows > 0 && db_number(&before, 0, FIRING_PAUSED) != 0);
     int64_t next_ms = first_run(call, &before, paused, &zone, now_ms);
     if (next_ms < 0)
-        return err_set(db_err(tx), TEND_EINVAL, "'%s' never comes; give a schedule that does",
+        return err_set(db_err(tx), TEND_EINVAL, "'%s' never runs; give times that come",
                        schedule->cron);
     const struct db_value params[] = {
         db_text(schedule->name),
@@ -162,7 +162,7 @@ static int check_cron(tend *t, const struct tend_schedule *schedule, struct cron
     const char *cron = schedule->cron != NULL ? schedule->cron : "";
     int rc = cron_parse(cron, ret, handle_err(t));
     if (rc == 0 && ret->every_ms > 0 && timezone_of(schedule) != NULL)
-        rc = handle_fail(t, TEND_EINVAL, "'%s' knows no time zone; leave out %s", cron,
+        rc = handle_fail(t, TEND_EINVAL, "'%s' cannot have a time zone; leave out '%s'", cron,
                          schedule->timezone);
     return rc;
 }

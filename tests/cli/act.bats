@@ -108,7 +108,7 @@ load helper
     fails 4 tend complete "$lease"
 }
 
-# Only 'cancel ID' told of it, without the id of the new job; 'cancel --queue' said nothing.
+# CL-7: only 'cancel ID' told of it, without the id of the new job; 'cancel --queue' said nothing.
 @test "cancel says which jobs come of what was submitted meanwhile" {
     tend add -q a --unique one >/dev/null
     tend add -q a --unique two >/dev/null

@@ -83,7 +83,7 @@ load helper
 
 @test "schedules are added, listed, paused, resumed and removed" {
     run -0 tend schedule add report '15 3 * * 1-5' -q night -k report -p 7 --payload '{"for":"all"}' --catch-up all
-    [[ "$output" == 'schedule "report" comes next at '*'T03:15:00.000Z (in '* ]]
+    [[ "$output" == 'schedule "report" runs next at '*'T03:15:00.000Z (in '* ]]
     run -0 tend schedule ls --json
     json '.name == "report" and .cron == "15 3 * * 1-5" and .queue == "night" and .kind == "report" and .priority == 7
           and .catch_up == "all" and .payload.for == "all" and (.paused | not) and .next_at_ms > 0 and .last_at_ms == null'
@@ -100,7 +100,7 @@ load helper
     [ -z "$output" ]
 }
 
-# Pausing added the runs that were due; putting it again resumed it without a word.
+# BY-8: pausing added the runs that were due; putting it again resumed it without a word.
 @test "a paused schedule stays paused when it is put again, and says so" {
     tend schedule add tick '@every 1s' >/dev/null
     tend schedule pause tick >/dev/null
@@ -135,7 +135,7 @@ load helper
 # BY-8
 @test "a schedule goes by the clocks of a zone, and says its next run there" {
     run -0 tend schedule add berlin '15 3 * * *' --timezone Europe/Berlin --overlap skip
-    [[ "$output" == 'schedule "berlin" comes next at '*T03:15:00+0[12]:00' (in '* ]]
+    [[ "$output" == 'schedule "berlin" runs next at '*T03:15:00+0[12]:00' (in '* ]]
     run -0 tend schedule ls --json
     json '.timezone == "Europe/Berlin" and .overlap == "skip" and (.next_local | test("T03:15:00[+]0[12]:00$"))'
     run -0 tend schedule ls
@@ -159,7 +159,7 @@ load helper
     fails 2 tend schedule add x @daily --payload '{}' -- true
     says 'a command makes the payload itself'
     fails 2 tend schedule add x @daily --
-    says 'a command is missing behind --'
+    says 'a command is missing after --'
     fails 2 tend schedule add x -- true
     says 'an argument is missing'
     fails 2 tend schedule add x @daily -- ''
