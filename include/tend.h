@@ -830,7 +830,7 @@ struct tend_schedule {
     const char *queue, *kind, *payload;
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
-    int paused; /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
+    int paused;           /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
     /*
      * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run

@@ -54,8 +54,7 @@ static int run(struct cli *cli, int argc, char **argv)
         if (args.after_restore)
             buf_printf(out,
                        "a new generation has begun: new ids are at least %" PRId64
-                       ", new tokens above %" PRId64
-                       "\n",
+                       ", new tokens above %" PRId64 "\n",
                        next.first_id, next.token_base);
     }
     return EXIT_DONE;

@@ -18,13 +18,19 @@ static void put(tend *t, const char *name, const char *cron, const char *catch_u
     check_ok(t, tend_schedule_put(t, &schedule, "op"));
 }
 
-static void put_overlap(tend *t, const char *cron, const char *catch_up, const char *overlap)
+static struct tend_schedule schedule_in(const char *cron, const char *queue)
 {
     struct tend_schedule schedule;
     tend_schedule_init(&schedule);
     schedule.name = "s";
     schedule.cron = cron;
-    schedule.queue = "q";
+    schedule.queue = queue;
+    return schedule;
+}
+
+static void put_overlap(tend *t, const char *cron, const char *catch_up, const char *overlap)
+{
+    struct tend_schedule schedule = schedule_in(cron, "q");
     schedule.catch_up = catch_up;
     schedule.overlap = overlap;
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
@@ -32,11 +38,7 @@ static void put_overlap(tend *t, const char *cron, const char *catch_up, const c
 
 static int put_zone(tend *t, const char *cron, const char *timezone)
 {
-    struct tend_schedule schedule;
-    tend_schedule_init(&schedule);
-    schedule.name = "s";
-    schedule.cron = cron;
-    schedule.queue = "q";
+    struct tend_schedule schedule = schedule_in(cron, "q");
     schedule.timezone = timezone;
     return tend_schedule_put(t, &schedule, NULL);
 }
@@ -222,13 +224,9 @@ TEST(schedule, pausing_adds_nothing_and_cancels_nothing)
 TEST(schedule, putting_it_paused_adds_nothing_that_is_due)
 {
     tend *t = store_open("w");
-    struct tend_schedule schedule;
+    struct tend_schedule schedule = schedule_in("@hourly", "q");
     put(t, "s", "@hourly", "all");
     clock_advance(3 * HOUR_MS);
-    tend_schedule_init(&schedule);
-    schedule.name = "s";
-    schedule.cron = "@hourly";
-    schedule.queue = "q";
     schedule.catch_up = "all";
     schedule.paused = 1;
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
@@ -356,13 +354,9 @@ TEST(schedule, putting_again_keeps_a_run_that_is_due)
 TEST(schedule, a_run_that_is_due_is_added_as_the_schedule_was_before)
 {
     tend *t = store_open("w");
-    struct tend_schedule schedule;
+    struct tend_schedule schedule = schedule_in("@daily", "elsewhere");
     put(t, "s", "@hourly", "all");
     clock_advance(3 * HOUR_MS);
-    tend_schedule_init(&schedule);
-    schedule.name = "s";
-    schedule.cron = "@daily";
-    schedule.queue = "elsewhere";
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
     check_int(claim_many(t, "q", 100, NULL), ==, 3);
     check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
