@@ -223,7 +223,7 @@ struct tend_job {
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
-    int64_t nominal_at_ms; /* added by a schedule: the time it was named for; else TEND_UNSET */
+    int64_t nominal_at_ms; /* added by a schedule: the time it was scheduled for; else TEND_UNSET */
     int followed; /* 1: it is running, and what was submitted under its key waits for its end */
 };
 
@@ -603,9 +603,10 @@ TEND_API void tend_controls_free(struct tend_controls *controls);
 
 struct tend_control_result {
     int64_t control_id;
-    int64_t job_id; /* the job that goes on: a new one when a done job is resumed from a step */
-    int state;      /* ... and its state */
-    int open;       /* 1: a worker has yet to carry it out */
+    int64_t job_id;   /* the job that goes on: a new one when a done job is resumed from a step */
+    int state;        /* ... and its state */
+    int open;         /* 1: a worker has yet to carry it out */
+    int64_t follower; /* "cancel": the job that a remembered submission has become; 0: none */
 };
 
 /*

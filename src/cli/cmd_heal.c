@@ -15,7 +15,7 @@ static const struct option options[] = {
            &args.dry_run),
     OPTION(
         "older-than", 0, "DURATION", OPTION_DURATION,
-        "also reclaim running jobs without a sign of life for this long, before their lease expires",
+        "also reclaim running jobs without a sign of life for this long, even if their lease has not expired",
         &args.older_than_ms),
     OPTION_END,
 };

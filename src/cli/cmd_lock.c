@@ -273,7 +273,7 @@ static const struct command release = {
     .text = "give a lock back",
     .about =
         "Only its holder can release it: for anybody else nothing changes, the answer is false and the exit status 4. "
-        "With --token, which acquire prints, a lock that was taken anew under the same name is left alone.",
+        "With --token, which acquire prints, a lock that the same owner has taken anew since is left alone.",
     .options = release_options,
     .args_min = 1,
     .args_max = 1,

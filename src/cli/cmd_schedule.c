@@ -30,7 +30,7 @@ static const struct option add_options[] = {
         "them (default), or all",
         &args.catch_up, .choices = "none|one|all"),
     OPTION("overlap", 0, "queue|skip|replace", OPTION_CHOICE,
-           "when an earlier run has not finished: add this one all the same (default), skip it, or "
+           "when an earlier run has not finished: add this one anyway (default), skip it, or "
            "cancel the earlier one",
            &args.overlap, .choices = "queue|skip|replace"),
     OPTION("timezone", 0, "ZONE", OPTION_TEXT,

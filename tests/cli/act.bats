@@ -136,6 +136,13 @@ load helper
     run -0 tend cancel --all --json
     json '.count == 2 and .follower_count == 1'
     [ "$(jq -c .followers <<<"$output")" = "[$(tend jobs -q a -s pending --json | jq .id)]" ]
+    key=$(tend claim -q a | jq -r .unique_key)
+    tend add -q a --unique "$key" >/dev/null
+    run -0 tend control "$(tend jobs -q a -s running --json | jq .id)" cancel
+    new=$(tend jobs -q a -s pending --json | jq .id)
+    [[ "$output" == *"; what was submitted under its key is now job $new" ]]
+    run -0 tend control "$new" cancel --json
+    json '.state == "cancelled" and .follower == null'
     run -0 tend hold --all --json
     json '.follower_count == 0 and .followers == []'
 }

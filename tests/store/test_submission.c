@@ -288,6 +288,14 @@ TEST(submission, cancelling_tells_which_jobs_the_submissions_have_become)
     check_int(state_of(t, acted->followers[0]), ==, TEND_PENDING);
     tend_acted_free(acted);
     check_rc(t, tend_act_on_one(t, TEND_CANCEL, lease.id, NULL, NULL, &acted), TEND_ESTATE);
+
+    lease = claim_one(t, "q");
+    submit(t, lease.id, "4");
+    struct tend_control_result result;
+    check_ok(t, tend_control(t, lease.id, "cancel", NULL, NULL, NULL, &result));
+    check_str(job_of(t, result.follower)->payload, "4");
+    check_ok(t, tend_control(t, result.follower, "cancel", NULL, NULL, NULL, &result));
+    check_int(result.follower, ==, 0);
 }
 
 /* More than one page of them. */
