@@ -74,7 +74,7 @@ static int add_follower(struct db_tx *tx, const struct db_value *params, int64_t
 {
     struct db_result row;
     int rc = db_run(tx, Q_JOB_ADD_SUBMITTED, 0, params, &row);
-    if (rc >= 0 && ret != NULL)
+    if (rc >= 0 && ret != NULL && row.rows > 0)
         *ret = db_number(&row, 0, 0);
     return rc;
 }
