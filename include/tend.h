@@ -223,7 +223,7 @@ struct tend_job {
     int64_t attempts, crashes, version;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
-    int64_t nominal_at_ms; /* added by a schedule: the time it was named for; else TEND_UNSET */
+    int64_t nominal_at_ms; /* added by a schedule: the time it was scheduled for; else TEND_UNSET */
     int followed; /* 1: it is running, and what was submitted under its key waits for its end */
 };
 
@@ -603,9 +603,10 @@ TEND_API void tend_controls_free(struct tend_controls *controls);
 
 struct tend_control_result {
     int64_t control_id;
-    int64_t job_id; /* the job that goes on: a new one when a done job is resumed from a step */
-    int state;      /* ... and its state */
-    int open;       /* 1: a worker has yet to carry it out */
+    int64_t job_id;   /* the job that goes on: a new one when a done job is resumed from a step */
+    int state;        /* ... and its state */
+    int open;         /* 1: a worker has yet to carry it out */
+    int64_t follower; /* "cancel": the job that a remembered submission has become; 0: none */
 };
 
 /*
@@ -638,11 +639,24 @@ enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
 TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by,
                       const char *why);
 
-/* The same for all that match and whose state allows it; *ret_count: how many changed (may be
- * NULL). TEND_REDRIVE takes failed jobs, and cancelled ones only where filter->states names them.
- */
+/* What an action has done. */
+struct tend_acted {
+    int64_t count; /* jobs that it changed */
+    /* Submissions that were remembered under the keys of running jobs (TEND_IF_RUNNING_AGAIN) and
+     * have become jobs of their own, as those were cancelled: their ids. */
+    size_t follower_count;
+    const int64_t *followers;
+};
+TEND_API void tend_acted_free(struct tend_acted *acted);
+
+/* As tend_act, and tells what it did; ret may be NULL. */
+TEND_API int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by,
+                             const char *why, struct tend_acted **ret);
+
+/* The same for all that match and whose state allows it; ret may be NULL. TEND_REDRIVE takes failed
+ * jobs, and cancelled ones only where filter->states names them. */
 TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
-                             const char *by, const char *why, int64_t *ret_count);
+                             const char *by, const char *why, struct tend_acted **ret);
 
 struct tend_explanation {
     int state;
@@ -726,6 +740,9 @@ struct tend_recovery {
     int64_t entries_skipped;
     int64_t skipped_ids[TEND_SKIPPED_NAMED]; /* the first of them */
     char skipped_by[128];                    /* who holds the first, in words; "" if not known */
+    /* Of entries_reclaimed: those that have lost too many workers and have failed now, with class
+     * "poison". TEND_UNSET in tend_get_recovery_stats, which does not foretell it. */
+    int64_t entries_quarantined;
 };
 
 /* Find and heal everything stale: expired leases and locks, and those of dead workers. */
@@ -814,7 +831,7 @@ struct tend_schedule {
     const char *queue, *kind, *payload;
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
-    int paused;
+    int paused;           /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
     int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
     /*
      * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
@@ -836,8 +853,19 @@ struct tend_schedules {
     const struct tend_schedule *items;
 };
 TEND_API void tend_schedule_init(struct tend_schedule *schedule);
-/* Make or replace. A run that is due by then is added first, as the schedule was. */
+/*
+ * Make or replace. A run that is due by then is added first, as the schedule was. A schedule that
+ * is paused stays paused and adds nothing; if its times stay the same, it keeps the runs that it
+ * has missed, else they are dropped.
+ */
 TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
+/*
+ * Pause: from now on no job is added, not even for a run that is due already; jobs that have been
+ * added stay as they are. Resume: the runs missed meanwhile are caught up on as `catch_up` says,
+ * with the next claim. Both do nothing when it is so already. TEND_ENOTFOUND.
+ */
+TEND_API int tend_schedule_pause(tend *t, const char *name, const char *by);
+TEND_API int tend_schedule_resume(tend *t, const char *name, const char *by);
 TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
 TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);
 TEND_API void tend_schedules_free(struct tend_schedules *schedules);

@@ -10,14 +10,44 @@
 
 struct tally {
     int64_t changed;
-    int status;         /* of the first job that was refused */
-    struct buf refused; /* JSON objects, for --json */
+    int64_t follower_count;
+    struct buf followers; /* ids of jobs, with commas; not in a dry run */
+    int status;           /* of the first job that was refused */
+    struct buf refused;   /* JSON objects, for --json */
 };
+
+static void take_acted(struct tally *tally, struct tend_acted *acted)
+{
+    for (size_t i = 0; i < acted->follower_count; i++)
+        buf_printf(&tally->followers, "%s%" PRId64, tally->followers.len > 0 ? "," : "",
+                   acted->followers[i]);
+    tally->follower_count += (int64_t)acted->follower_count;
+    tally->changed += acted->count;
+    tend_acted_free(acted);
+}
+
+enum { NAMED_BYTES = 1000 }; /* of ids in a note; --json has them all */
+
+/* Whoever ends a run need not know that the same work was submitted again meanwhile. */
+static void note_followers(struct cli *cli, const struct act_args *args, const struct tally *tally)
+{
+    int64_t count = tally->follower_count;
+    const char *job = count == 1 ? "a job" : "jobs";
+    if (count > 0 && args->dry_run)
+        cli_note(cli, "%s: %" PRId64 " %s for the end of a run would become %s", cli->path, count,
+                 count == 1 ? "submission that waits" : "submissions that wait", job);
+    else if (count > 0)
+        cli_note(cli, "%s: %" PRId64 " %s that waited for the end of a run %s %s now: %.*s%s",
+                 cli->path, count, count == 1 ? "submission" : "submissions",
+                 count == 1 ? "is" : "are", job, NAMED_BYTES, tally->followers.data,
+                 tally->followers.len > NAMED_BYTES ? "…" : "");
+}
 
 static void print_tally(struct cli *cli, const struct act *act, const struct act_args *args,
                         const struct tally *tally)
 {
     struct buf *out = &cli->out;
+    note_followers(cli, args, tally);
     if (!args->dry_run && tally->changed > 0)
         cli_did(cli, "%" PRId64 " %s %s, but the answer", tally->changed,
                 tally->changed == 1 ? "job was" : "jobs were", act->done);
@@ -26,6 +56,8 @@ static void print_tally(struct cli *cli, const struct act *act, const struct act
         json_text(out, "action", cli->path);
         json_int(out, "count", tally->changed);
         json_bool(out, "dry_run", args->dry_run);
+        json_int(out, "follower_count", tally->follower_count);
+        buf_printf(out, ",\"followers\":[%s]", tally->followers.data);
         buf_printf(out, ",\"refused\":[%s]", tally->refused.data);
         json_close(out, '}');
         buf_putc(out, '\n');
@@ -33,6 +65,13 @@ static void print_tally(struct cli *cli, const struct act *act, const struct act
     }
     buf_printf(out, "%s%" PRId64 " %s %s\n", args->dry_run ? "would be " : "", tally->changed,
                tally->changed == 1 ? "job" : "jobs", act->done);
+}
+
+/* A job that a real run would change. */
+static void count_job(const struct act *act, const struct tend_job *job, struct tally *tally)
+{
+    tally->changed++;
+    tally->follower_count += act->action == TEND_CANCEL && job->followed;
 }
 
 /* ---- by id ---- */
@@ -54,39 +93,26 @@ static void refuse(struct cli *cli, struct tally *tally, int64_t id, int code)
 }
 
 /* What a real run would answer, as far as the present state tells. */
-static int try_one(struct cli *cli, const struct act *act, int64_t id)
+static int try_one(struct cli *cli, const struct act *act, int64_t id, struct tally *tally)
 {
     struct tend_jobs *jobs;
     int code = tend_get(cli->store, id, &jobs);
     if (code < 0)
         return code;
     bool allowed = act->states & 1u << jobs->items[0].state;
+    if (allowed)
+        count_job(act, &jobs->items[0], tally);
     tend_jobs_free(jobs);
     return allowed ? 0 : TEND_ESTATE;
 }
 
-/* The key under which something is remembered that becomes a job when this one has ended; to be
- * freed with the jobs. */
-static const char *remembered_key(struct cli *cli, const struct act *act, int64_t id,
-                                  struct tend_jobs **ret)
+static int act_on_one(struct cli *cli, const struct act *act, int64_t id, const char *why,
+                      struct tally *tally)
 {
-    *ret = NULL;
-    if (act->action != TEND_CANCEL || tend_get(cli->store, id, ret) < 0)
-        return NULL;
-    return (*ret)->items[0].followed ? (*ret)->items[0].unique_key : NULL;
-}
-
-static int act_on_one(struct cli *cli, const struct act *act, int64_t id, const char *why)
-{
-    struct tend_jobs *before;
-    const char *key = remembered_key(cli, act, id, &before);
-    int code = tend_act(cli->store, act->action, id, NULL, why);
-    if (code >= 0 && key)
-        cli_note(cli,
-                 "%s: what was submitted under key '%s' while job %" PRId64
-                 " ran is a job of its own now; 'tend jobs' lists it",
-                 cli->path, key, id);
-    tend_jobs_free(before);
+    struct tend_acted *acted;
+    int code = tend_act_on_one(cli->store, act->action, id, NULL, why, &acted);
+    if (code >= 0)
+        take_acted(tally, acted);
     return code;
 }
 
@@ -94,11 +120,11 @@ static int act_on_ids(struct cli *cli, const struct act *act, const struct act_a
                       const int64_t *ids, int count, struct tally *tally)
 {
     for (int i = 0; i < count; i++) {
-        int code =
-            args->dry_run ? try_one(cli, act, ids[i]) : act_on_one(cli, act, ids[i], args->why);
+        int code = args->dry_run ? try_one(cli, act, ids[i], tally)
+                                 : act_on_one(cli, act, ids[i], args->why, tally);
         if (code >= 0)
-            tally->changed++;
-        else if (code == TEND_ESTATE && args->dry_run)
+            continue;
+        if (code == TEND_ESTATE && args->dry_run)
             cli_note(cli, "%s: job %" PRId64 " would be refused: only %s jobs can be %s", cli->path,
                      ids[i], act->state_text, act->done);
         else if (code == TEND_ENOTFOUND || code == TEND_ESTATE)
@@ -135,17 +161,17 @@ static int read_ids(struct cli *cli, int argc, char **argv, int64_t **ret)
 /* ---- all that match ---- */
 
 static int count_matching(struct cli *cli, const struct act *act, struct tend_filter *filter,
-                          int64_t *ret_count)
+                          struct tally *tally)
 {
     unsigned meant = act->many_states ? act->many_states : act->states;
     filter->states = filter->states ? filter->states & act->states : meant;
-    *ret_count = 0;
     for (bool last = filter->states == 0; !last;) {
         struct tend_jobs *jobs;
         int code = tend_list(cli->store, filter, &jobs);
         if (code < 0)
             return code;
-        *ret_count += (int64_t)jobs->count;
+        for (size_t i = 0; i < jobs->count; i++)
+            count_job(act, &jobs->items[i], tally);
         last = jobs->count == 0;
         if (!last)
             filter->after_id = jobs->items[jobs->count - 1].id;
@@ -159,11 +185,14 @@ static int act_on_matching(struct cli *cli, const struct act *act, const struct 
 {
     struct tend_filter filter;
     filter_fill(&args->filter, &filter);
-    int code = args->dry_run ? count_matching(cli, act, &filter, &tally->changed)
-                             : tend_act_on_all(cli->store, act->action, &filter, NULL, args->why,
-                                               &tally->changed);
+    struct tend_acted *acted = NULL;
+    int code = args->dry_run
+                   ? count_matching(cli, act, &filter, tally)
+                   : tend_act_on_all(cli->store, act->action, &filter, NULL, args->why, &acted);
     if (code < 0)
         return cli_fail_store(cli, code);
+    if (acted)
+        take_acted(tally, acted);
     print_tally(cli, act, args, tally);
     return EXIT_DONE;
 }
@@ -183,6 +212,7 @@ int act_run(struct cli *cli, const struct act *act, const struct act_args *args,
             cli->path);
     struct tally tally = {.status = EXIT_DONE};
     buf_init(&tally.refused);
+    buf_init(&tally.followers);
     int64_t *ids = NULL;
     int status = many ? EXIT_DONE : read_ids(cli, argc, argv, &ids);
     if (many)
@@ -191,5 +221,6 @@ int act_run(struct cli *cli, const struct act *act, const struct act_args *args,
         status = act_on_ids(cli, act, args, ids, argc, &tally);
     free(ids);
     buf_done(&tally.refused);
+    buf_done(&tally.followers);
     return status;
 }

@@ -73,7 +73,7 @@ static int add_singly(struct batch *batch)
         if (code < 0 && code != TEND_ECONFLICT)
             return cli_fail(batch->cli, code,
                             "add: line %" PRId64
-                            ": %s; what stands before it was added, mend it and go on "
+                            ": %s; the lines before it were added: correct it and continue "
                             "from there",
                             batch->lines[i], tend_errmsg(batch->cli->store));
         print_outcome(batch, i);
@@ -119,8 +119,8 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
         return status;
     return cli_fail(batch->cli, TEND_EINVAL,
                     "add: line %" PRId64
-                    ", column %zu: %s; what stands before it was added (%" PRId64
-                    " jobs), mend it and go on from there",
+                    ", column %zu: %s; the lines before it were added (%" PRId64
+                    " jobs): correct it and continue from there",
                     batch->line, fault->column, fault->text, batch->added);
 }
 
@@ -157,7 +157,7 @@ static int take_line(struct batch *batch, const char *line, size_t bytes)
 
 static int unreadable(struct batch *batch, int code, const struct err *err)
 {
-    return cli_fail(batch->cli, code, "add: behind line %" PRId64 ": %s", batch->line, err->text);
+    return cli_fail(batch->cli, code, "add: after line %" PRId64 ": %s", batch->line, err->text);
 }
 
 static int add_lines(struct batch *batch)

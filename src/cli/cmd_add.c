@@ -38,7 +38,7 @@ static const struct option options[] = {
            "what the job is about, kept byte for byte (default {})", &args.payload),
     OPTION("priority", 'p', "0-9", OPTION_INT, "0 is most urgent (default 5)", &args.priority,
            .min = 0, .max = 9),
-    OPTION("in", 0, "DURATION", OPTION_DURATION, "due so much later: 90s, 1h30m", &args.in_ms),
+    OPTION("in", 0, "DURATION", OPTION_DURATION, "due after this time: 90s, 1h30m", &args.in_ms),
     OPTION("at", 0, "TIME", OPTION_TIME, "due at a time: 2026-01-31T10:00:00Z, @1767225600",
            &args.at_ms),
     OPTION("unique", 0, "KEY", OPTION_TEXT, "one unfinished job per queue and key", &args.unique),
@@ -240,12 +240,12 @@ const struct command cmd_add = {
     .form = "[-- CMD ARG…]",
     .text = "add a job and print its id",
     .about =
-        "The job is on disk when the id is printed. A command behind -- becomes a job that 'tend work' "
+        "The job is on disk when the id is printed. A command after -- becomes a job that 'tend work' "
         "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. A payload that says "
         "what to do (run, exec, http, sleep or steps) is checked, and without --kind the job is of kind "
         "shell, http or sleep, by its first step. With --batch the ids of all jobs are printed, in "
-        "the order of their lines; a file with a bad line is refused as a whole, of a pipe what stands "
-        "before that line was added.",
+        "the order of their lines. A file with a bad line is rejected as a whole; from a pipe, the lines before the "
+        "bad one have been added.",
     .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
                 "tend add --in 10m -- make report\n"
                 "tend add -q build --unique main --subject 4f2a91c\n"

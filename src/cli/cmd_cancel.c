@@ -23,7 +23,9 @@ const struct command cmd_cancel = {
     .form = "ID…",
     .text = "end jobs that have not finished",
     .about =
-        "A running job loses its lease: its worker is told with its next call. Instead of ids, options choose jobs; those whose state does not allow it are left alone, and the count is printed.",
+        "A running job loses its lease; its worker learns it with its next call. A job that was added under its key while it ran "
+        "(tend add --unique) becomes a job of its own, and the answer names it. Instead of ids, options choose jobs; those "
+        "whose state does not allow it are left alone, and the count is printed.",
     .examples =
         "tend cancel 12 13 --why 'ordered by mistake'\ntend cancel --queue crawl --state pending,scheduled --dry-run",
     .options = options,

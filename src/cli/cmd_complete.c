@@ -50,7 +50,7 @@ const struct command cmd_complete = {
     .form = "ID:TOKEN…",
     .text = "the work is done",
     .about =
-        "A lease that was lost is named and its job is left alone; the others are completed all the same, "
+        "A lease that was lost is named and its job is left alone; the others are completed, "
         "and the exit status is 4. Repeating the command is harmless; with another --result it is refused "
         "(exit status 4), and the first result stays.",
     .examples = "tend complete 12:3 --result '{\"pages\": 4}'",

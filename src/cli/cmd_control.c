@@ -76,6 +76,10 @@ static void describe(const struct action *action, int64_t asked_of,
                  action->open);
     else
         snprintf(out, size, "job %" PRId64 " is %s: %s", asked_of, state, action->done);
+    size_t used = strlen(out);
+    if (result->follower != 0)
+        snprintf(out + used, size - used, "; what was submitted under its key is now job %" PRId64,
+                 result->follower);
 }
 
 static void print_result(struct cli *cli, const struct action *action, int64_t asked_of,
@@ -95,6 +99,7 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
     json_text(out, "step_id", args.step);
     json_text(out, "state", tend_state_name(result->state));
     json_bool(out, "open", result->open);
+    json_int_or_null(out, "follower", result->follower != 0 ? result->follower : TEND_UNSET);
     json_text(out, "text", sentence);
     json_close(out, '}');
     buf_putc(out, '\n');

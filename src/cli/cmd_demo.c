@@ -282,7 +282,7 @@ const struct command cmd_demo = {
     .about =
         "In a temporary folder four workers go through 2,000 jobs, one of them is killed with "
         "SIGKILL while it holds some, and the others take these over. At the end the events of "
-        "the store are read back to see that each job was completed exactly once; if not so, "
+        "the store are read back to see that each job was completed exactly once; if not, "
         "the exit status is 1. It takes about five seconds and leaves nothing behind.",
     .examples = "tend demo\n"
                 "tend demo --json | jq .takeover",

@@ -18,10 +18,10 @@ static const struct option options[] = {
     OPTION("follow", 'f', NULL, OPTION_FLAG, "go on with what happens, until interrupted",
            &args.follow),
     OPTION("job", 0, "ID", OPTION_TEXT, "only events of this job, from its beginning", &args.job),
-    OPTION("since", 0, "N", OPTION_INT, "events behind number N (default: the last ones)",
+    OPTION("since", 0, "N", OPTION_INT, "events after number N (default: the last ones)",
            &args.since, .min = 0, .max = INT64_MAX),
     OPTION("limit", 'n', "N", OPTION_INT,
-           "so many at most; without --since the last so many (default 20)", &args.limit, .min = 1,
+           "at most this many; without --since the last ones (default 20)", &args.limit, .min = 1,
            .max = INT64_MAX),
     OPTION_END,
 };

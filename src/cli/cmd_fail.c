@@ -18,7 +18,7 @@ static const struct option options[] = {
            &args.class),
     OPTION("text", 0, "TEXT", OPTION_TEXT, "what went wrong", &args.text),
     OPTION("retry-in", 0, "DURATION", OPTION_DURATION,
-           "try again so much later (else by the backoff)", &args.retry_in_ms),
+           "try again after this time (else after the backoff)", &args.retry_in_ms),
     OPTION("final", 0, NULL, OPTION_FLAG, "no retry, whatever attempts are left", &args.final),
     OPTION_END,
 };

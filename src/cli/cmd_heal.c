@@ -13,9 +13,10 @@ static struct {
 static const struct option options[] = {
     OPTION("dry-run", 0, NULL, OPTION_FLAG, "say what would be healed, change nothing",
            &args.dry_run),
-    OPTION("older-than", 0, "DURATION", OPTION_DURATION,
-           "take leases without a sign of life for so long, whatever their time says",
-           &args.older_than_ms),
+    OPTION(
+        "older-than", 0, "DURATION", OPTION_DURATION,
+        "also reclaim running jobs without a sign of life for this long, even if their lease has not expired",
+        &args.older_than_ms),
     OPTION_END,
 };
 
@@ -82,6 +83,18 @@ static void put_skipped(struct buf *out, const struct tend_recovery *recovery)
     buf_printf(out, "; see 'tend explain %" PRId64 "'\n", recovery->skipped_ids[0]);
 }
 
+/* "3 jobs reclaimed (1 of them quarantined), 0 locks cleaned" */
+static void put_healed(struct buf *out, const struct tend_recovery *recovery)
+{
+    int64_t jobs = recovery->entries_reclaimed;
+    int64_t locks = recovery->locks_cleaned;
+    const char *would = args.dry_run ? "would be " : "";
+    buf_printf(out, "%" PRId64 " %s %sreclaimed", jobs, jobs == 1 ? "job" : "jobs", would);
+    if (recovery->entries_quarantined > 0)
+        buf_printf(out, " (%" PRId64 " of them quarantined)", recovery->entries_quarantined);
+    buf_printf(out, ", %" PRId64 " %s %scleaned\n", locks, locks == 1 ? "lock" : "locks", would);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
@@ -101,6 +114,7 @@ static int run(struct cli *cli, int argc, char **argv)
         json_open(out, NULL, '{');
         json_int(out, "locks_cleaned", recovery.locks_cleaned);
         json_int(out, "entries_reclaimed", recovery.entries_reclaimed);
+        json_int_or_null(out, "entries_quarantined", recovery.entries_quarantined);
         json_int(out, "recovery_timestamp", recovery.recovery_timestamp_ms);
         json_int(out, "entries_skipped", recovery.entries_skipped);
         json_open(out, "skipped", '[');
@@ -114,12 +128,10 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     int64_t jobs = recovery.entries_reclaimed;
     int64_t locks = recovery.locks_cleaned;
-    const char *would = args.dry_run ? "would be " : "";
     if (jobs == 0 && locks == 0 && recovery.entries_skipped == 0)
         buf_puts(out, "nothing is stale\n");
     else if (jobs > 0 || locks > 0)
-        buf_printf(out, "%" PRId64 " %s %sreclaimed, %" PRId64 " %s %scleaned\n", jobs,
-                   jobs == 1 ? "job" : "jobs", would, locks, locks == 1 ? "lock" : "locks", would);
+        put_healed(out, &recovery);
     put_skipped(out, &recovery);
     if (purged.jobs > 0 || purged.events > 0)
         purge_print(out, &purged, args.dry_run);
@@ -133,9 +145,10 @@ const struct command cmd_heal = {
     .text = "reclaim jobs and clean locks whose owner is gone",
     .about =
         "This happens by itself with every claim, at the start of a worker and on a timer; the command is "
-        "for when none of them runs. Jobs go back to pending, and one that has lost too many workers is quarantined; "
-        "each is named on standard error, and both count as reclaimed. Nothing that shows signs of life is touched. What "
-        "retention is over for is deleted as well, as 'tend purge' does. "
+        "for when none of them runs. Jobs go back to pending, and one that has lost too many workers is quarantined: it "
+        "fails with class \"poison\". Both count as reclaimed, those quarantined are also counted apart (not by --dry-run), "
+        "and each is named on standard error. Nothing that shows signs of life is touched. Jobs and events that need not "
+        "be kept any longer are deleted as well, as 'tend purge' does. "
         "On PostgreSQL a job whose row another session has locked is skipped and named.",
     .examples = "tend heal --dry-run\n"
                 "tend heal --older-than 10m --json",

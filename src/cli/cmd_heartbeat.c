@@ -13,12 +13,12 @@ static struct {
 
 static const struct option options[] = {
     OPTION("ttl", 0, "DURATION", OPTION_DURATION,
-           "the lease holds so long from now, and so long with each heartbeat after this one "
+           "new length of the lease, from now and with each later heartbeat "
            "(else it keeps its length)",
            &args.ttl_ms),
     OPTION("done", 0, "CONTROL", OPTION_INT,
-           "a control, by its id, has been carried out: it is told no more", &args.control_id,
-           .min = 1, .max = INT64_MAX),
+           "a control, by its id, has been carried out: it is not reported any more",
+           &args.control_id, .min = 1, .max = INT64_MAX),
     OPTION("outcome", 0, "TEXT", OPTION_TEXT, "what came of it, with --done", &args.outcome),
     OPTION_END,
 };
@@ -86,7 +86,7 @@ const struct command cmd_heartbeat = {
     .form = "ID:TOKEN…",
     .text = "keep leases: their owner is alive",
     .about =
-        "All are extended at once. A lease that was lost is named, the others are extended all the same, "
+        "All are extended at once. A lease that was lost is named, the others are extended, "
         "and the exit status is 4: stop work on the lost ones.\n"
         "What operators ask of the jobs with 'tend control' is told along with it, until --done says that "
         "it has been carried out, 'tend hold' has paused the job, or the job has ended. With --json each "

@@ -13,7 +13,7 @@ static struct {
 
 static const struct option options[] = {
     FILTER_OPTIONS(args.filter),
-    OPTION("limit", 'n', "N", OPTION_INT, "so many at most (default all)", &args.limit, .min = 1,
+    OPTION("limit", 'n', "N", OPTION_INT, "at most this many (default all)", &args.limit, .min = 1,
            .max = INT64_MAX),
     OPTION_END,
 };

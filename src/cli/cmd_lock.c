@@ -272,8 +272,8 @@ static const struct command release = {
     .form = "NAME",
     .text = "give a lock back",
     .about =
-        "By anybody but its holder it changes nothing, answers false and has exit status 4. With --token, "
-        "which acquire prints, a lock that was taken anew under the same name is left alone.",
+        "Only its holder can release it: for anybody else nothing changes, the answer is false and the exit status 4. "
+        "With --token, which acquire prints, a lock that the same owner has taken anew since is left alone.",
     .options = release_options,
     .args_min = 1,
     .args_max = 1,

@@ -20,6 +20,10 @@ static int run(struct cli *cli, int argc, char **argv)
     (void)argc;
     (void)argv;
     int in_store, in_library, changed;
+    /* What was restored is there; a new store where it is not would hide a wrong path. */
+    int status = cli_open_store(cli, args.after_restore ? STORE_EXISTING : STORE_MADE);
+    if (status != EXIT_DONE)
+        return status;
     int code = tend_schema(cli->store, &in_store, &in_library);
     if (code == 0)
         code = tend_schema_changed(cli->store, &changed);
@@ -49,8 +53,8 @@ static int run(struct cli *cli, int argc, char **argv)
                    in_store);
         if (args.after_restore)
             buf_printf(out,
-                       "a new generation has begun: ids go on at %" PRId64 ", tokens above %" PRId64
-                       "\n",
+                       "a new generation has begun: new ids are at least %" PRId64
+                       ", new tokens above %" PRId64 "\n",
                        next.first_id, next.token_base);
     }
     return EXIT_DONE;
@@ -65,8 +69,8 @@ const struct command cmd_migrate = {
         "Other commands bring an older schema up to date as well; this one does nothing else. A schema newer "
         "than this tend is refused: install the newer tend.\n"
         "After the store was restored from a backup, run it once with --after-restore before the workers "
-        "start: ids and tokens that were given out after the backup was made are not given out again.",
+        "start: ids and tokens that were given out after the backup was made are not given out again. The store must exist.",
     .options = options,
-    .store = STORE_MADE,
+    .store = STORE_NONE,
     .run = run,
 };

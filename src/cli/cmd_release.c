@@ -10,7 +10,7 @@ static struct {
 } args;
 
 static const struct option options[] = {
-    OPTION("delay", 0, "DURATION", OPTION_DURATION, "due again so much later (default at once)",
+    OPTION("delay", 0, "DURATION", OPTION_DURATION, "due again after this time (default at once)",
            &args.delay_ms),
     OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &args.why),
     OPTION_END,

@@ -25,10 +25,10 @@ const struct command cmd_retry = {
     .form = "ID…",
     .text = "start failed or cancelled jobs over",
     .about =
-        "Attempts and crashes are counted anew. A job with steps goes on at the first that has not been "
+        "Attempts and crashes are counted anew. A job with steps continues at the first step that is not "
         "done; 'tend control ID resume_from_step --step STEP' repeats earlier ones. Instead of ids, options "
-        "choose jobs, of which those that have failed are started over, and with --state cancelled those that "
-        "were cancelled; the count is printed. A cancelled job that is not yet due keeps its time.",
+        "choose jobs: those that have failed, or with --state cancelled those that were cancelled; the count is "
+        "printed. A cancelled job that is not due yet keeps its due time.",
     .examples = "tend retry 12\ntend retry --queue mail",
     .options = options,
     .args_max = ARGS_ANY,

@@ -24,15 +24,17 @@ static const struct option add_options[] = {
            &args.payload),
     OPTION("priority", 'p', "0-9", OPTION_INT, "0 is most urgent (default 5)", &args.priority,
            .min = 0, .max = 9),
-    OPTION("catch-up", 0, "none|one|all", OPTION_CHOICE,
-           "runs missed while nobody was there: none, one for all of them (default), or all",
-           &args.catch_up, .choices = "none|one|all"),
+    OPTION(
+        "catch-up", 0, "none|one|all", OPTION_CHOICE,
+        "jobs to add for runs that were missed, because no worker was there or it was paused: none, one for all of "
+        "them (default), or all",
+        &args.catch_up, .choices = "none|one|all"),
     OPTION("overlap", 0, "queue|skip|replace", OPTION_CHOICE,
-           "when an earlier run has not finished: add this one all the same (default), skip it, or "
+           "when an earlier run has not finished: add this one anyway (default), skip it, or "
            "cancel the earlier one",
            &args.overlap, .choices = "queue|skip|replace"),
     OPTION("timezone", 0, "ZONE", OPTION_TEXT,
-           "whose clocks CRON goes by, like Europe/Berlin (default UTC)", &args.timezone),
+           "time zone of CRON, like Europe/Berlin (default UTC)", &args.timezone),
     OPTION_END,
 };
 
@@ -41,7 +43,8 @@ static const char *timezone_name(const struct tend_schedule *schedule)
     return schedule->timezone ? schedule->timezone : "UTC";
 }
 
-static void print_schedule(struct buf *out, const struct tend_schedule *schedule)
+/* note: a sentence about the answer, or NULL. */
+static void print_schedule(struct buf *out, const struct tend_schedule *schedule, const char *note)
 {
     json_open(out, NULL, '{');
     json_text(out, "name", schedule->name);
@@ -57,6 +60,8 @@ static void print_schedule(struct buf *out, const struct tend_schedule *schedule
     json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
     json_text(out, "next_local", schedule->next_local);
     json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
+    if (note)
+        json_text(out, "note", note);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -95,25 +100,50 @@ static int with_schedule(struct cli *cli, const char *name,
     return status;
 }
 
+static void print_next(struct cli *cli, const struct tend_schedule *schedule)
+{
+    char time[TIME_TEXT_BYTES];
+    char when[DURATION_TEXT_BYTES];
+    int64_t now_ms = cli_now_ms(cli);
+    bool late = schedule->next_at_ms <= now_ms;
+    buf_printf(&cli->out, "%s %s (%s)%s%s%s\n", late ? "has been due since" : "runs next at",
+               schedule->timezone && schedule->next_local ? schedule->next_local
+                                                          : time_text(schedule->next_at_ms, time),
+               relative_text(schedule->next_at_ms, now_ms, when),
+               late ? "; the next claim catches up (catch-up " : "", late ? schedule->catch_up : "",
+               late ? ")" : "");
+}
+
 static int print_one(struct cli *cli, const struct tend_schedule *schedule)
 {
     if (cli->json) {
-        print_schedule(&cli->out, schedule);
+        print_schedule(&cli->out, schedule, NULL);
         return EXIT_DONE;
     }
-    char time[TIME_TEXT_BYTES];
-    char when[DURATION_TEXT_BYTES];
     buf_printf(&cli->out, "schedule \"%s\" ", schedule->name);
     if (schedule->paused)
         buf_puts(&cli->out, "is paused\n");
     else if (schedule->next_at_ms == TEND_UNSET)
-        buf_puts(&cli->out, "never comes\n");
+        buf_puts(&cli->out, "never runs\n");
     else
-        buf_printf(&cli->out, "comes next at %s (%s)\n",
-                   schedule->timezone && schedule->next_local
-                       ? schedule->next_local
-                       : time_text(schedule->next_at_ms, time),
-                   relative_text(schedule->next_at_ms, cli_now_ms(cli), when));
+        print_next(cli, schedule);
+    return EXIT_DONE;
+}
+
+/* One that is paused does not run because it was put again: the answer says so. */
+static int print_put(struct cli *cli, const struct tend_schedule *schedule)
+{
+    if (!schedule->paused)
+        return print_one(cli, schedule);
+    struct buf note;
+    buf_init(&note);
+    buf_printf(&note, "schedule \"%s\" is still paused; 'tend schedule resume %s' resumes it",
+               schedule->name, schedule->name);
+    if (cli->json)
+        print_schedule(&cli->out, schedule, note.data);
+    else
+        buf_printf(&cli->out, "%s\n", note.data);
+    buf_done(&note);
     return EXIT_DONE;
 }
 
@@ -183,7 +213,7 @@ static int run_add(struct cli *cli, int argc, char **argv)
     if (status != EXIT_DONE)
         return status;
     cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
-    return with_schedule(cli, argv[0], print_one);
+    return with_schedule(cli, argv[0], print_put);
 }
 
 static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -193,7 +223,7 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
         return cli_fail_store(cli, code);
     cli_did(cli, "schedule \"%s\" was removed, but the answer", schedule->name);
     if (cli->json)
-        print_schedule(&cli->out, schedule);
+        print_schedule(&cli->out, schedule, NULL);
     else
         buf_printf(&cli->out, "schedule \"%s\" removed\n", schedule->name);
     return EXIT_DONE;
@@ -205,22 +235,16 @@ static int run_rm(struct cli *cli, int argc, char **argv)
     return with_schedule(cli, argv[0], remove_one);
 }
 
-static int set_paused(struct cli *cli, const struct tend_schedule *schedule, int paused)
-{
-    struct tend_schedule changed = *schedule;
-    changed.paused = paused;
-    int code = tend_schedule_put(cli->store, &changed, NULL);
-    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
-}
-
 static int pause_one(struct cli *cli, const struct tend_schedule *schedule)
 {
-    return set_paused(cli, schedule, 1);
+    int code = tend_schedule_pause(cli->store, schedule->name, NULL);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
 static int resume_one(struct cli *cli, const struct tend_schedule *schedule)
 {
-    return set_paused(cli, schedule, 0);
+    int code = tend_schedule_resume(cli->store, schedule->name, NULL);
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
 static int run_pause(struct cli *cli, int argc, char **argv)
@@ -284,7 +308,7 @@ static int run_ls(struct cli *cli, int argc, char **argv)
     table_init(&table, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < all->count; i++) {
         if (cli->json)
-            print_schedule(&cli->out, &all->items[i]);
+            print_schedule(&cli->out, &all->items[i], NULL);
         else
             add_row(&table, &all->items[i], now_ms);
     }
@@ -299,13 +323,14 @@ static const struct command add = {
     .form = "NAME CRON [-- CMD ARG…]",
     .text = "make or replace a schedule",
     .about =
-        "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times "
-        "are UTC, or those of --timezone: a time that the clock skips is run when the gap ends, one that comes twice "
-        "when it comes first; where the hour field begins with *, runs go by the time that passes. "
-        "A command behind -- becomes the payload {\"exec\": […]}; a payload that says what to do is checked, and gives "
-        "the jobs their kind, as for 'tend add'. Each run knows the time it was named for (nominal_at_ms; in steps "
-        "TEND_NOMINAL_TIME). A run that is due when the schedule is replaced is added first. With --overlap skip and "
-        "replace, --catch-up all is the same as one. Prints when it comes next.",
+        "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times are UTC, or "
+        "those of --timezone: a time that the clock skips runs when the gap ends, a time that comes twice runs the first "
+        "time; where the hour field begins with *, runs follow the time that passes. "
+        "A command after -- becomes the payload {\"exec\": […]}. A payload that says what to do is checked, and gives the "
+        "jobs their kind, as for 'tend add'. Each job knows the time it was scheduled for (nominal_at_ms; in steps "
+        "TEND_NOMINAL_TIME). If a run is due when the schedule is replaced, it is added first; but a paused schedule stays "
+        "paused and adds nothing. With --overlap skip or replace, --catch-up all is the same as one. Prints when it runs "
+        "next.",
     .examples = "tend schedule add nightly '15 3 * * *' --timezone Europe/Berlin -- make report\n"
                 "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",
@@ -340,6 +365,8 @@ static const struct command pause = {
     .name = "pause",
     .form = "NAME",
     .text = "add no jobs until it is resumed",
+    .about =
+        "Runs that are due already are not added either. Jobs that it has added stay as they are.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,
@@ -349,7 +376,10 @@ static const struct command pause = {
 static const struct command resume = {
     .name = "resume",
     .form = "NAME",
-    .text = "let a paused schedule go on",
+    .text = "let a paused schedule add jobs again",
+    .about =
+        "Runs missed during the pause are treated as after a time without workers: as the schedule's --catch-up says, no "
+        "job is added for them, one, or one for each. The next claim does it.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -26,7 +26,7 @@ struct filter_args {
                &(args).states, .choices = STATE_CHOICES),                                          \
         OPTION("kind", 'k', "KIND", OPTION_TEXT, "only jobs of this kind", &(args).kind),          \
         OPTION("tag", 't', "TAG", OPTION_TEXT, "only jobs with this tag", &(args).tag),            \
-        OPTION("older-than", 0, "DURATION", OPTION_DURATION, "only jobs unchanged for so long",    \
+        OPTION("older-than", 0, "DURATION", OPTION_DURATION, "only jobs unchanged for this long",  \
                &(args).older_than_ms)
 #define STATE_CHOICES "scheduled|pending|running|held|done|failed|cancelled"
 

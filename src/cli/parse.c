@@ -173,7 +173,7 @@ static int take_word(struct reader *reader, char *word)
         if (parsed->command->behind_dashes && !reader->dashes)
             return cli_fail(
                 reader->cli, TEND_EINVAL,
-                "%s: unexpected argument \"%s\"; a command stands behind --: tend %s -- %s",
+                "%s: unexpected argument \"%s\"; give the command after --: tend %s -- %s",
                 reader->cli->path, word, reader->cli->path, word);
         parsed->argv[parsed->argc++] = word;
         reader->cli->argc_before += !reader->dashes;
@@ -206,7 +206,7 @@ static int take_words(struct reader *reader)
     return status;
 }
 
-/* Nothing behind --: a variable was empty, or a command forgotten. */
+/* Nothing after --: a variable was empty, or a command forgotten. */
 static int check_dashes(struct reader *reader)
 {
     const struct command *command = reader->parsed->command;
@@ -214,7 +214,7 @@ static int check_dashes(struct reader *reader)
         reader->parsed->argc > reader->cli->argc_before)
         return EXIT_DONE;
     return cli_fail(reader->cli, TEND_EINVAL,
-                    "%s: a command is missing behind --; leave out the -- if none is meant",
+                    "%s: a command is missing after --; leave out the -- if none is meant",
                     reader->cli->path);
 }
 

@@ -6,7 +6,44 @@
 #include "queue/holder.h"
 #include "queue/row.h"
 
+#include <stdlib.h>
+
 enum { PAGE = 1000 };
+
+struct acted_box {
+    struct tend_acted acted; /* first: a pointer to it is a pointer to its box */
+    int64_t *followers;
+};
+
+void tend_acted_free(struct tend_acted *acted)
+{
+    struct acted_box *box = (struct acted_box *)acted;
+    if (box == NULL)
+        return;
+    free(box->followers);
+    free(box);
+}
+
+/* Room for count more, before there is anything that must not get lost. */
+static int acted_reserve(tend *t, struct acted_box *box, size_t count)
+{
+    int64_t *followers =
+        realloc(box->followers, (box->acted.follower_count + count) * sizeof *followers);
+    if (followers == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
+    box->acted.followers = box->followers = followers;
+    return 0;
+}
+
+/* ret may be NULL. */
+static int acted_give(struct acted_box *box, int rc, struct tend_acted **ret)
+{
+    if (rc >= 0 && ret != NULL)
+        *ret = &box->acted;
+    else
+        tend_acted_free(&box->acted);
+    return rc;
+}
 
 /* The verb for an action. A held or cancelled job goes on where it was: later, when its due time
  * has not come. */
@@ -34,7 +71,18 @@ struct act_call {
     bool raced;         /* somebody else moved the job between the look at it and the move */
     int64_t page[PAGE]; /* ids of the jobs that are looked at */
     size_t page_count;
+    int64_t before_id;       /* only jobs before this one; 0: all */
+    int64_t followers[PAGE]; /* of those that were moved */
+    size_t follower_count;
 };
+
+/* What was committed, put into a box that has room for it. */
+static void acted_take(struct acted_box *box, const struct act_call *call)
+{
+    for (size_t i = 0; i < call->follower_count; i++)
+        box->followers[box->acted.follower_count++] = call->followers[i];
+    box->acted.count += call->moved;
+}
 
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
                      int64_t now_ms, const char *by, const char *why)
@@ -99,6 +147,7 @@ static int act_body(struct db_tx *tx, void *arg)
     int64_t now_ms;
     const struct db_value params[] = {db_int(call->id), db_now(tx)};
     call->raced = false;
+    call->follower_count = 0;
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
     if (rc < 0)
         return rc;
@@ -115,6 +164,8 @@ static int act_body(struct db_tx *tx, void *arg)
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
     call->raced = call->moved == 0;
+    if (move.follower != 0)
+        call->followers[call->follower_count++] = move.follower;
     return !call->raced
                ? control_follow(tx, call->action, &jobs, &call->moved)
                : err_set(db_err(tx), TEND_ECONFLICT,
@@ -131,16 +182,14 @@ static int check_act(tend *t, enum tend_action action, const char *by)
     return by == NULL ? 0 : handle_check_name(t, "person or program", by);
 }
 
-int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why)
+static int act_on_one(tend *t, struct act_call *call, int64_t id)
 {
-    struct act_call call = {.action = action, .id = id, .by = handle_owner(t, by), .why = why};
-    int rc = check_act(t, action, by);
-    if (rc < 0)
-        return rc;
-    rc = TEND_ECONFLICT;
+    enum tend_action action = call->action;
+    int rc = TEND_ECONFLICT;
+    call->id = id;
     for (int tries = 0; tries < 5 && rc == TEND_ECONFLICT; tries++)
-        rc = handle_write(t, act_body, &call);
-    if (rc == TEND_ECONFLICT && call.raced)
+        rc = handle_write(t, act_body, call);
+    if (rc == TEND_ECONFLICT && call->raced)
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld was not %s: others changed it each time it was tried; look at "
                            "it with 'tend show %lld' and try again",
@@ -150,6 +199,26 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
                            "job %lld cannot be %s: another live job has its unique key",
                            (long long)id, action_names[action]);
     return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
+}
+
+int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by, const char *why,
+                    struct tend_acted **ret)
+{
+    struct act_call call = {.action = action, .by = handle_owner(t, by), .why = why};
+    int rc = check_act(t, action, by);
+    if (rc < 0)
+        return rc;
+    struct acted_box *box = calloc(1, sizeof *box);
+    if (box == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
+    if ((rc = acted_reserve(t, box, 1)) == 0 && (rc = act_on_one(t, &call, id)) == 0)
+        acted_take(box, &call);
+    return acted_give(box, rc, ret);
+}
+
+int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const char *why)
+{
+    return tend_act_on_one(t, action, id, by, why, NULL);
 }
 
 /* The states an action is meant for, among those that were asked for. Who has cancelled jobs wants
@@ -179,48 +248,60 @@ static int take_keys(struct db_tx *tx, const struct tend_jobs *jobs)
 }
 
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
-                int64_t now_ms, const char *by, const char *why, int64_t *ret_moved)
+                int64_t now_ms, const char *by, const char *why, struct act_done *ret)
 {
     struct move *moves = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *moves);
     int64_t *moved = arena_zalloc(db_arena(tx), (jobs->count + 1) * sizeof *moved);
-    if (moves == NULL || moved == NULL)
+    *ret = (struct act_done){
+        .followers = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *ret->followers)};
+    if (moves == NULL || moved == NULL || ret->followers == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < jobs->count; i++)
         moves[i] = act_move(tx, action, &jobs->items[i], now_ms, by, why);
     int rc = action == TEND_REDRIVE ? take_keys(tx, jobs) : 0;
     if (rc < 0 || (rc = move_jobs(tx, moves, jobs->count, 0, moved)) < 0)
         return rc;
-    *ret_moved = 0;
-    for (size_t i = 0; i < jobs->count; i++)
-        *ret_moved += moved[i];
+    for (size_t i = 0; i < jobs->count; i++) {
+        ret->moved += moved[i];
+        if (moves[i].follower != 0)
+            ret->followers[ret->follower_count++] = moves[i].follower;
+    }
     return control_follow(tx, action, jobs, moved);
 }
 
 static int act_on_page_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
+    struct act_done done;
     struct tend_jobs jobs;
     struct db_result found;
     int64_t now_ms;
-    call->moved = 0;
     int rc = list_page(tx, &call->filter, 0, &found);
     if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0 ||
         (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
-    call->page_count = found.rows;
-    for (size_t i = 0; i < found.rows; i++)
+    while (jobs.count > 0 && call->before_id != 0 &&
+           jobs.items[jobs.count - 1].id >= call->before_id)
+        jobs.count--;
+    call->page_count = jobs.count;
+    for (size_t i = 0; i < jobs.count; i++)
         call->page[i] = jobs.items[i].id;
-    return act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &call->moved);
+    rc = act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &done);
+    call->moved = done.moved;
+    call->follower_count = done.follower_count;
+    for (size_t i = 0; i < done.follower_count; i++)
+        call->followers[i] = done.followers[i];
+    return rc;
 }
 
 /* One job of the page has a key that another live job has by now: that one stays, the others do
  * not. */
-static int act_one_by_one(tend *t, struct act_call *call)
+static int act_one_by_one(tend *t, struct act_call *call, struct acted_box *box)
 {
-    call->moved = 0;
     for (size_t i = 0; i < call->page_count; i++) {
-        int rc = tend_act(t, call->action, call->page[i], call->by, call->why);
-        call->moved += rc == 0;
+        int rc = act_on_one(t, call, call->page[i]);
+        if (rc == 0)
+            acted_take(box, call);
         if (rc < 0 && rc != TEND_ECONFLICT && rc != TEND_ESTATE && rc != TEND_ENOTFOUND)
             return rc;
     }
@@ -228,30 +309,31 @@ static int act_one_by_one(tend *t, struct act_call *call)
 }
 
 int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
-                    const char *by, const char *why, int64_t *ret_count)
+                    const char *by, const char *why, struct tend_acted **ret)
 {
     struct act_call call = {
         .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
-    int64_t total = 0;
     int rc = check_act(t, action, by);
     if (rc == 0)
         rc = list_check_filter(t, filter);
     if (rc < 0)
         return rc;
+    struct acted_box *box = calloc(1, sizeof *box);
+    if (box == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
     call.filter.states = states_for(action, filter->states);
     call.filter.limit = PAGE;
     do {
-        if (call.filter.states != 0)
+        if ((rc = acted_reserve(t, box, PAGE)) == 0 && call.filter.states != 0)
             rc = handle_write(t, act_on_page_body, &call);
         if (rc == TEND_ECONFLICT)
-            rc = act_one_by_one(t, &call);
-        if (rc < 0)
-            return rc;
-        total += call.moved;
+            rc = act_one_by_one(t, &call, box);
+        else if (rc >= 0)
+            acted_take(box, &call);
         if (call.page_count > 0)
             call.filter.after_id = call.page[call.page_count - 1];
-    } while (call.page_count == PAGE);
-    if (ret_count != NULL)
-        *ret_count = total;
-    return 0;
+        if (box->acted.follower_count > 0)
+            call.before_id = box->followers[0]; /* what has come of earlier pages stays */
+    } while (rc >= 0 && call.page_count == PAGE);
+    return acted_give(box, rc < 0 ? rc : 0, ret);
 }

@@ -8,9 +8,15 @@
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
                      int64_t now_ms, const char *by, const char *why);
 
-/* Carries it out on jobs whose state allows it, with what follows from it. *ret_moved: on how many
- * that are still as they were read. */
+/* What an action has done in one transaction. */
+struct act_done {
+    int64_t moved;      /* jobs that were still as they had been read */
+    int64_t *followers; /* jobs that submissions under their keys have become; in the arena */
+    size_t follower_count;
+};
+
+/* Carries it out on jobs whose state allows it, with what follows from it. */
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
-                int64_t now_ms, const char *by, const char *why, int64_t *ret_moved);
+                int64_t now_ms, const char *by, const char *why, struct act_done *ret);
 
 #endif

@@ -159,7 +159,7 @@ static int put_into_chain(struct db_tx *tx, struct step_job *job)
     return db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, params, 1, NULL);
 }
 
-static int move_job(struct db_tx *tx, const struct control_call *call, int effect,
+static int move_job(struct db_tx *tx, struct control_call *call, int effect,
                     const struct tend_job *job, int64_t now_ms)
 {
     const struct {
@@ -176,7 +176,9 @@ static int move_job(struct db_tx *tx, const struct control_call *call, int effec
         /* Who asks for a step wants it now, whatever the due time was. */
         int64_t at_ms = actions[i].action == TEND_REDRIVE ? INT64_MAX : now_ms;
         struct move move = act_move(tx, actions[i].action, job, at_ms, call->by, call->reason);
-        return move_jobs(tx, &move, 1, 0, &moved);
+        int rc = move_jobs(tx, &move, 1, 0, &moved);
+        call->given.follower = move.follower;
+        return rc;
     }
     if ((effect & DO_HURRY) == 0)
         return 0;

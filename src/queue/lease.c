@@ -337,7 +337,7 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
         db_ring(tx);
     }
     rc = db_each(tx, Q_JOB_COMPLETE, lifted != 0 ? 0 : how, params, count, completion->changed);
-    return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id);
+    return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id, NULL);
 }
 
 static int complete_body(struct db_tx *tx, void *arg)

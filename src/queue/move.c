@@ -43,7 +43,7 @@ static int fill_params(struct db_tx *tx, const struct move *move, struct db_valu
 }
 
 /* Runs that did not end because a submission waits for that: they end, and it is carried out. */
-static int move_followed(struct db_tx *tx, const struct move *moves, const struct db_value *params,
+static int move_followed(struct db_tx *tx, struct move *moves, const struct db_value *params,
                          size_t count, int64_t *each)
 {
     for (size_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ static int move_followed(struct db_tx *tx, const struct move *moves, const struc
         if (lifted == 0)
             continue;
         if ((rc = db_each(tx, Q_JOB_MOVE, 0, &params[i * MOVE_PARAMS], 1, &each[i])) < 0 ||
-            (rc = run_ended(tx, lease.id)) < 0)
+            (rc = run_ended(tx, lease.id, &moves[i].follower)) < 0)
             return rc;
     }
     return 0;
@@ -83,8 +83,7 @@ static int lock_by_id(struct db_tx *tx, const struct move *moves, size_t count)
     return any_runs ? db_each(tx, Q_JOB_LOCK_ROWS, DB_LATER, ids, count, NULL) : 0;
 }
 
-int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
-              int64_t *ret_each)
+int move_jobs(struct db_tx *tx, struct move *moves, size_t count, unsigned how, int64_t *ret_each)
 {
     int64_t *each =
         ret_each != NULL ? ret_each : arena_zalloc(db_arena(tx), (count + 1) * sizeof *each);

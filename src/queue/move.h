@@ -22,6 +22,7 @@ struct move {
     const char *error_text;
     const char *by; /* NULL: the job's owner */
     const char *why;
+    int64_t follower; /* set by move_jobs: the job that a submission has become, or 0 */
 };
 
 /* A move with nothing special about it. */
@@ -34,7 +35,6 @@ struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_
  * A run for whose end a submission waits (submission.h) is not ended when how is given, as nothing
  * can follow then: whoever does that calls again without it for those that were not moved.
  */
-int move_jobs(struct db_tx *tx, const struct move *moves, size_t count, unsigned how,
-              int64_t *ret_each);
+int move_jobs(struct db_tx *tx, struct move *moves, size_t count, unsigned how, int64_t *ret_each);
 
 #endif

@@ -72,6 +72,7 @@ static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struc
         if (moved[i] == 0)
             continue;
         recovery->entries_reclaimed++;
+        recovery->entries_quarantined += moves[i].verb == MOVE_QUARANTINE;
         note(tx, recovery,
              arena_printf(db_arena(tx), "job %lld %s: %s", (long long)moves[i].id,
                           moves[i].verb == MOVE_QUARANTINE ? "quarantined" : "recovered",
@@ -356,6 +357,7 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
                  call->recovery.jobs_due + call->recovery.jobs_warned;
         ret->locks_cleaned += call->recovery.locks_cleaned;
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
+        ret->entries_quarantined += call->recovery.entries_quarantined;
         ret->recovery_timestamp_ms = call->now_ms;
     } while (call->found >= CHUNK && before > 0);
     ret->entries_skipped = call->left.entries_skipped;
@@ -372,7 +374,8 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     if (rc < 0)
         return rc;
     *ret = (struct tend_recovery){.locks_cleaned = dead.locks_cleaned,
-                                  .entries_reclaimed = dead.entries_reclaimed};
+                                  .entries_reclaimed = dead.entries_reclaimed,
+                                  .entries_quarantined = dead.entries_quarantined};
     return recover_in_chunks(t, alarms_body, &call, ret);
 }
 
@@ -389,6 +392,7 @@ bool recover_stale_quietly(tend *t, struct tend_recovery *ret)
         return false;
     ret->locks_cleaned = dead.locks_cleaned;
     ret->entries_reclaimed = dead.entries_reclaimed;
+    ret->entries_quarantined = dead.entries_quarantined;
     rc = recover_in_chunks(t, alarms_body, &call, ret);
     recover_told(t, RECOVER_ALARMS, rc);
     return rc >= 0;
@@ -420,7 +424,7 @@ static int count_body(struct db_tx *tx, void *arg)
 
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)
 {
-    *ret = (struct tend_recovery){0};
+    *ret = (struct tend_recovery){.entries_quarantined = TEND_UNSET};
     int rc = worker_count_stale(t, &ret->entries_reclaimed, &ret->locks_cleaned);
     return rc < 0 ? rc : handle_read(t, count_body, ret);
 }

@@ -12,6 +12,7 @@
 struct recovery {
     const char *by;
     int64_t locks_cleaned, entries_reclaimed, jobs_due, jobs_warned;
+    int64_t entries_quarantined; /* of those reclaimed */
     struct recovery_note *notes; /* in the arena of the call */
     int64_t wait_ms;             /* as in db_write_within */
 };

@@ -14,7 +14,13 @@ void tend_schedule_init(struct tend_schedule *schedule)
         .priority = TEND_PRIORITY_DEFAULT, .last_at_ms = TEND_UNSET, .next_at_ms = TEND_UNSET};
 }
 
-/* --- setting up --- */
+/* --- setting up ---
+ *
+ * Only resuming ends a pause: a schedule that is put again stays paused, so a deploy that puts all
+ * schedules undoes nobody's pause. While it is paused its next run stays where it is, also when it
+ * is due already. Resuming therefore needs no rule of its own: what was missed is caught up on as
+ * after any time in which nobody was there.
+ */
 
 struct put_call {
     const struct tend_schedule *schedule;
@@ -23,14 +29,17 @@ struct put_call {
     int64_t removed;
 };
 
-/* Runs that are due are added before the schedule is replaced, as it was until now. On return *row
- * is the schedule as it is then, without rows when there is none. */
-static int fire_before(struct db_tx *tx, const char *name, int64_t now_ms, struct db_result *row)
+/*
+ * Runs that are due are added before the schedule is replaced, as it was until now, unless it is
+ * paused or will be. On return *row is the schedule as it is then, without rows when there is none.
+ */
+static int fire_before(struct db_tx *tx, const struct tend_schedule *schedule, int64_t now_ms,
+                       struct db_result *row)
 {
-    const struct db_value params[] = {db_text(name)};
+    const struct db_value params[] = {db_text(schedule->name)};
     for (;;) {
         int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, row);
-        if (rc < 0 || row->rows == 0)
+        if (rc < 0 || row->rows == 0 || schedule->paused)
             return rc;
         int64_t next_ms = db_number(row, 0, FIRING_NEXT_AT);
         if (db_number(row, 0, FIRING_PAUSED) != 0 || next_ms == TEND_UNSET || next_ms > now_ms)
@@ -60,6 +69,26 @@ static int load_zone(struct db_tx *tx, const struct tend_schedule *schedule,
     return schedule_zone_load(timezone, kept, db_arena(tx), ret, db_err(tx));
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/*
+ * The first run that has not been added. A paused schedule whose times stay the same keeps the
+ * runs that it has missed.
+ */
+static int64_t first_run(const struct put_call *call, const struct db_result *before, bool paused,
+                         const struct schedule_zone *zone, int64_t now_ms)
+{
+    const struct tend_schedule *schedule = call->schedule;
+    if (paused && before->rows > 0 && db_number(before, 0, FIRING_NEXT_AT) != TEND_UNSET &&
+        is_same_text(db_string(before, 0, FIRING_CRON), schedule->cron) &&
+        is_same_text(db_string(before, 0, FIRING_TIMEZONE), timezone_of(schedule)))
+        return db_number(before, 0, FIRING_NEXT_AT);
+    return cron_next(&call->cron, zone->zone, now_ms);
+}
+
 static int put_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
@@ -68,13 +97,14 @@ static int put_body(struct db_tx *tx, void *arg)
     struct db_result before;
     int64_t now_ms;
     int rc;
-    if ((rc = db_time(tx, &now_ms)) < 0 ||
-        (rc = fire_before(tx, schedule->name, now_ms, &before)) < 0 ||
+    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = fire_before(tx, schedule, now_ms, &before)) < 0 ||
         (rc = load_zone(tx, schedule, &before, &zone)) < 0)
         return rc;
-    int64_t next_ms = cron_next(&call->cron, zone.zone, now_ms);
+    bool paused =
+        schedule->paused || (before.rows > 0 && db_number(&before, 0, FIRING_PAUSED) != 0);
+    int64_t next_ms = first_run(call, &before, paused, &zone, now_ms);
     if (next_ms < 0)
-        return err_set(db_err(tx), TEND_EINVAL, "'%s' never comes; give a schedule that does",
+        return err_set(db_err(tx), TEND_EINVAL, "'%s' never runs; give times that come",
                        schedule->cron);
     const struct db_value params[] = {
         db_text(schedule->name),
@@ -84,7 +114,7 @@ static int put_body(struct db_tx *tx, void *arg)
         db_int(schedule->priority),
         db_text(schedule->payload != NULL ? schedule->payload : "{}"),
         db_text(schedule->catch_up != NULL ? schedule->catch_up : "one"),
-        db_int(schedule->paused != 0),
+        db_int(paused),
         db_int(next_ms),
         db_text(timezone_of(schedule)),
         db_text(zone.copy),
@@ -132,7 +162,7 @@ static int check_cron(tend *t, const struct tend_schedule *schedule, struct cron
     const char *cron = schedule->cron != NULL ? schedule->cron : "";
     int rc = cron_parse(cron, ret, handle_err(t));
     if (rc == 0 && ret->every_ms > 0 && timezone_of(schedule) != NULL)
-        rc = handle_fail(t, TEND_EINVAL, "'%s' knows no time zone; leave out %s", cron,
+        rc = handle_fail(t, TEND_EINVAL, "'%s' cannot have a time zone; leave out '%s'", cron,
                          schedule->timezone);
     return rc;
 }
@@ -147,6 +177,63 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
         rc = check_cron(t, schedule, &call.cron);
     return rc < 0 ? rc : handle_write(t, put_body, &call);
 }
+
+/* --- pausing --- */
+
+struct pause_call {
+    const char *name;
+    const char *by;
+    bool paused;
+};
+
+static int no_schedule(struct err *err, const char *name)
+{
+    return err_set(err, TEND_ENOTFOUND, "there is no schedule '%s'; 'tend schedule ls' lists them",
+                   name);
+}
+
+static int pause_body(struct db_tx *tx, void *arg)
+{
+    struct pause_call *call = arg;
+    struct db_result row;
+    const struct db_value params[] = {db_text(call->name), db_int(call->paused)};
+    int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, &row);
+    if (rc < 0)
+        return rc;
+    if (row.rows == 0)
+        return no_schedule(db_err(tx), call->name);
+    if ((db_number(&row, 0, FIRING_PAUSED) != 0) == call->paused)
+        return 0;
+    if ((rc = db_each(tx, Q_SCHEDULE_PAUSE, 0, params, 1, NULL)) < 0)
+        return rc;
+    struct event_note event = {.who = call->by,
+                               .what = call->paused ? "schedule.paused" : "schedule.resumed",
+                               .why = call->name,
+                               .queue = db_string(&row, 0, FIRING_QUEUE)};
+    db_ring(tx);
+    return event_add(tx, &event, DB_LAST);
+}
+
+static int set_paused(tend *t, const char *name, const char *by, bool paused)
+{
+    struct pause_call call = {.name = name, .by = handle_owner(t, by), .paused = paused};
+    int rc = handle_check_name(t, "schedule", name);
+    if (rc == 0 && by != NULL)
+        rc = handle_check_name(t, "person or program", by);
+    return rc < 0 ? rc : handle_write(t, pause_body, &call);
+}
+
+int tend_schedule_pause(tend *t, const char *name, const char *by)
+{
+    return set_paused(t, name, by, true);
+}
+
+int tend_schedule_resume(tend *t, const char *name, const char *by)
+{
+    return set_paused(t, name, by, false);
+}
+
+/* --- removing --- */
 
 static int remove_body(struct db_tx *tx, void *arg)
 {
@@ -170,11 +257,11 @@ int tend_schedule_remove(tend *t, const char *name, const char *by)
     if (rc == 0)
         rc = handle_write(t, remove_body, &call);
     if (rc >= 0 && call.removed == 0)
-        return handle_fail(t, TEND_ENOTFOUND,
-                           "there is no schedule '%s'; 'tend schedule ls' lists those that are",
-                           name);
+        return no_schedule(handle_err(t), name);
     return rc;
 }
+
+/* --- listing --- */
 
 struct schedules_box {
     struct tend_schedules schedules; /* first: a pointer to it is a pointer to its box */

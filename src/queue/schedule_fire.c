@@ -190,7 +190,7 @@ static int skip(struct db_tx *tx, const struct firing *firing, int64_t unfinishe
 static int replace(struct db_tx *tx, const struct firing *firing)
 {
     char time[TIME_TEXT_BYTES];
-    int64_t moved;
+    struct act_done done;
     struct tend_jobs jobs;
     struct db_result rows;
     const struct db_value params[] = {db_text(firing->name)};
@@ -201,7 +201,7 @@ static int replace(struct db_tx *tx, const struct firing *firing)
         return err_set(db_err(tx), rc, "out of memory while replacing jobs of a schedule");
     const char *why =
         arena_printf(db_arena(tx), "replaced by the run of %s", time_text(firing->last_ms, time));
-    return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, firing->by, why, &moved);
+    return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, firing->by, why, &done);
 }
 
 /* Whether the run is to be added: 1, 0 or a code. */

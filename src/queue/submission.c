@@ -70,10 +70,21 @@ static int refresh(struct db_tx *tx, int64_t job_id, const struct db_result *row
                        db_at(row, 0, COL_OLD_PAYLOAD), &spec, db_string(row, 0, COL_WHO));
 }
 
-int run_ended(struct db_tx *tx, int64_t job_id)
+static int add_follower(struct db_tx *tx, const struct db_value *params, int64_t *ret)
+{
+    struct db_result row;
+    int rc = db_run(tx, Q_JOB_ADD_SUBMITTED, 0, params, &row);
+    if (rc >= 0 && ret != NULL && row.rows > 0)
+        *ret = db_number(&row, 0, 0);
+    return rc;
+}
+
+int run_ended(struct db_tx *tx, int64_t job_id, int64_t *ret_follower)
 {
     struct db_result row;
     const struct db_value params[] = {db_int(job_id), db_now(tx)};
+    if (ret_follower != NULL)
+        *ret_follower = 0;
     int rc = db_run(tx, Q_SUBMISSION_GET, 0, params, &row);
     if (rc < 0)
         return rc;
@@ -82,7 +93,7 @@ int run_ended(struct db_tx *tx, int64_t job_id)
                        "the submission that waits for the end of job %lld is not there",
                        (long long)job_id);
     rc = state_is_finished((enum job_state)db_number(&row, 0, COL_STATE))
-             ? db_each(tx, Q_JOB_ADD_SUBMITTED, 0, params, 1, NULL)
+             ? add_follower(tx, params, ret_follower)
              : refresh(tx, job_id, &row);
     db_ring(tx);
     return rc < 0 ? rc : db_each(tx, Q_SUBMISSION_DROP, 0, params, 1, NULL);

@@ -155,7 +155,8 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
 {
     struct register_call call = {.name = name};
     if (proc_of(pid, &call.process) < 0)
-        return handle_fail(t, TEND_EINVAL, "there is no process %lld to tie the lease to",
+        return handle_fail(t, TEND_EINVAL,
+                           "there is no process %lld; give the id of a running process",
                            (long long)pid);
     proc_host(call.host, sizeof call.host);
     struct registry registry;

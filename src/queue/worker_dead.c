@@ -82,6 +82,7 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
         recover_log(t, &call.recovery);
     arena_done(&arena);
     total->entries_reclaimed += call.recovery.entries_reclaimed;
+    total->entries_quarantined += call.recovery.entries_quarantined;
     total->locks_cleaned += call.recovery.locks_cleaned;
     return rc;
 }

@@ -108,6 +108,45 @@ load helper
     fails 4 tend complete "$lease"
 }
 
+# CL-7: only 'cancel ID' told of it, without the id of the new job; 'cancel --queue' said nothing.
+@test "cancel says which jobs come of what was submitted meanwhile" {
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    tend claim -q a -n 2 >/dev/null
+    tend add -q a --unique one >/dev/null
+    run --separate-stderr -0 tend cancel 1 --dry-run
+    [[ "$stderr" == *'cancel: 1 submission that waits for the end of a run would become a job' ]]
+    run --separate-stderr -0 tend cancel 1
+    [ "$output" = '1 job cancelled' ]
+    new=$(tend jobs -q a -s pending --json | jq .id)
+    [[ "$stderr" == *"cancel: 1 submission that waited for the end of a run is a job now: $new" ]]
+    tend claim -q a >/dev/null
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    run -0 tend cancel --queue a --dry-run --json
+    json '.count == 2 and .follower_count == 2 and .followers == []'
+    run --separate-stderr -0 tend cancel --queue a
+    [ "$output" = '2 jobs cancelled' ]
+    ids=$(tend jobs -q a -s pending --json | jq .id | sort -n | paste -sd,)
+    [[ "$stderr" == *"cancel: 2 submissions that waited for the end of a run are jobs now: "* ]]
+    [ "$(sed 's/.*: //' <<<"$stderr" | tr , '\n' | sort -n | paste -sd,)" = "$ids" ]
+    tend claim -q a >/dev/null
+    tend add -q a --unique one >/dev/null
+    tend add -q a --unique two >/dev/null
+    run -0 tend cancel --all --json
+    json '.count == 2 and .follower_count == 1'
+    [ "$(jq -c .followers <<<"$output")" = "[$(tend jobs -q a -s pending --json | jq .id)]" ]
+    key=$(tend claim -q a | jq -r .unique_key)
+    tend add -q a --unique "$key" >/dev/null
+    run -0 tend control "$(tend jobs -q a -s running --json | jq .id)" cancel
+    new=$(tend jobs -q a -s pending --json | jq .id)
+    [[ "$output" == *"; what was submitted under its key is now job $new" ]]
+    run -0 tend control "$new" cancel --json
+    json '.state == "cancelled" and .follower == null'
+    run -0 tend hold --all --json
+    json '.follower_count == 0 and .followers == []'
+}
+
 # RC-2, RC-3, RC-4
 @test "heal reclaims what has expired; a dry run only counts" {
     tend add >/dev/null
@@ -127,8 +166,27 @@ load helper
     [ "$(state_of 2)" = pending ]
     [ "$(state_of 1)" = running ]
     run -0 tend heal --json
-    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "recovery_timestamp": .recovery_timestamp,
+    json '. == {"locks_cleaned": 0, "entries_reclaimed": 0, "entries_quarantined": 0,
+                "recovery_timestamp": .recovery_timestamp,
                 "entries_skipped": 0, "skipped": [], "skipped_by": null}'
+}
+
+# RC-2, RC-12: said "reclaimed" of jobs that had failed for good.
+@test "heal counts what it quarantined" {
+    tend add --max-crashes 1 >/dev/null
+    tend add >/dev/null
+    tend claim -n 2 --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend heal --dry-run --json
+    json '.entries_reclaimed == 2 and .entries_quarantined == null'
+    run --separate-stderr -0 tend heal
+    [ "$output" = '2 jobs reclaimed (1 of them quarantined), 0 locks cleaned' ]
+    [ "$(state_of 1)" = failed ]
+    tend add --max-crashes 1 >/dev/null
+    tend claim -n 2 --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend heal --json
+    json '.entries_reclaimed == 2 and .entries_quarantined == 1'
 }
 
 @test "heal --older-than takes leases without a sign of life" {

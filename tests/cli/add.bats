@@ -65,7 +65,7 @@ load helper
 
 @test "nothing behind -- is refused: a variable may have been empty" {
     fails 2 tend add --
-    says 'add: a command is missing behind --'
+    says 'add: a command is missing after --'
     fails 2 tend add --payload '{"run": "x"}' --
     [ ! -e .tend ]
 }

@@ -76,7 +76,7 @@ refused_in_a_pipe() {
     [ "$output" = $'1\n2' ] || { echo "$1: $output"; false; }
     says "line 3, "
     says "$2"
-    says "what stands before it was added"
+    says "the lines before it were added"
     [ "$(tend stats --json | jq .jobs.pending)" = 2 ]
 }
 
@@ -84,7 +84,7 @@ refused_in_a_pipe() {
     bad_lines refused_in_a_file
 }
 
-@test "a bad line in a pipe is named; what stands before it was added" {
+@test "a bad line in a pipe is named; the lines before it were added" {
     bad_lines refused_in_a_pipe
 }
 
@@ -93,7 +93,7 @@ refused_in_a_pipe() {
     run --separate-stderr -2 tend add --batch jobs.jsonl
     [ "$output" = 1 ]
     says "line 2"
-    says "what stands before it was added"
+    says "the lines before it were added"
 }
 
 @test "plans get the kind of their first step, as one by one" {

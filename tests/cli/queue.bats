@@ -83,7 +83,7 @@ load helper
 
 @test "schedules are added, listed, paused, resumed and removed" {
     run -0 tend schedule add report '15 3 * * 1-5' -q night -k report -p 7 --payload '{"for":"all"}' --catch-up all
-    [[ "$output" == 'schedule "report" comes next at '*'T03:15:00.000Z (in '* ]]
+    [[ "$output" == 'schedule "report" runs next at '*'T03:15:00.000Z (in '* ]]
     run -0 tend schedule ls --json
     json '.name == "report" and .cron == "15 3 * * 1-5" and .queue == "night" and .kind == "report" and .priority == 7
           and .catch_up == "all" and .payload.for == "all" and (.paused | not) and .next_at_ms > 0 and .last_at_ms == null'
@@ -100,6 +100,27 @@ load helper
     [ -z "$output" ]
 }
 
+# BY-8: pausing added the runs that were due; putting it again resumed it without a word.
+@test "a paused schedule stays paused when it is put again, and says so" {
+    tend schedule add tick '@every 1s' >/dev/null
+    tend schedule pause tick >/dev/null
+    next=$(tend schedule ls --json | jq .next_at_ms)
+    until_true bash -c "((\$(date +%s%3N) > $next))"
+    run -0 tend schedule add tick '@every 1s'
+    [ "$output" = "schedule \"tick\" is still paused; 'tend schedule resume tick' resumes it" ]
+    run -0 tend schedule add tick '@every 1s' --json
+    json '.paused and (.note | contains("tend schedule resume tick"))'
+    run -5 tend claim
+    run -0 tend schedule resume tick
+    [[ "$output" == 'schedule "tick" has been due since '*'); the next claim catches up (catch-up one)' ]]
+    run -0 tend claim --json
+    json '.schedule == "tick"'
+    run -0 tend schedule add tick '@every 1s' --json
+    json '.paused == false and has("note") == false'
+    fails 3 tend schedule pause tock
+    says 'there is no schedule "tock"; did you mean "tick"?'
+}
+
 @test "a schedule takes its five fields also as words" {
     tend schedule add x 0 12 1 jan '*' >/dev/null
     [ "$(tend schedule ls --json | jq -r .cron)" = '0 12 1 jan *' ]
@@ -114,7 +135,7 @@ load helper
 # BY-8
 @test "a schedule goes by the clocks of a zone, and says its next run there" {
     run -0 tend schedule add berlin '15 3 * * *' --timezone Europe/Berlin --overlap skip
-    [[ "$output" == 'schedule "berlin" comes next at '*T03:15:00+0[12]:00' (in '* ]]
+    [[ "$output" == 'schedule "berlin" runs next at '*T03:15:00+0[12]:00' (in '* ]]
     run -0 tend schedule ls --json
     json '.timezone == "Europe/Berlin" and .overlap == "skip" and (.next_local | test("T03:15:00[+]0[12]:00$"))'
     run -0 tend schedule ls
@@ -138,7 +159,7 @@ load helper
     fails 2 tend schedule add x @daily --payload '{}' -- true
     says 'a command makes the payload itself'
     fails 2 tend schedule add x @daily --
-    says 'a command is missing behind --'
+    says 'a command is missing after --'
     fails 2 tend schedule add x -- true
     says 'an argument is missing'
     fails 2 tend schedule add x @daily -- ''

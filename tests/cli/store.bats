@@ -342,10 +342,20 @@ as_nobody() {
     claim
     old=$token
     run -0 tend migrate --after-restore
-    [[ "$output" == *"a new generation has begun: ids go on at 2000000, tokens above "* ]]
+    [[ "$output" == *"a new generation has begun: new ids are at least 2000000, new tokens above "* ]]
     [ "$(tend add)" -gt 2000000 ]
     claim
     [ "$token" -gt "$((old + 1000000))" ]
     run -0 tend migrate --after-restore --json
     json '.first_id == 4000000 and .token_base > 0'
+}
+
+# With a wrong path it made an empty store and said that all was well.
+@test "migrate --after-restore wants a store that is there" {
+    fails 3 tend migrate --after-restore
+    says 'there is no store here'
+    [ ! -e .tend/tend.db ]
+    fails 3 tend migrate --after-restore --store sqlite:nowhere.db
+    [ ! -e nowhere.db ]
+    run -0 tend migrate
 }

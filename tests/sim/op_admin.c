@@ -43,7 +43,7 @@ void op_act_on_all(struct world *world, struct actor *actor, enum tend_action ac
                    unsigned states)
 {
     struct tend_filter filter;
-    int64_t count = 0;
+    struct tend_acted *acted = NULL;
     struct op *op = op_begin(world, actor, OP_ACT_ON_ALL);
     tend_filter_init(&filter);
     filter.queue = queue < 0 ? NULL : queue_names[queue];
@@ -51,7 +51,9 @@ void op_act_on_all(struct world *world, struct actor *actor, enum tend_action ac
     op->action = action;
     say(world, "%s acts %d on all of %s", actor->name, (int)action,
         queue < 0 ? "the jobs" : queue_names[queue]);
-    int rc = tend_act_on_all(actor->t, action, &filter, NULL, "simulated", &count);
+    int rc = tend_act_on_all(actor->t, action, &filter, NULL, "simulated", &acted);
+    int64_t count = acted != NULL ? acted->count : 0;
+    tend_acted_free(acted);
     if (!op_end(world, actor, rc))
         return;
     if (rc == TEND_ECONFLICT && action == TEND_REDRIVE)

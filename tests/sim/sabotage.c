@@ -86,6 +86,8 @@ void sabotage_params(struct world *world, enum db_query query, struct db_value *
             row[0].number += 2000;
         if (query == Q_LOCK_ACQUIRE && world->sabotage == SABOTAGE_LOCK_STOLEN)
             row[5].number += 3600000;
+        if (query == Q_JOB_ADD_SUBMITTED && world->sabotage == SABOTAGE_SUBMISSION_FORGOTTEN)
+            row[0] = db_int(0);
         if (query == Q_OUTPUT_ADD && world->sabotage == SABOTAGE_UNFENCED_OUTPUT)
             take_any_token(world, row, 1);
         if (query == Q_ATTEMPT_END && world->sabotage == SABOTAGE_LOSS_UNTOLD &&
@@ -104,7 +106,6 @@ bool sabotage_forgets(struct world *world, enum db_query query)
                      {SABOTAGE_CONTROL_FORGOTTEN, Q_CONTROL_DONE},
                      {SABOTAGE_CONTROL_KEPT, Q_CONTROL_CLOSE},
                      {SABOTAGE_PURGE_LEAVES, Q_ATTEMPT_DELETE},
-                     {SABOTAGE_SUBMISSION_FORGOTTEN, Q_JOB_ADD_SUBMITTED},
                      {SABOTAGE_GENERATION_KEPT, Q_STORE_BEGIN_GENERATION}};
     for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++)
         if (forgotten[i].sabotage == world->sabotage && forgotten[i].query == query)

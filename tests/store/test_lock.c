@@ -257,6 +257,28 @@ TEST(lock, LK_4_who_gives_the_token_of_an_earlier_lock_changes_nothing)
     check_int(tend_lock_release_token(t, "l", "a", second.token), ==, 1);
 }
 
+/* The same when the first was released in time and somebody else had it in between. */
+TEST(lock, LK_4_a_lock_taken_anew_is_released_by_its_own_token_only)
+{
+    tend *t = store_open("w");
+    struct tend_lock first;
+    struct tend_lock between;
+    struct tend_lock second;
+    struct tend_lock held;
+    check_ok(t, acquire(t, "a", 1000, &first));
+    check_int(tend_lock_release_token(t, "l", "a", first.token), ==, 1);
+    check_int(tend_lock_release_token(t, "l", "a", first.token), ==, 0);
+    check_ok(t, acquire(t, "b", 1000, &between));
+    check_int(tend_lock_release_token(t, "l", "b", between.token), ==, 1);
+    check_ok(t, acquire(t, "a", 1000, &second));
+    check_int(tend_lock_release_token(t, "l", "a", first.token), ==, 0);
+    check_int(tend_lock_release_token(t, "l", "a", between.token), ==, 0);
+    check_int(tend_lock_get(t, "l", &held), ==, 1);
+    check_int(held.token, ==, second.token);
+    check_int(tend_lock_release_token(t, "l", "a", second.token), ==, 1);
+    check_int(tend_lock_get(t, "l", &held), ==, 0);
+}
+
 TEST(lock, locks_are_listed_while_they_are_held)
 {
     tend *t = store_open("w");

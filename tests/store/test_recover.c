@@ -248,6 +248,47 @@ TEST(recover, stats_count_once_what_is_both_expired_and_held_by_the_dead)
     check_stats_foretell_recovery(t, 2, 2);
 }
 
+static void add_fragile(tend *t)
+{
+    struct tend_job_spec spec = spec_for("q");
+    spec.max_crashes = 1;
+    struct tend_added added;
+    check_ok(t, tend_add(t, &spec, &added));
+}
+
+/* RC-2, RC-12: the answer did not tell that jobs had failed for good. By time, by hand, and by the
+ * death of a worker. */
+TEST(recover, those_that_were_quarantined_are_counted)
+{
+    tend *t = store_open("w");
+    struct tend_recovery recovery;
+    add_fragile(t);
+    add_one(t, "q");
+    claim_for_a_second(t, "w");
+    claim_for_a_second(t, "w");
+    clock_advance(1000);
+    check_ok(t, tend_get_recovery_stats(t, &recovery));
+    check_int(recovery.entries_quarantined, ==, TEND_UNSET);
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 2);
+    check_int(recovery.entries_quarantined, ==, 1);
+    check_int(recover_now(t).entries_quarantined, ==, 0);
+
+    add_fragile(t);
+    check_int(claim_many(t, "q", 2, NULL), ==, 2);
+    check_ok(t, tend_reclaim_stale(t, 0, &recovery));
+    check_int(recovery.entries_reclaimed, ==, 2);
+    check_int(recovery.entries_quarantined, ==, 1);
+
+    add_fragile(t);
+    struct helper worker = helper_start(claim_and_lock, NULL);
+    helper_hear(&worker);
+    helper_kill(&worker);
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 2);
+    check_int(recovery.entries_quarantined, ==, 2); /* it was the third crash of the other one */
+}
+
 /* RC-4 */
 TEST(recover, reclaim_by_hand_goes_by_the_last_sign_of_life)
 {

@@ -18,13 +18,19 @@ static void put(tend *t, const char *name, const char *cron, const char *catch_u
     check_ok(t, tend_schedule_put(t, &schedule, "op"));
 }
 
-static void put_overlap(tend *t, const char *cron, const char *catch_up, const char *overlap)
+static struct tend_schedule schedule_in(const char *cron, const char *queue)
 {
     struct tend_schedule schedule;
     tend_schedule_init(&schedule);
     schedule.name = "s";
     schedule.cron = cron;
-    schedule.queue = "q";
+    schedule.queue = queue;
+    return schedule;
+}
+
+static void put_overlap(tend *t, const char *cron, const char *catch_up, const char *overlap)
+{
+    struct tend_schedule schedule = schedule_in(cron, "q");
     schedule.catch_up = catch_up;
     schedule.overlap = overlap;
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
@@ -32,11 +38,7 @@ static void put_overlap(tend *t, const char *cron, const char *catch_up, const c
 
 static int put_zone(tend *t, const char *cron, const char *timezone)
 {
-    struct tend_schedule schedule;
-    tend_schedule_init(&schedule);
-    schedule.name = "s";
-    schedule.cron = cron;
-    schedule.queue = "q";
+    struct tend_schedule schedule = schedule_in(cron, "q");
     schedule.timezone = timezone;
     return tend_schedule_put(t, &schedule, NULL);
 }
@@ -56,6 +58,21 @@ static int64_t next_of(tend *t, const char *name)
 static int64_t jobs_in_store(void)
 {
     return sql_int("SELECT count(*) FROM job");
+}
+
+enum { MANY = 100 };
+
+/* Claims and completes all there is; nominal: the times of the runs, or NULL. */
+static size_t run_all(tend *t, int64_t *nominal)
+{
+    struct tend_lease leases[MANY];
+    size_t count = claim_many(t, "q", MANY, leases);
+    for (size_t i = 0; i < count; i++) {
+        if (nominal != NULL)
+            nominal[i] = job_of(t, leases[i].id)->nominal_at_ms;
+        check_ok(t, tend_complete(t, &leases[i], 1, NULL, NULL));
+    }
+    return count;
 }
 
 /* 2023-11-14 22:13:20 UTC is when the clock starts. */
@@ -175,11 +192,100 @@ TEST(schedule, a_paused_schedule_does_not_fire)
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
     clock_advance(5 * HOUR_MS);
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
-    schedule.paused = 0; /* goes on from now, without what the pause was meant to hold off */
-    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    check_ok(t, tend_schedule_resume(t, "s", NULL));
+    claim_one(t, "q");
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
     clock_set(next_of(t, "s"));
     claim_one(t, "q");
+}
+
+/* Symptom: pausing added the runs that were due; with overlap "replace" it cancelled a running
+ * job. */
+TEST(schedule, pausing_adds_nothing_and_cancels_nothing)
+{
+    tend *t = store_open("w");
+    put_overlap(t, "@hourly", "one", "replace");
+    clock_set(next_of(t, "s"));
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_heartbeat(t, &lease, 1, 10 * HOUR_MS, NULL));
+    clock_advance(2 * HOUR_MS);
+    check_ok(t, tend_schedule_pause(t, "s", "op"));
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 1);
+    check_int(state_of(t, lease.id), ==, TEND_RUNNING);
+    check_ok(t, tend_schedule_pause(t, "s", "op")); /* it is so already */
+    check_str(sql_rows("SELECT who, why FROM event WHERE what = 'schedule.paused'"), "op|s\n");
+    check_rc(t, tend_schedule_pause(t, "none", NULL), TEND_ENOTFOUND);
+    check_contains(tend_errmsg(t), "there is no schedule 'none'");
+    check_rc(t, tend_schedule_resume(t, "none", NULL), TEND_ENOTFOUND);
+}
+
+/* The same when it is paused by being put, which is how it was done before. */
+TEST(schedule, putting_it_paused_adds_nothing_that_is_due)
+{
+    tend *t = store_open("w");
+    struct tend_schedule schedule = schedule_in("@hourly", "q");
+    put(t, "s", "@hourly", "all");
+    clock_advance(3 * HOUR_MS);
+    schedule.catch_up = "all";
+    schedule.paused = 1;
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 0);
+    check_ok(t, tend_schedule_resume(t, "s", NULL));
+    check_int(claim_many(t, "q", 100, NULL), ==, 3);
+}
+
+TEST(schedule, resuming_catches_up_as_after_a_time_without_anybody)
+{
+    static const struct {
+        const char *catch_up;
+        size_t runs;
+    } cases[] = {{"none", 0}, {"one", 1}, {"all", 5}};
+    tend *t = store_open("w");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(t, cases[i].catch_up, "@hourly", cases[i].catch_up);
+        clock_advance(HOUR_MS + MINUTE_MS);
+        check_ok(t, tend_schedule_pause(t, cases[i].catch_up, NULL)); /* one run is due */
+        clock_advance(4 * HOUR_MS);
+        check_int(run_all(t, NULL), ==, 0);
+        check_ok(t, tend_schedule_resume(t, cases[i].catch_up, "op"));
+        check_int(run_all(t, NULL), ==, cases[i].runs);
+        check_int(next_of(t, cases[i].catch_up), >, clock_now());
+        check_ok(t, tend_schedule_remove(t, cases[i].catch_up, NULL));
+    }
+    check_int(count_events("schedule.resumed"), ==, 3);
+}
+
+/* Symptom: a deploy that put its schedules again resumed those that somebody had paused. */
+TEST(schedule, a_paused_schedule_stays_paused_when_it_is_put_again)
+{
+    tend *t = store_open("w");
+    put(t, "s", "@hourly", "all");
+    int64_t first_ms = next_of(t, "s");
+    check_ok(t, tend_schedule_pause(t, "s", NULL));
+    clock_advance(3 * HOUR_MS);
+    put(t, "s", "@hourly", "all");
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(jobs_in_store(), ==, 0);
+    check_int(next_of(t, "s"), ==, first_ms); /* what it missed is not lost */
+    check_ok(t, tend_schedule_resume(t, "s", NULL));
+    check_int(claim_many(t, "q", 100, NULL), ==, 3);
+}
+
+TEST(schedule, other_times_drop_what_a_paused_schedule_has_missed)
+{
+    tend *t = store_open("w");
+    check_ok(t, put_zone(t, "0 * * * *", "Europe/Berlin"));
+    check_ok(t, tend_schedule_pause(t, "s", NULL));
+    clock_advance(3 * HOUR_MS);
+    check_ok(t, put_zone(t, "0 * * * *", NULL)); /* another zone is other times, too */
+    check_int(next_of(t, "s"), >, clock_now());
+    clock_advance(3 * HOUR_MS);
+    check_ok(t, put_zone(t, "@daily", NULL));
+    check_int(next_of(t, "s"), >, clock_now());
+    check_ok(t, tend_schedule_resume(t, "s", NULL));
+    check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
 }
 
 TEST(schedule, putting_again_replaces_and_removing_removes)
@@ -210,7 +316,7 @@ TEST(schedule, a_schedule_that_never_comes_is_refused)
     schedule.name = "s";
     schedule.cron = "0 0 30 2 *";
     check_rc(t, tend_schedule_put(t, &schedule, NULL), TEND_EINVAL);
-    check_contains(tend_errmsg(t), "never comes");
+    check_contains(tend_errmsg(t), "never runs");
     check_int(next_of(t, "s"), ==, -1);
 }
 
@@ -248,14 +354,9 @@ TEST(schedule, putting_again_keeps_a_run_that_is_due)
 TEST(schedule, a_run_that_is_due_is_added_as_the_schedule_was_before)
 {
     tend *t = store_open("w");
-    struct tend_schedule schedule;
+    struct tend_schedule schedule = schedule_in("@daily", "elsewhere");
     put(t, "s", "@hourly", "all");
     clock_advance(3 * HOUR_MS);
-    tend_schedule_init(&schedule);
-    schedule.name = "s";
-    schedule.cron = "@daily";
-    schedule.queue = "elsewhere";
-    schedule.paused = 1;
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
     check_int(claim_many(t, "q", 100, NULL), ==, 3);
     check_int(claim_none(t, "elsewhere").code, ==, TEND_EEMPTY);
@@ -439,7 +540,7 @@ TEST(schedule, a_zone_that_is_none_is_refused)
     check_contains(tend_errmsg(t), "not a time zone file");
     check_rc(t, put_zone(t, "@daily", ""), TEND_EINVAL);
     check_rc(t, put_zone(t, "@every 1h", "Europe/Berlin"), TEND_EINVAL);
-    check_contains(tend_errmsg(t), "knows no time zone");
+    check_contains(tend_errmsg(t), "cannot have a time zone");
     check_int(next_of(t, "s"), ==, -1);
 }
 
@@ -501,6 +602,44 @@ TEST(schedule, a_zone_that_cannot_be_read_is_told_and_looked_for_again)
     clock_set(1711931400000);
     claim_one(t, "q");
     check_int(count_events("schedule.failed"), ==, 2);
+}
+
+/* Symptom: the time of the second look was taken for a run of its own, or those that came while
+ * the zone could not be read were lost. */
+TEST(schedule, a_zone_that_can_be_read_again_is_caught_up_on)
+{
+    static const struct {
+        const char *catch_up;
+        size_t count;
+        int64_t hours[2]; /* of the runs, after the last one that was known */
+    } cases[] = {{"all", 2, {1, 2}}, {"one", 1, {2}}, {"none", 0, {0}}};
+    tend *t = store_open("w");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tend_schedule schedule;
+        tend_schedule_init(&schedule);
+        schedule.name = cases[i].catch_up;
+        schedule.cron = "30 * * * *"; /* on the hour in UTC */
+        schedule.timezone = "Asia/Kolkata";
+        schedule.queue = "q";
+        schedule.catch_up = cases[i].catch_up;
+        check_ok(t, tend_schedule_put(t, &schedule, NULL));
+        int64_t due_ms = next_of(t, schedule.name);
+        check_int(due_ms % HOUR_MS, ==, 0);
+        sql_exec("UPDATE schedule SET zone = NULL");
+        setenv("TZDIR", test_path("none"), 1);
+        clock_set(due_ms);
+        check_int(run_all(t, NULL), ==, 1); /* when this one was due is known */
+        clock_set(next_of(t, schedule.name));
+        check_int(run_all(t, NULL), ==, 0);
+        unsetenv("TZDIR");
+        clock_set(next_of(t, schedule.name));
+        int64_t nominal[MANY];
+        check_int(run_all(t, nominal), ==, cases[i].count);
+        for (size_t run = 0; run < cases[i].count; run++)
+            check_int(nominal[run], ==, due_ms + cases[i].hours[run] * HOUR_MS);
+        check_int(next_of(t, schedule.name), ==, due_ms + 3 * HOUR_MS);
+        check_ok(t, tend_schedule_remove(t, schedule.name, NULL));
+    }
 }
 
 /* The tz database changes: what this machine has counts, and the store's copy follows. */

@@ -262,6 +262,74 @@ TEST_WITHIN(submission, CL_7_it_is_carried_out_however_the_run_ends, 120)
     check_settled(t, lease.id);
 }
 
+/* Symptom: whoever cancelled jobs was not told that others had come to life in their place. */
+TEST(submission, cancelling_tells_which_jobs_the_submissions_have_become)
+{
+    tend *t = store_open("w");
+    struct tend_acted *acted;
+    struct tend_lease lease = running_with_key(t);
+    check_ok(t, tend_act_on_one(t, TEND_CANCEL, lease.id, NULL, NULL, &acted));
+    check_int(acted->count, ==, 1);
+    check_int(acted->follower_count, ==, 0); /* nothing was submitted */
+    tend_acted_free(acted);
+
+    lease = running_with_key(t);
+    submit(t, lease.id, "2");
+    check_ok(t, tend_act_on_one(t, TEND_HOLD, lease.id, NULL, NULL, &acted));
+    check_int(acted->follower_count, ==, 0); /* the job itself has taken it over */
+    tend_acted_free(acted);
+    check_ok(t, tend_act(t, TEND_RESUME, lease.id, NULL, NULL));
+    lease = claim_one(t, "q");
+    submit(t, lease.id, "3");
+    check_ok(t, tend_act_on_one(t, TEND_CANCEL, lease.id, NULL, NULL, &acted));
+    check_int(acted->count, ==, 1);
+    check_int(acted->follower_count, ==, 1);
+    check_str(job_of(t, acted->followers[0])->payload, "3");
+    check_int(state_of(t, acted->followers[0]), ==, TEND_PENDING);
+    tend_acted_free(acted);
+    check_rc(t, tend_act_on_one(t, TEND_CANCEL, lease.id, NULL, NULL, &acted), TEND_ESTATE);
+
+    lease = claim_one(t, "q");
+    submit(t, lease.id, "4");
+    struct tend_control_result result;
+    check_ok(t, tend_control(t, lease.id, "cancel", NULL, NULL, NULL, &result));
+    check_str(job_of(t, result.follower)->payload, "4");
+    check_ok(t, tend_control(t, result.follower, "cancel", NULL, NULL, NULL, &result));
+    check_int(result.follower, ==, 0);
+}
+
+/* More than one page of them. */
+TEST(submission, cancelling_many_tells_all_the_jobs_that_come_of_it)
+{
+    enum { RUNNING = 1100, FOLLOWED = 1050 };
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    struct tend_acted *acted;
+    struct tend_job_spec *specs = calloc(RUNNING, sizeof *specs);
+    struct tend_added *added = calloc(RUNNING, sizeof *added);
+    for (int i = 0; i < RUNNING; i++) {
+        specs[i] = spec_for("q");
+        specs[i].unique_key = keep_text("key %d", i);
+    }
+    check_ok(t, tend_add_many(t, specs, RUNNING, added));
+    check_int(claim_many(t, "q", RUNNING, NULL), ==, RUNNING);
+    check_ok(t, tend_add_many(t, specs, FOLLOWED, added));
+    tend_filter_init(&filter);
+    filter.queue = "q";
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, &acted));
+    check_int(acted->count, ==, RUNNING); /* and not what has come of them */
+    check_int(acted->follower_count, ==, FOLLOWED);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, FOLLOWED);
+    int64_t told = 0;
+    for (size_t i = 0; i < acted->follower_count; i++)
+        told += acted->followers[i];
+    check_int(told, ==,
+              sql_int("SELECT sum(job_id) FROM event WHERE why LIKE 'submitted while%%'"));
+    tend_acted_free(acted);
+    free(specs);
+    free(added);
+}
+
 /* A handle that has claimed under a limit completes in another way. */
 TEST(submission, it_is_carried_out_in_batches_and_under_a_lock_too)
 {

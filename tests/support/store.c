@@ -387,6 +387,16 @@ void set_queue(tend *t, const char *queue, const char *setting, const char *valu
     check_ok(t, tend_queue_set(t, queue, settings, 1, "operator"));
 }
 
+int64_t act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
+                   const char *by, const char *why)
+{
+    struct tend_acted *acted = NULL;
+    check_ok(t, tend_act_on_all(t, action, filter, by, why, &acted));
+    int64_t count = acted->count;
+    tend_acted_free(acted);
+    return count;
+}
+
 struct tend_recovery recover_now(tend *t)
 {
     struct tend_recovery recovery = {.locks_cleaned = -1};

@@ -91,6 +91,9 @@ struct tend_lease lease_of(const struct tend_job *job);
 
 void set_queue(tend *t, const char *queue, const char *setting, const char *value);
 struct tend_recovery recover_now(tend *t);
+/* How many it changed. */
+int64_t act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
+                   const char *by, const char *why);
 
 /* --- processes --- */
 

@@ -11,6 +11,10 @@ SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     paused = excluded.paused, next_at = excluded.next_at, timezone = excluded.timezone,
     zone = excluded.zone, overlap = excluded.overlap, version = schedule.version + 1;
 
+-- name: schedule_pause
+-- Paused (1) or not (0); the version keeps whoever fires it out. Called by queue/schedule.c, with its row locked by schedule_get.
+UPDATE schedule SET paused = $2, version = version + 1 WHERE name = $1;
+
 -- name: schedule_remove
 -- For db_each. Called by queue/schedule.c.
 DELETE FROM schedule WHERE name = $1;

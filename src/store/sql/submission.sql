@@ -51,7 +51,7 @@ UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state + 0 = 2 AN
 
 -- name: job_add_submitted
 -- The submission becomes a job of its own, under the key and subject of the one that has finished. The trigger writes its event.
--- Primary keys. Called by queue/submission.c.
+-- Returns its id. Primary keys. Called by queue/submission.c.
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace,
@@ -63,7 +63,8 @@ SELECT next_event(), next_event(), j.queue, s.kind, s.due_at <= now($2), s.prior
        s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
        now($2), now($2), s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
 FROM submission s JOIN job j ON j.id = s.job_id
-WHERE s.job_id = $1;
+WHERE s.job_id = $1
+RETURNING id;
 -- dialect: postgres
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
@@ -76,4 +77,5 @@ SELECT c.event, c.event, j.queue, s.kind, (s.due_at <= c.t)::int, s.priority, s.
        s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
        c.t, c.t, s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
 FROM (SELECT next_event() AS event, now($2) AS t OFFSET 0) c, submission s JOIN job j ON j.id = s.job_id
-WHERE s.job_id = $1;
+WHERE s.job_id = $1
+RETURNING id;
