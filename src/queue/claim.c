@@ -5,6 +5,7 @@
  * schedules, settings, limits, reasons.
  */
 #include "base/clock.h"
+#include "queue/bell.h"
 #include "queue/lease.h"
 #include "queue/limits.h"
 #include "queue/passed.h"
@@ -312,7 +313,7 @@ static int claim_loop(struct claim_call *call)
         int rc = worker_check_process(t, &clock->process, "claimed");
         if (rc < 0)
             return rc;
-        uint64_t seen = clock->waits ? db_bell(t->db) : 0;
+        uint64_t seen = clock->waits ? db_bell(t->db, db_bell_of(call->want.queue)) : 0;
         if ((rc = claim_once(call)) != 0)
             return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(clock))
@@ -348,6 +349,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
         pthread_mutex_lock(&t->mutex);
         t->claimed = true;
         t->limited |= with_lock || !settings_are_plain(&call.settings);
+        bell_remember(t, &call.box->jobs);
         pthread_mutex_unlock(&t->mutex);
     } else {
         tend_jobs_free(&call.box->jobs);
@@ -381,7 +383,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
-                                    .matters = lease_end_matters(t)};
+                                    .bells = lease_bells(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);

@@ -1,5 +1,7 @@
 #include "queue/passed.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +15,7 @@ static uint64_t hash_kinds(const char *const *kinds, size_t count)
 {
     uint64_t sum = count;
     for (size_t i = 0; i < count; i++) {
-        uint64_t hash = 14695981039346656037u; /* FNV-1a */
-        for (const char *at = kinds[i]; *at != '\0'; at++)
-            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+        uint64_t hash = text_hash(kinds[i]);
         sum += hash * hash;
     }
     return sum == 0 ? 1 : sum;

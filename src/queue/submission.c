@@ -84,6 +84,5 @@ int run_ended(struct db_tx *tx, int64_t job_id)
     rc = state_is_finished((enum job_state)db_number(&row, 0, COL_STATE))
              ? db_each(tx, Q_JOB_ADD_SUBMITTED, 0, params, 1, NULL)
              : refresh(tx, job_id, &row);
-    db_ring(tx);
     return rc < 0 ? rc : db_each(tx, Q_SUBMISSION_DROP, 0, params, 1, NULL);
 }
