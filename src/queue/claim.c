@@ -161,6 +161,41 @@ static bool is_none(int rc)
     return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
 }
 
+/* What a transaction has looked at is kept; the next goes on behind it. */
+static void look_goes_on(struct claim_call *call)
+{
+    struct claim_look *look = &call->look;
+    passed_keep(call->t, &look->after);
+    look->before = look->after;
+    look->begin = look->end;
+    look->passed_kind_before = look->passed_kind;
+    look->passed_key_before = look->passed_key;
+}
+
+static int read_body(struct db_tx *tx, void *arg)
+{
+    struct claim_call *call = arg;
+    bool ignored;
+    struct tend_none none;
+    call->look.used = call->look.more = false;
+    return limits_peek(tx, &call->want, &ignored, &none);
+}
+
+/* Finds what can be passed over, without the write lock; the claim then begins behind it. */
+static int read_ahead(struct claim_call *call)
+{
+    struct claim_look *look = &call->look;
+    int rc;
+    do {
+        rc = handle_read(call->t, read_body, call);
+        if (rc >= 0 && look->used)
+            look_goes_on(call);
+    } while (rc >= 0 && look->used && look->more && !look->found);
+    look->begin = CLAIM_START;
+    look->is_read = look->more = true;
+    return rc < 0 ? rc : 0;
+}
+
 /* However much is passed over on the way: in pieces, between which others can write. */
 static int run_slow(struct claim_call *call)
 {
@@ -168,17 +203,16 @@ static int run_slow(struct claim_call *call)
     int rc;
     *look = passed_start(call->t, &call->want);
     do {
-        look->used = look->more = false;
+        look->used = look->more = look->to_read = false;
         rc = run_body(call, slow_body);
         if (!look->used || (rc < 0 && !is_none(rc)))
             return rc;
-        passed_keep(call->t, &look->after);
-        look->before = look->after;
-        look->begin = look->end;
-        look->passed_kind_before = look->passed_kind;
-        look->passed_key_before = look->passed_key;
         if (is_none(rc))
             arena_reset(&call->box->arena); /* of what was read on the way */
+        if (!look->to_read)
+            look_goes_on(call);
+        else if (is_none(rc) && (rc = read_ahead(call)) < 0)
+            return rc;
     } while (is_none(rc) && look->more);
     return rc;
 }

@@ -82,6 +82,12 @@ void passed_note(struct passed *passed, const struct claim_position *at, int64_t
     passed->ends[at->priority].id = at->id;
 }
 
+void passed_note_end(struct passed *passed, int64_t priority, int64_t now_ms)
+{
+    const struct claim_position end = {priority, now_ms - SETTLED_MS, INT64_MAX};
+    passed_note(passed, &end, now_ms);
+}
+
 struct claim_position passed_jump(const struct passed *passed, const struct claim_position *at)
 {
     if (!is_priority(at->priority))
