@@ -377,7 +377,8 @@ static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
     if (rc >= 0 && by->keys_complete && page.rows < CANDIDATES && !is_enough(by)) {
         if (by->taken == 0)
             passed_note_end(by->passed, by->at.priority, by->now_ms);
-        by->at = next.priority < 0 ? by->at : next;
+        if (next.priority >= 0 && (rc = consider_aside(tx, by, &next)) >= 0)
+            by->at = next;
     }
     *ret_more = rc >= 0 && (page.rows == CANDIDATES || next.priority >= 0);
     return rc;

@@ -14,8 +14,11 @@
  * ends, which is after its commit can be seen. If it got the lock, the waiter could not have all of
  * its own before that, and its look finds the job; if not, the bell rings after the commit.
  *
- * That a look follows is seen to by counting the taking of the locks as a ring. Locks end with the
- * session, so a dead waiter costs nobody anything.
+ * That a look follows is seen to by counting the taking of the locks as a ring of all bells. Locks
+ * end with the session, so a dead waiter costs nobody anything.
+ *
+ * Which bells rang is the payload of the NOTIFY: a bit mask in hexadecimal digits, nothing for all
+ * of them, or "workers" when somebody is to choose a neighbour anew.
  *
  * The neighbour. Every handle with a waiting thread looks after the next worker above its own,
  * going around, by trying that worker's liveness lock every PROBE_MS. A blocking request for the
