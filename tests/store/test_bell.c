@@ -1,7 +1,7 @@
 /*
- * The bells: every change rings for those who wait for its queue or lock, and for nobody else; who
- * waits for another queue does not even look at the store. Names are made for a certain bell, so
- * that two never share one.
+ * BY-4, the bells: every change rings for those who wait for its queue or lock, and for nobody
+ * else; who waits for another queue does not even look at the store. Names are made for a certain
+ * bell, so that two never share one.
  */
 #include "queue/bell.h"
 #include "queue/wait.h"
