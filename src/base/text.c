@@ -197,6 +197,14 @@ static size_t next_width(const char *text, size_t len, size_t *ret_bytes)
     return sequence > 0 ? point_width(utf8_decode(text, sequence)) : 1;
 }
 
+uint64_t text_hash(const char *text)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
 size_t text_width(const char *text, size_t len)
 {
     size_t columns = 0;

@@ -45,6 +45,9 @@ size_t utf8_clean(struct buf *buf, const char *text, size_t len, bool at_end);
  */
 bool name_ok(const char *text);
 
+/* The same number for the same text in every process (FNV-1a); all of its bits are fit for use. */
+uint64_t text_hash(const char *text);
+
 /* Columns the text takes on a terminal; control characters and stray bytes count one each. */
 size_t text_width(const char *text, size_t len);
 

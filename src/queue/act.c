@@ -89,7 +89,8 @@ struct move act_move(struct db_tx *tx, enum tend_action action, const struct ten
 {
     enum job_state state = (enum job_state)job->state;
     struct move move =
-        move_plain(job->id, state, job->token, verb_of(action, state, job->due_at_ms, now_ms));
+        move_plain(job->id, state, job->token, verb_of(action, state, job->due_at_ms, now_ms),
+                   db_bell_of(job->queue));
     move.by = by;
     move.why = handle_clean_text(db_arena(tx), why);
     if (action == TEND_REDRIVE) { /* a new life: all budgets are full again */

@@ -274,6 +274,14 @@ static bool all_basic(const struct add_batch *batch)
     return true;
 }
 
+static void ring_for(struct db_tx *tx, const struct add_batch *batch)
+{
+    uint64_t bells = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        bells |= db_bell_of(queue_of(&batch->specs[i]));
+    db_ring(tx, bells);
+}
+
 static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned how)
 {
     struct arena *arena = db_arena(tx);
@@ -286,7 +294,7 @@ static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned h
         const struct tend_job_spec *spec = &batch->specs[i];
         fill_basic(tx, spec, spec->by != NULL ? spec->by : batch->by, &params[i * BASIC_PARAMS]);
     }
-    db_ring(tx);
+    ring_for(tx, batch);
     int rc = db_each(tx, Q_JOB_ADD_BASIC, how, params, batch->count, ids);
     for (size_t i = 0; rc >= 0 && i < batch->count; i++)
         batch->ret[i] = (struct tend_added){.id = ids[i], .outcome = TEND_OK};
@@ -350,7 +358,7 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
             fill_params(tx, spec, by, batch->schedule, &params[plain++ * ADD_PARAMS]);
         }
     }
-    db_ring(tx);
+    ring_for(tx, batch);
     rc = db_each(tx, Q_JOB_ADD, how, &params[added * ADD_PARAMS], plain - added, &ids[added]);
     plain = 0;
     for (size_t i = 0; rc >= 0 && i < batch->count; i++)

@@ -160,11 +160,12 @@ static int write_change(struct db_tx *tx, struct step_call *call, struct step_jo
 static int complete_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
 {
     bool staged = job->staged != 0 && call->close->result != NULL;
+    bool rings = call->matters || job->under_lock || job->followed;
     const struct completion completion = {.leases = &call->lease,
                                           .count = 1,
                                           .results = staged ? NULL : &call->close->result,
                                           .changed = &call->completed,
-                                          .matters = call->matters || job->under_lock,
+                                          .bells = rings ? db_bell_of(job->queue) : 0,
                                           .followed = job->followed};
     int rc = lease_complete(tx, &completion, call->last);
     return rc < 0 || !staged ? rc : checkpoint_result(tx, job);
@@ -178,7 +179,8 @@ static unsigned last_for(const struct step_call *call, const struct step_job *jo
 
 static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_job *job)
 {
-    struct move move = move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD);
+    struct move move =
+        move_plain(job->id, JOB_RUNNING, job->token, MOVE_HOLD, db_bell_of(job->queue));
     int rc = control_close(tx, job->id, CONTROL_PAUSES, CONTROL_HELD);
     move.why = handle_clean_text(db_arena(tx), call->close->why);
     return rc < 0 ? rc : move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
@@ -203,7 +205,8 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     case TEND_STEPS_FAIL:
         return finish_fail(tx, &call->fail, last_for(call, job));
     case TEND_STEPS_RELEASE:
-        move = finish_release_move(tx, call->lease, close->delay_ms, close->why);
+        move = finish_release_move(tx, call->lease, close->delay_ms, close->why,
+                                   db_bell_of(job->queue));
         return move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
     case TEND_STEPS_HOLD:
         return hold_job(tx, call, job);

@@ -4,7 +4,8 @@
  * so it does not walk over them. Its candidates come from
  *
  *     the front     the first CANDIDATES jobs of the queue;
- *     the rest      behind what this handle remembers as passed over (passed.h), in pieces;
+ *     the rest      behind what this handle remembers as passed over (passed.h), in pieces; where
+ *                   the keys (see below) leave nothing out, only jobs without a key;
  *     cut in        jobs that came before that place since: those given back, recovered, resumed,
  *                   due late, or added with a time in the past (index job_cut_in);
  *     keys          the first PER_KEY jobs of each key (index job_pending_key), KEYS of them in a
@@ -14,6 +15,9 @@
  * All but the front are merged in the order of claims, so that the order is strict (CL-4) as long
  * as the bounds above hold: a claim sees all keys and all that cut in. Beyond the bounds a job may
  * be overtaken for as long as the second look takes to come around.
+ *
+ * A handle that remembers nothing yet looks behind the front in a reading transaction before it
+ * claims: however long that takes, others can write meanwhile.
  *
  * A candidate is claimed as soon as it is found. On PostgreSQL it may have gone to somebody else
  * since: the claim then takes the next one, and looks again when it has seen nothing else. That a
@@ -57,8 +61,9 @@ struct choice {
     struct passed *passed;    /* NULL: one job is wanted, and nothing is remembered */
     struct candidate *aside;  /* cut in, of keys, of the second look; in order */
     size_t aside_count, aside_next;
-    bool unseen;  /* a bound was reached: a later claim may find more */
-    size_t taken; /* candidates that went to others */
+    bool keys_complete; /* what was put aside by keys is all that can be had of jobs with one */
+    bool unseen;        /* a bound was reached: a later claim may find more */
+    size_t taken;       /* candidates that went to others */
     struct db_result *claimed;
     size_t wanted;
     bool peeks; /* nothing is claimed; found: something could be */
@@ -266,12 +271,21 @@ static size_t count_keys(const struct db_result *rows)
     return count;
 }
 
+/* How many jobs of one key a claim can take, if it need not pass over any. */
+static int64_t per_key_most(const struct choice *by)
+{
+    int64_t limit = by->settings->queue.key_concurrency;
+    if (by->want->not_kind_count > 0)
+        return INT64_MAX;
+    return (int64_t)by->wanted < limit ? (int64_t)by->wanted : limit;
+}
+
 static int put_keys_aside(struct db_tx *tx, struct choice *by)
 {
     struct db_result rows = {0};
     char *from = by->passed->key;
-    int64_t per_key =
-        by->want->not_kind_count == 0 && by->wanted < PER_KEY ? (int64_t)by->wanted : PER_KEY;
+    int64_t most = per_key_most(by);
+    int64_t per_key = most < PER_KEY ? most : PER_KEY;
     bool again;
     do { /* from the first key again when those behind the last claim were fewer than may be seen */
         again = from[0] != '\0';
@@ -282,6 +296,7 @@ static int put_keys_aside(struct db_tx *tx, struct choice *by)
             return rc;
         from[0] = '\0';
     } while (again && count_keys(&rows) < KEYS);
+    by->keys_complete = count_keys(&rows) < KEYS && most <= PER_KEY;
     by->unseen |= count_keys(&rows) == KEYS || by->want->not_kind_count > 0;
     if (count_keys(&rows) == KEYS)
         snprintf(from, sizeof by->passed->key, "%s", db_string(&rows, rows.rows - 1, 3));
@@ -324,22 +339,48 @@ static void skip_aside(struct choice *by, const struct claim_position *at)
 
 /* --- the queue in its order --- */
 
+/* Jobs without a key are looked for priority by priority. *ret_next: the beginning of the next, of
+ * priority -1 when there is none. */
+static int page_of_unkeyed(struct db_tx *tx, const struct choice *by, struct db_result *ret,
+                           struct claim_position *ret_next)
+{
+    struct db_result next;
+    const struct db_value params[] = {db_text(by->want->queue), db_int(by->at.priority)};
+    int rc = db_run(tx, Q_CLAIM_NEXT_PRIORITY, DB_LATER, params, &next);
+    if (rc < 0 || (rc = page_of(tx, by, Q_CLAIM_UNKEYED, &by->at, ret)) < 0)
+        return rc;
+    *ret_next = CLAIM_START;
+    if (next.rows > 0)
+        *ret_next = (struct claim_position){db_number(&next, 0, 0), INT64_MIN, 0};
+    return 0;
+}
+
 /* Looks at the next candidates; *ret_more: there may be others behind them. */
 static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
 {
-    struct db_result page;
-    int rc = page_of(tx, by, Q_CLAIM_CANDIDATES, &by->at, &page);
+    struct db_result page = {0};
+    struct claim_position next = CLAIM_START;
+    int rc = by->keys_complete ? page_of_unkeyed(tx, by, &page, &next)
+                               : page_of(tx, by, Q_CLAIM_CANDIDATES, &by->at, &page);
     for (size_t i = 0; rc >= 0 && i < page.rows && !is_enough(by); i++) {
-        struct candidate next = candidate_of(&page, i);
-        if ((rc = consider_aside(tx, by, &next.at)) < 0 || is_enough(by))
+        struct candidate one = candidate_of(&page, i);
+        if ((rc = consider_aside(tx, by, &one.at)) < 0 || is_enough(by))
             break;
-        skip_aside(by, &next.at);
-        rc = consider(tx, by, &next);
-        by->at = next.at;
+        skip_aside(by, &one.at);
+        rc = consider(tx, by, &one);
+        if (by->found)
+            break;
+        by->at = one.at;
         if (by->taken == 0) /* it may come back when the others' transaction fails */
             passed_note(by->passed, &by->at, by->now_ms);
     }
-    *ret_more = rc >= 0 && page.rows == CANDIDATES;
+    if (rc >= 0 && by->keys_complete && page.rows < CANDIDATES && !is_enough(by)) {
+        if (by->taken == 0)
+            passed_note_end(by->passed, by->at.priority, by->now_ms);
+        if (next.priority >= 0 && (rc = consider_aside(tx, by, &next)) >= 0)
+            by->at = next;
+    }
+    *ret_more = rc >= 0 && (page.rows == CANDIDATES || next.priority >= 0);
     return rc;
 }
 
@@ -378,13 +419,17 @@ static int look(struct db_tx *tx, struct choice *by)
     by->passed = &where->after;
     by->at = where->begin;
     by->taken = by->aside_count = by->aside_next = 0;
+    by->keys_complete = false;
     if (where->begin.priority == CLAIM_START.priority)
         rc = look_at_front(tx, by, &more);
-    if (rc >= 0 && more && !is_enough(by))
+    where->to_read = more && !is_enough(by) && by->claimed->rows == 0 && !by->peeks &&
+                     !where->is_read && !passed_any(&where->before);
+    if (rc >= 0 && more && !is_enough(by) && !where->to_read)
         rc = look_at_rest(tx, by, &more);
     where->used = true;
     where->more = more;
-    where->end = by->at;
+    where->found = by->found;
+    where->end = where->to_read ? where->begin : by->at;
     return rc;
 }
 
@@ -444,8 +489,11 @@ int choice_peek(struct db_tx *tx, const struct claim_want *want,
                 const struct queue_settings *settings, bool *ret, struct tend_none *none)
 {
     struct db_result nothing;
-    struct choice by = {
-        .want = want, .settings = settings, .claimed = &nothing, .wanted = 1, .peeks = true};
+    struct choice by = {.want = want,
+                        .settings = settings,
+                        .claimed = &nothing,
+                        .wanted = (size_t)want->count,
+                        .peeks = true};
     int rc = begin(tx, &by);
     if (rc >= 0)
         rc = want->job_id > 0 ? look_at_one(tx, &by) : look(tx, &by);

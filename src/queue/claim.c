@@ -5,6 +5,7 @@
  * schedules, settings, limits, reasons.
  */
 #include "base/clock.h"
+#include "queue/bell.h"
 #include "queue/lease.h"
 #include "queue/limits.h"
 #include "queue/passed.h"
@@ -160,6 +161,41 @@ static bool is_none(int rc)
     return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
 }
 
+/* What a transaction has looked at is kept; the next goes on behind it. */
+static void look_goes_on(struct claim_call *call)
+{
+    struct claim_look *look = &call->look;
+    passed_keep(call->t, &look->after);
+    look->before = look->after;
+    look->begin = look->end;
+    look->passed_kind_before = look->passed_kind;
+    look->passed_key_before = look->passed_key;
+}
+
+static int read_body(struct db_tx *tx, void *arg)
+{
+    struct claim_call *call = arg;
+    bool ignored;
+    struct tend_none none;
+    call->look.used = call->look.more = false;
+    return limits_peek(tx, &call->want, &ignored, &none);
+}
+
+/* Finds what can be passed over, without the write lock; the claim then begins behind it. */
+static int read_ahead(struct claim_call *call)
+{
+    struct claim_look *look = &call->look;
+    int rc;
+    do {
+        rc = handle_read(call->t, read_body, call);
+        if (rc >= 0 && look->used)
+            look_goes_on(call);
+    } while (rc >= 0 && look->used && look->more && !look->found);
+    look->begin = CLAIM_START;
+    look->is_read = look->more = true;
+    return rc < 0 ? rc : 0;
+}
+
 /* However much is passed over on the way: in pieces, between which others can write. */
 static int run_slow(struct claim_call *call)
 {
@@ -167,17 +203,16 @@ static int run_slow(struct claim_call *call)
     int rc;
     *look = passed_start(call->t, &call->want);
     do {
-        look->used = look->more = false;
+        look->used = look->more = look->to_read = false;
         rc = run_body(call, slow_body);
         if (!look->used || (rc < 0 && !is_none(rc)))
             return rc;
-        passed_keep(call->t, &look->after);
-        look->before = look->after;
-        look->begin = look->end;
-        look->passed_kind_before = look->passed_kind;
-        look->passed_key_before = look->passed_key;
         if (is_none(rc))
             arena_reset(&call->box->arena); /* of what was read on the way */
+        if (!look->to_read)
+            look_goes_on(call);
+        else if (is_none(rc) && (rc = read_ahead(call)) < 0)
+            return rc;
     } while (is_none(rc) && look->more);
     return rc;
 }
@@ -312,7 +347,7 @@ static int claim_loop(struct claim_call *call)
         int rc = worker_check_process(t, &clock->process, "claimed");
         if (rc < 0)
             return rc;
-        uint64_t seen = clock->waits ? db_bell(t->db) : 0;
+        uint64_t seen = clock->waits ? db_bell(t->db, db_bell_of(call->want.queue)) : 0;
         if ((rc = claim_once(call)) != 0)
             return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(clock))
@@ -348,6 +383,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
         pthread_mutex_lock(&t->mutex);
         t->claimed = true;
         t->limited |= with_lock || !settings_are_plain(&call.settings);
+        bell_remember(t, &call.box->jobs);
         pthread_mutex_unlock(&t->mutex);
     } else {
         tend_jobs_free(&call.box->jobs);
@@ -381,7 +417,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
-                                    .matters = lease_end_matters(t)};
+                                    .bells = lease_bells(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);

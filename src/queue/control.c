@@ -182,7 +182,8 @@ static int move_job(struct db_tx *tx, struct control_call *call, int effect,
     }
     if ((effect & DO_HURRY) == 0)
         return 0;
-    struct move move = move_plain(job->id, JOB_SCHEDULED, job->token, MOVE_RESCHEDULE);
+    struct move move =
+        move_plain(job->id, JOB_SCHEDULED, job->token, MOVE_RESCHEDULE, db_bell_of(job->queue));
     move.delay_ms = 0;
     move.by = call->by;
     move.why = handle_clean_text(db_arena(tx), call->reason);
@@ -353,7 +354,7 @@ static int control_body(struct db_tx *tx, void *arg)
     if ((rc = control_find_step(tx, call, &jobs.items[0])) < 0)
         return rc;
     call->given.state = state_after(effect, &jobs.items[0], now_ms);
-    db_ring(tx);
+    db_ring(tx, db_bell_of(jobs.items[0].queue));
     return carry_out(tx, call, &locked, &jobs.items[0], effect, now_ms);
 }
 

@@ -2,6 +2,7 @@
 #include "queue/finish.h"
 
 #include "core/policy.h"
+#include "queue/bell.h"
 #include "queue/lease.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
@@ -33,7 +34,8 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     struct failure_verdict verdict = policy_after_failure(
         &row.policy, (int)row.attempts, failure->final == 0,
         failure->retry_in_ms == TEND_UNSET ? -1 : failure->retry_in_ms, call->random);
-    struct move move = move_plain(row.id, JOB_RUNNING, row.token, verdict.verb);
+    struct move move =
+        move_plain(row.id, JOB_RUNNING, row.token, verdict.verb, db_bell_of(row.queue));
     move.attempts = 1;
     move.error_class = failure->error_class != NULL ? failure->error_class : "transient_runtime";
     const char *text = handle_clean_text(db_arena(tx), failure->text);
@@ -101,14 +103,15 @@ struct release_call {
     int64_t delay_ms;
     const char *why;
     int64_t *changed;
-    unsigned how; /* see move_jobs */
+    unsigned how;   /* see move_jobs */
+    uint64_t bells; /* bell_of_leases */
 };
 
 struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
-                                const char *why)
+                                const char *why, uint64_t bells)
 {
     struct move move = move_plain(lease.id, JOB_RUNNING, lease.token,
-                                  delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE);
+                                  delay_ms > 0 ? MOVE_RELEASE_LATER : MOVE_RELEASE, bells);
     if (delay_ms > 0)
         move.delay_ms = delay_ms;
     move.why = handle_clean_text(db_arena(tx), why);
@@ -118,12 +121,17 @@ struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64
 static int release_body(struct db_tx *tx, void *arg)
 {
     struct release_call *call = arg;
+    struct db_result asked;
+    uint64_t bells = call->bells;
     struct move *moves = arena_alloc(db_arena(tx), call->count * sizeof *moves);
     if (moves == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    int rc = bell_ask(tx, call->leases, call->count, &bells, &asked);
     for (size_t i = 0; i < call->count; i++)
-        moves[i] = finish_release_move(tx, call->leases[i], call->delay_ms, call->why);
-    return move_jobs(tx, moves, call->count, call->how, call->changed);
+        moves[i] = finish_release_move(tx, call->leases[i], call->delay_ms, call->why, bells);
+    if (rc >= 0 && (rc = move_jobs(tx, moves, call->count, call->how, call->changed)) >= 0)
+        bell_ring_asked(tx, &asked);
+    return rc;
 }
 
 /* Releases what a plain release did not match: lost, or a submission waits for the end of the run.
@@ -134,6 +142,7 @@ static int release_rest(tend *t, const struct release_call *all)
         struct release_call one = *all;
         one.leases = &all->leases[i];
         one.count = 1;
+        one.bells = bell_of_leases(t, one.leases, 1);
         one.changed = &all->changed[i];
         one.how = 0;
         int rc = all->changed[i] != 0 ? 0 : handle_write(t, release_body, &one);
@@ -156,6 +165,7 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .delay_ms = delay_ms,
                                 .why = why,
                                 .how = DB_LAST,
+                                .bells = bell_of_leases(t, leases, count),
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);

@@ -24,6 +24,6 @@ int finish_due(tend *t, const struct fail_call *call, int64_t *ret_due_ms);
 
 /* A release of one lease from inside a transaction. */
 struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64_t delay_ms,
-                                const char *why);
+                                const char *why, uint64_t bells);
 
 #endif

@@ -13,7 +13,13 @@
 #include <pthread.h>
 #include <tend.h>
 
-enum { NAME_BYTES = 256, SETTINGS_CACHED = 16, PRIORITIES = 10, PASSED_KEPT = 8 };
+enum {
+    NAME_BYTES = 256,
+    SETTINGS_CACHED = 16,
+    PRIORITIES = 10,
+    PASSED_KEPT = 8,
+    BELLS_KEPT = 1024
+};
 
 /* A place in the order of claims: behind the job that has these. */
 struct claim_position {
@@ -39,6 +45,12 @@ struct queue_settings {
     struct tend_queue queue;
     int64_t rate_level, rate_at;       /* the bucket of core/limit.h; TEND_UNSET: full */
     char rate_slots[LIMIT_TEXT_BYTES]; /* ... of a strict rate; "": nothing was taken */
+};
+
+/* What somebody who waits again and again was told of last. */
+struct wait_seen {
+    uint64_t bell;
+    bool waited; /* before the first time everything is news */
 };
 
 struct tend {
@@ -67,11 +79,14 @@ struct tend {
     int64_t recovery_pause_ms; /* ... until when no recovery is tried, as one has failed; atomic */
     unsigned recovery_failing; /* which kinds of it do, as the log was told; bits, atomic */
     int64_t purge_next_ms;     /* ... for retention */
-    uint64_t bell_seen;        /* tend_wait */
+    struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
-    bool waited;               /* tend_wait has been called */
     bool claimed;              /* this handle has claimed */
     bool limited; /* ... under a limit or lock: others may wait for the end of its leases */
+    struct {
+        int64_t job_id;
+        uint64_t bell;
+    } bells[BELLS_KEPT]; /* of the jobs claimed last; see queue/bell.h */
 };
 
 /* The calling thread's error on this handle; never NULL. */

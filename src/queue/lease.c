@@ -2,6 +2,7 @@
 
 #include "core/state.h"
 #include "queue/add.h"
+#include "queue/bell.h"
 #include "queue/submission.h"
 
 #include <stdio.h>
@@ -194,6 +195,11 @@ bool lease_end_matters(tend *t)
     return rings;
 }
 
+uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count)
+{
+    return lease_end_matters(t) ? bell_of_leases(t, leases, count) : 0;
+}
+
 /* --- start, heartbeat, complete, release: the same shape, one query each --- */
 
 struct lease_call {
@@ -318,6 +324,8 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
 {
     size_t count = completion->count;
     int64_t lifted = 0;
+    struct db_result asked = {0};
+    uint64_t bells = completion->bells;
     struct db_value *params = arena_alloc(db_arena(tx), count * 4 * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", count);
@@ -331,12 +339,14 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
     int rc = completion->followed ? submission_lift(tx, completion->leases[0], &lifted) : 0;
     if (rc < 0)
         return rc;
-    if (completion->matters) {
-        if ((rc = give_up_locks(tx, completion)) < 0)
-            return rc;
-        db_ring(tx);
-    }
+    if (bells != 0 && (rc = give_up_locks(tx, completion)) < 0)
+        return rc;
+    if ((how & DB_LATER) == 0 && (rc = bell_ask(tx, completion->leases, count, &bells, &asked)) < 0)
+        return rc;
+    db_ring(tx, bells);
     rc = db_each(tx, Q_JOB_COMPLETE, lifted != 0 ? 0 : how, params, count, completion->changed);
+    if (rc >= 0)
+        bell_ring_asked(tx, &asked);
     return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id, NULL);
 }
 
@@ -354,7 +364,7 @@ static int complete_rest(tend *t, struct completion *all)
                                  .count = 1,
                                  .results = all->results == NULL ? NULL : &all->results[i],
                                  .changed = &all->changed[i],
-                                 .matters = true,
+                                 .bells = bell_of_leases(t, &all->leases[i], 1),
                                  .followed = true};
         int rc = all->changed[i] != 0 ? 0 : handle_write(t, complete_body, &one);
         if (rc < 0) {
@@ -375,7 +385,7 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
-                                    .matters = lease_end_matters(t)};
+                                    .bells = lease_bells(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = handle_write(t, complete_body, &completion);

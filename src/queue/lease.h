@@ -40,6 +40,8 @@ int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *change
  * their end. Not so for a handle all of whose claims were plain.
  */
 bool lease_end_matters(tend *t);
+/* Then the bells that ring for it, otherwise 0. */
+uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count);
 
 /* Completes inside a transaction; changed has count entries. */
 struct completion {
@@ -47,7 +49,7 @@ struct completion {
     size_t count;
     const char *const *results;
     int64_t *changed;
-    bool matters;   /* lease_end_matters */
+    uint64_t bells; /* lease_bells; 0: nobody waits for their end */
     bool followed;  /* one lease, for whose end a submission may wait (submission.h) */
     bool committed; /* set by who runs it along with something else */
 };

@@ -15,7 +15,10 @@ struct claim_look {
     struct claim_position begin; /* CLAIM_START, or where the transaction before has come to */
     bool passed_kind_before;     /* what the transactions before have passed over */
     bool passed_key_before;
+    bool is_read;              /* what was behind the front was looked at without the write lock */
     bool used;                 /* it has looked, and what follows is set */
+    bool to_read;              /* ... as should be done first: nothing is remembered yet */
+    bool found;                /* nothing was to be claimed, but something could be */
     struct passed after;       /* what is to be remembered once it has committed */
     struct claim_position end; /* where it has come to */
     bool more;                 /* there is more behind that */

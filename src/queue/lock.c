@@ -1,5 +1,6 @@
 /* Named locks: a lease without a job. */
 #include "base/clock.h"
+#include "queue/bell.h"
 #include "queue/event.h"
 #include "queue/recover.h"
 #include "queue/wait.h"
@@ -94,7 +95,8 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
         timeout_ms = EXPIRED_LOOK_MS;
     if (pause_ms > 0 && pause_ms < timeout_ms)
         timeout_ms = pause_ms;
-    rc = db_wait(t->db, seen, wait_clock_limit(clock, timeout_ms), handle_err(t));
+    rc = db_wait(t->db, bell_of_lock(call->name), seen, wait_clock_limit(clock, timeout_ms),
+                 handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
                            call->name);
@@ -160,7 +162,7 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     while (rc >= 0) {
         if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
             return rc;
-        uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
+        uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db, bell_of_lock(call.name));
         if (ret != NULL)
             *ret = (struct tend_lock){0};
         if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0)
@@ -203,7 +205,7 @@ static int release_body(struct db_tx *tx, void *arg)
                                .token = call->lock.token,
                                .owner = call->owner,
                                .why = call->name};
-    db_ring(tx);
+    db_ring(tx, bell_of_lock(call->name));
     return event_add(tx, &event, DB_LAST);
 }
 

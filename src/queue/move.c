@@ -4,12 +4,14 @@
 
 enum { MOVE_PARAMS = 14 };
 
-struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb)
+struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb,
+                       uint64_t bells)
 {
     return (struct move){.id = id,
                          .from = from,
                          .token = token,
                          .verb = verb,
+                         .bells = bells,
                          .delay_ms = TEND_UNSET,
                          .crashes = TEND_UNSET};
 }
@@ -95,9 +97,8 @@ int move_jobs(struct db_tx *tx, struct move *moves, size_t count, unsigned how, 
         int rc = fill_params(tx, &moves[i], &params[i * MOVE_PARAMS]);
         if (rc < 0)
             return rc;
+        db_ring(tx, moves[i].bells);
     }
-    if (count > 0)
-        db_ring(tx);
     int rc = how == 0 ? lock_by_id(tx, moves, count) : 0;
     if (rc >= 0)
         rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);

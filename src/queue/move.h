@@ -15,6 +15,7 @@ struct move {
     enum job_state from;
     int64_t token; /* the job's present one: a compare-and-set, whoever moves it */
     enum job_move verb;
+    uint64_t bells;          /* of its queue; see queue/bell.h */
     int64_t delay_ms;        /* due so long from now; TEND_UNSET: the due time stays */
     int attempts;            /* added, or ATTEMPTS_START_OVER */
     int64_t crashes;         /* the new number, or TEND_UNSET */
@@ -26,11 +27,12 @@ struct move {
 };
 
 /* A move with nothing special about it. */
-struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb);
+struct move move_plain(int64_t id, enum job_state from, int64_t token, enum job_move verb,
+                       uint64_t bells);
 
 /*
  * Moves each job that is still as its move says; ret_each: 1 moved, 0 not (count entries).
- * TEND_ESTATE when the table does not allow one of them: nothing is moved then. Rings the bell.
+ * TEND_ESTATE when the table does not allow one of them: nothing is moved then. Rings the bells.
  *
  * A run for whose end a submission waits (submission.h) is not ended when how is given, as nothing
  * can follow then: whoever does that calls again without it for those that were not moved.

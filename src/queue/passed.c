@@ -1,5 +1,7 @@
 #include "queue/passed.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +15,7 @@ static uint64_t hash_kinds(const char *const *kinds, size_t count)
 {
     uint64_t sum = count;
     for (size_t i = 0; i < count; i++) {
-        uint64_t hash = 14695981039346656037u; /* FNV-1a */
-        for (const char *at = kinds[i]; *at != '\0'; at++)
-            hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+        uint64_t hash = text_hash(kinds[i]);
         sum += hash * hash;
     }
     return sum == 0 ? 1 : sum;
@@ -80,6 +80,12 @@ void passed_note(struct passed *passed, const struct claim_position *at, int64_t
         return;
     passed->ends[at->priority].due_at = at->due_at;
     passed->ends[at->priority].id = at->id;
+}
+
+void passed_note_end(struct passed *passed, int64_t priority, int64_t now_ms)
+{
+    const struct claim_position end = {priority, now_ms - SETTLED_MS, INT64_MAX};
+    passed_note(passed, &end, now_ms);
 }
 
 struct claim_position passed_jump(const struct passed *passed, const struct claim_position *at)

@@ -24,6 +24,9 @@ void passed_keep(tend *t, const struct passed *passed);
 /* A job of a kind that is passed over, or that was chosen: claims need not look at it again. */
 void passed_note(struct passed *passed, const struct claim_position *at, int64_t now_ms);
 
+/* All that is pending in a priority was looked at. */
+void passed_note_end(struct passed *passed, int64_t priority, int64_t now_ms);
+
 /* Where to go on after a position: there, or further on in its priority. */
 struct claim_position passed_jump(const struct passed *passed, const struct claim_position *at);
 

@@ -1,6 +1,7 @@
 #include "queue/recover.h"
 
 #include "base/timetext.h"
+#include "queue/bell.h"
 #include "queue/event.h"
 #include "queue/holder.h"
 #include "queue/move.h"
@@ -9,7 +10,8 @@
 
 #include <string.h>
 
-enum { CHUNK = 1000, SPARED_COLUMN = 12 }; /* of job_alarms, behind those of policy_row.h */
+/* Columns of job_alarms: SPARED_COLUMN is behind those of policy_row.h. */
+enum { CHUNK = 1000, QUEUE_COLUMN = 7, SPARED_COLUMN = 12 };
 
 struct recovery_note {
     const char *text;
@@ -38,7 +40,8 @@ static struct move crash_move(struct db_tx *tx, const struct policy_row *row, co
 {
     struct crash_verdict verdict =
         policy_after_crash(&row->policy, (int)row->crashes, row->started);
-    struct move move = move_plain(row->id, JOB_RUNNING, row->token, verdict.verb);
+    struct move move =
+        move_plain(row->id, JOB_RUNNING, row->token, verdict.verb, db_bell_of(row->queue));
     move.crashes = verdict.crashes;
     move.by = by;
     move.why = arena_printf(db_arena(tx), "%s; it was held by %s%s", why, row->owner,
@@ -94,9 +97,8 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
         params[count * 3 + 1] = db_now(tx);
         params[count * 3 + 2] = db_text(recovery->by);
         count++;
+        db_ring(tx, db_bell_of(db_string(rows, i, QUEUE_COLUMN)));
     }
-    if (count > 0)
-        db_ring(tx);
     recovery->jobs_due += (int64_t)count;
     return db_each(tx, Q_JOB_DUE, 0, params, count, NULL);
 }
@@ -190,7 +192,7 @@ static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_quer
             return rc;
         recovery->locks_cleaned++;
         note(tx, recovery, text);
-        db_ring(tx);
+        db_ring(tx, bell_of_lock(db_string(rows, i, 0)));
     }
     return 0;
 }

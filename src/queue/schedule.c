@@ -124,7 +124,7 @@ static int put_body(struct db_tx *tx, void *arg)
         return rc;
     struct event_note event = {
         .who = call->by, .what = "schedule.put", .why = schedule->name, .queue = schedule->queue};
-    db_ring(tx);
+    db_ring(tx, DB_BELLS_ALL);
     return event_add(tx, &event, DB_LAST);
 }
 

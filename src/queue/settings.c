@@ -441,7 +441,7 @@ static int set_body(struct db_tx *tx, void *arg)
                  call->settings[i].name, call->settings[i].value);
     struct event_note event = {
         .queue = call->name, .who = call->by, .what = "queue.set", .why = what};
-    db_ring(tx);
+    db_ring(tx, db_bell_of(call->name));
     return event_add(tx, &event, DB_LAST);
 }
 

@@ -95,6 +95,5 @@ int run_ended(struct db_tx *tx, int64_t job_id, int64_t *ret_follower)
     rc = state_is_finished((enum job_state)db_number(&row, 0, COL_STATE))
              ? add_follower(tx, params, ret_follower)
              : refresh(tx, job_id, &row);
-    db_ring(tx);
     return rc < 0 ? rc : db_each(tx, Q_SUBMISSION_DROP, 0, params, 1, NULL);
 }

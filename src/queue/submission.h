@@ -29,7 +29,8 @@ int submission_event(struct db_tx *tx, int64_t job_id, const char *by, const cha
 int submission_lift(struct db_tx *tx, struct tend_lease lease, int64_t *ret);
 
 /* After the end of a run for which submission_lift has found one: it is carried out. *ret_follower:
- * the job it has become, 0: none, the job itself takes it over; may be NULL. */
+ * the job it has become, 0: none, the job itself takes it over; may be NULL. Whoever ends the run
+ * rings for the queue. */
 int run_ended(struct db_tx *tx, int64_t job_id, int64_t *ret_follower);
 
 #endif

@@ -170,6 +170,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
                    const struct tend_none *none)
 {
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
+    uint64_t bell = db_bell_of(want->queue);
     int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
         int rc = wait_watch(t);
@@ -177,7 +178,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return rc;
         recover_on_timer(t);
         int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
-        int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
+        int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
         if (news == DB_INTERRUPTED)
@@ -189,7 +190,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return rc;
         if (wait_clock_over(clock))
             return 0;
-        seen = db_bell(t->db);
+        seen = db_bell(t->db, bell);
         peek.look = passed_start(t, want);
         peek.want.look = &peek.look;
         if ((rc = handle_read(t, peek_body, &peek)) < 0)
@@ -231,11 +232,12 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
  * db_wait that ends by time not before store time is at_ms, which need not run at the pace of the
  * clock that db_wait sleeps by.
  */
-static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t timeout_ms)
+static int wait_until_store_time(tend *t, uint64_t bells, uint64_t seen, int64_t at_ms,
+                                 int64_t timeout_ms)
 {
     for (;;) {
         int64_t now_ms;
-        int rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
+        int rc = db_wait(t->db, bells, seen, timeout_ms, handle_err(t));
         if (rc != DB_TIMEOUT || (rc = tend_now(t, &now_ms)) < 0)
             return rc;
         if (now_ms >= at_ms)
@@ -245,7 +247,7 @@ static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t 
 }
 
 /* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
-static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
+static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms)
 {
     struct wait_hint hint;
     int rc;
@@ -257,8 +259,8 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
-    rc = by_clock ? wait_until_store_time(t, seen, at_ms, timeout_ms)
-                  : db_wait(t->db, seen, timeout_ms, handle_err(t));
+    rc = by_clock ? wait_until_store_time(t, bells, seen, at_ms, timeout_ms)
+                  : db_wait(t->db, bells, seen, timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
@@ -272,13 +274,13 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
     return rc < 0 ? rc : rc != DB_TIMEOUT;
 }
 
-int tend_wait(tend *t, int64_t timeout_ms)
+int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t timeout_ms)
 {
-    uint64_t bell = db_bell(t->db);
+    uint64_t bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);
-    bool news = !t->waited || bell != t->bell_seen;
-    uint64_t seen = t->bell_seen = bell;
-    t->waited = true;
+    bool news = !last->waited || bell != last->bell;
+    uint64_t seen = bell;
+    *last = (struct wait_seen){.bell = bell, .waited = true};
     pthread_mutex_unlock(&t->mutex);
     recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
     if (news)
@@ -288,11 +290,16 @@ int tend_wait(tend *t, int64_t timeout_ms)
     do {
         int64_t left_ms =
             clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
-        rc = wait_once(t, seen, left_ms);
+        rc = wait_once(t, bells, seen, left_ms);
     } while (rc == 0 && !wait_clock_over(&clock));
-    bell = db_bell(t->db);
+    bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);
-    t->bell_seen = bell;
+    last->bell = bell;
     pthread_mutex_unlock(&t->mutex);
     return rc;
+}
+
+int tend_wait(tend *t, int64_t timeout_ms)
+{
+    return wait_for_bells(t, DB_BELLS_ALL, &t->seen, timeout_ms);
 }

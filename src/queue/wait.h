@@ -40,4 +40,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
                    const struct wait_clock *clock, const struct wait_hint *hint,
                    const struct tend_none *none);
 
+/* tend_wait for news of some bells only. last is under the handle's mutex. */
+int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t timeout_ms);
+
 #endif

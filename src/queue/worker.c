@@ -2,6 +2,7 @@
 #include "queue/worker.h"
 
 #include "base/clock.h"
+#include "queue/bell.h"
 #include "queue/event.h"
 #include "queue/move.h"
 #include "queue/registry.h"
@@ -78,7 +79,7 @@ static int register_body(struct db_tx *tx, void *arg)
     }
     if ((rc = add_entry(tx, call)) < 0)
         return rc;
-    db_ring(tx); /* those who wait watch it from now on */
+    db_ring(tx, DB_BELLS_ALL); /* those who wait watch it from now on */
     struct event_note event = {.who = call->name,
                                .what = "worker.joined",
                                .data =
@@ -231,7 +232,7 @@ static int leave_locks(struct db_tx *tx, const struct db_result *rows, int64_t i
             rc = event_add(tx, &event, 0);
         if (rc < 0)
             return rc;
-        db_ring(tx);
+        db_ring(tx, bell_of_lock(db_string(rows, i, 0)));
     }
     return 0;
 }
@@ -248,8 +249,8 @@ static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
     if (moves == NULL)
         return TEND_ENOMEM;
     for (size_t i = 0; i < rows.rows; i++) {
-        moves[i] =
-            move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2), MOVE_RELEASE);
+        moves[i] = move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2),
+                              MOVE_RELEASE, db_bell_of(db_string(&rows, i, 7)));
         moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
     }
     return move_jobs(tx, moves, rows.rows, 0, NULL);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "queue/handle.h"
 #include "queue/recover.h"
+#include "queue/wait.h"
 #include "run/statsd.h"
 #include "run/sweep.h"
 
@@ -195,17 +196,21 @@ static bool is_drained(tend_runner *runner, const struct round *round)
 }
 
 /*
- * Sleeps until there may be something to claim: the bell rings, a task ends or changes its kind
- * (which interrupts the sleep), or the time has come that a claim named.
+ * Sleeps until there may be something to claim: the bell of a queue rings, a task ends or changes
+ * its kind (which interrupts the sleep), or the time has come that a claim named.
  */
 static void wait_for_work(tend_runner *runner, const struct round *round)
 {
     int64_t wait_ms = WAIT_MS;
     int64_t now_ms;
+    uint64_t bells = 0;
     if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
         round->until_ms - now_ms < wait_ms)
         wait_ms = round->until_ms - now_ms;
-    tend_wait(runner->t, wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
+    for (size_t i = 0; i < runner->options.queue_count; i++)
+        bells |= db_bell_of(runner->options.queues[i]);
+    wait_for_bells(runner->t, bells, &runner->seen,
+                   wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
 }
 
 static int claim_until_stopped(tend_runner *runner)

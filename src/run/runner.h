@@ -24,6 +24,7 @@
 #include "core/budget.h"
 #include "core/classify.h"
 #include "core/redact.h"
+#include "queue/handle.h"
 #include "run/bulkhead.h"
 #include "run/tree.h"
 
@@ -88,6 +89,7 @@ struct tend_runner {
     struct tree_pool *pool;    /* under pool_mutex */
     pthread_mutex_t pool_mutex;
     struct statsd *statsd; /* while it runs; NULL: no metrics */
+    struct wait_seen seen; /* of the bells of its queues */
 
     pthread_mutex_t mutex;
     struct bulkheads bulkheads;

@@ -1,6 +1,7 @@
 /* Picks the engine by the URL and passes calls on to it; values and results, which are the same for
  * all. */
 #include "base/clock.h"
+#include "base/text.h"
 #include "store/db_engine.h"
 #include "store/gate.h"
 
@@ -240,9 +241,14 @@ int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
                : db_run(tx, Q_STORE_SKIP_IDS, 0, next, NULL);
 }
 
-void db_ring(struct db_tx *tx)
+void db_ring(struct db_tx *tx, uint64_t bells)
 {
-    tx->ring = true;
+    tx->ring |= bells;
+}
+
+uint64_t db_bell_of(const char *name)
+{
+    return UINT64_C(1) << text_hash(name) % DB_BELLS;
 }
 
 bool db_concurrent(const struct db_tx *tx)
@@ -250,16 +256,16 @@ bool db_concurrent(const struct db_tx *tx)
     return tx->db->engine->concurrent;
 }
 
-uint64_t db_bell(struct db *db)
+uint64_t db_bell(struct db *db, uint64_t bells)
 {
-    return db->forked ? 0 : db->engine->bell(db);
+    return db->forked ? 0 : db->engine->bell(db, bells);
 }
 
-int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
+int db_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err)
 {
     if (db->forked)
         return say_forked(db, err);
-    return db->engine->wait(db, seen, timeout_ms, err);
+    return db->engine->wait(db, bells, seen, timeout_ms, err);
 }
 
 int64_t db_mono_ms(const struct db *db)

@@ -12,7 +12,7 @@
  * resets what it fills. Results live in the arena given to the transaction.
  *
  * Invariants: a body that returns a negative code leaves no trace; db_write returns >= 0 only after
- * the commit is durable; the bell rings only after the commit is visible to others.
+ * the commit is durable; bells ring only after the commit is visible to others.
  */
 #ifndef STORE_DB_H
 #define STORE_DB_H
@@ -155,8 +155,9 @@ int db_time(struct db_tx *tx, int64_t *ret_ms);
 /* Ids go on at first_id and tokens above token_base, which are above all that there are. */
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base);
 
-/* Others may have work to do once this has committed: wake them. */
-void db_ring(struct db_tx *tx);
+/* Others may have work to do once this has committed: whoever waits for one of these bells wakes.
+ */
+void db_ring(struct db_tx *tx, uint64_t bells);
 
 /*
  * Whether bodies of others run at the same time, so that a row one has locked keeps others waiting:
@@ -168,14 +169,22 @@ bool db_concurrent(const struct db_tx *tx);
 /* --- waiting --- */
 
 /*
- * A number that changes when the bell has rung since it was last read here. Taken before looking
- * for work, given to db_wait, so that no ring in between is missed.
+ * A store has DB_BELLS bells, so that news about one queue do not wake those who wait for another.
+ * A name has one of them, which it may share with other names. A set of bells is a bit mask.
  */
-uint64_t db_bell(struct db *db);
+enum { DB_BELLS = 64 };
+#define DB_BELLS_ALL UINT64_MAX
+uint64_t db_bell_of(const char *name);
+
+/*
+ * A number that changes when one of these bells has rung since it was last read here. Taken before
+ * looking for work, given to db_wait, so that no ring in between is missed.
+ */
+uint64_t db_bell(struct db *db, uint64_t bells);
 
 enum db_news {
     DB_TIMEOUT,     /* nothing happened */
-    DB_RANG,        /* the bell rang after `seen` */
+    DB_RANG,        /* one of the bells rang after `seen` */
     DB_DEATH,       /* a watched process ended, or a session was lost: look at the workers */
     DB_INTERRUPTED, /* db_interrupt */
 };
@@ -185,7 +194,7 @@ int64_t db_mono_ms(const struct db *db);
 
 /* Sleeps until there is news or timeout_ms (-1: for ever) has passed. An enum db_news or a negative
  * code. */
-int db_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+int db_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
 
 /* A worker of this machine, other than this process. */

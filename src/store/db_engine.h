@@ -29,8 +29,8 @@ struct db_engine {
     int (*time)(struct db_tx *tx, int64_t *ret_ms);
     int (*begin_generation)(struct db_tx *tx, int64_t first_id,
                             int64_t token_base); /* NULL: by the query store_skip_ids */
-    uint64_t (*bell)(struct db *db);
-    int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+    uint64_t (*bell)(struct db *db, uint64_t bells);
+    int (*wait)(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
     int64_t (*mono_ms)(const struct db *db); /* NULL: the monotonic clock */
     void (*interrupt)(struct db *db);
     int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
@@ -68,7 +68,7 @@ struct db_tx {
     struct arena *arena;
     struct err *err;
     struct db_value now; /* see db_now */
-    bool ring;
+    uint64_t ring;       /* the bells that ring once it has committed */
 };
 
 void db_notice(const struct db_options *options, const char *text);

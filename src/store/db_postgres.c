@@ -50,7 +50,7 @@ void pg_db_sleep(int64_t ms)
 
 /* --- waiting --- */
 
-static uint64_t bell(struct db *base)
+static uint64_t bell(struct db *base, uint64_t bells)
 {
     struct pg_db *db = (struct pg_db *)base;
     struct err ignored;
@@ -61,10 +61,11 @@ static uint64_t bell(struct db *base)
         pg_keeper_enter(&db->keeper, &hears, &ignored);
         pg_keeper_leave(&db->keeper);
     }
-    return waiter_bell(&db->waiter);
+    return waiter_bell(&db->waiter, bells);
 }
 
-static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, struct err *err)
+static int wait_for_news(struct db *base, uint64_t bells, uint64_t seen, int64_t timeout_ms,
+                         struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
     bool hears = false;
@@ -72,7 +73,7 @@ static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, str
     int64_t tick_ms = hears ? TICK_MS : DEAF_TICK_MS;
     bool ticks = timeout_ms < 0 || timeout_ms > tick_ms;
     if (rc == 0)
-        rc = waiter_wait(&db->waiter, seen, ticks ? tick_ms : timeout_ms, err);
+        rc = waiter_wait(&db->waiter, bells, seen, ticks ? tick_ms : timeout_ms, err);
     if (!db->url.pooler)
         pg_keeper_leave(&db->keeper);
     return rc == DB_TIMEOUT && ticks ? (int)DB_RANG : rc;
@@ -272,7 +273,7 @@ static const struct db_engine engine = {
 static void write_own_sql(struct pg_db *db)
 {
     snprintf(db->bell_sql, sizeof db->bell_sql,
-             "SELECT pg_notify('tend_%s', ''), set_config('synchronous_commit', 'off', true) "
+             "SELECT pg_notify('tend_%s', $1), set_config('synchronous_commit', 'off', true) "
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
     pg_settings_local(db, db->local_sql, sizeof db->local_sql);

@@ -109,7 +109,7 @@ static void run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t n
         return;
     write->rc = write->body(&write->tx.base, write->arg);
     if (write->rc < 0)
-        write->tx.base.ring = false;
+        write->tx.base.ring = 0;
     if (alone || sqlite3_get_autocommit(db->writer.sqlite))
         return;
     if (write->rc < 0)
@@ -124,7 +124,7 @@ static void fail_group(struct sqlite_write *group, const struct err *err)
             continue;
         *write->tx.base.err = *err;
         write->rc = err->code;
-        write->tx.base.ring = false;
+        write->tx.base.ring = 0;
     }
 }
 
@@ -267,12 +267,10 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
     turnstile_leave(&db->turnstile);
     if (rc < 0)
         fail_group(group, &err);
-    for (struct sqlite_write *write = group; write != NULL; write = write->next) {
-        if (write->tx.base.ring) {
-            sqlite_files_ring(&db->files);
-            break;
-        }
-    }
+    uint64_t bells = 0;
+    for (struct sqlite_write *write = group; write != NULL; write = write->next)
+        bells |= write->tx.base.ring;
+    sqlite_files_ring(&db->files, bells);
     return group;
 }
 

@@ -9,11 +9,14 @@
  */
 #include "store/pg_db.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tend.h>
+
+enum { BELLS_BYTES = 24 }; /* of a mask in hexadecimal digits */
 
 int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
                     struct err *err)
@@ -44,7 +47,7 @@ static int prepare_bell(struct pg_conn *conn, const struct pg_db *db, struct err
 {
     char sql[sizeof db->bell_sql + 32];
     int rc = 0;
-    snprintf(sql, sizeof sql, "PREPARE tend_bell AS %s", db->bell_sql);
+    snprintf(sql, sizeof sql, "PREPARE tend_bell (text) AS %s", db->bell_sql);
     PGresult *result = pg_exec(conn->pg, sql, conn->limit_ms);
     if (result == NULL)
         pg_error_silent(db->url.where, conn->limit_ms, err);
@@ -192,12 +195,18 @@ bool pg_conn_post(struct pg_conn *conn, const char *sql)
     return true;
 }
 
-bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db)
+bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db, uint64_t bells)
 {
-    if (db->url.pooler)
-        return pg_conn_post(conn, db->bell_sql);
-    if (PQsendQueryPrepared(conn->pg, "tend_bell", 0, NULL, NULL, NULL, 0) != 1 ||
-        PQpipelineSync(conn->pg) != 1)
+    char text[BELLS_BYTES] = "";
+    const char *const values[] = {text};
+    if (bells != DB_BELLS_ALL)
+        snprintf(text, sizeof text, "%" PRIx64, bells);
+    if (!pg_conn_clear(conn))
+        return false;
+    int sent = db->url.pooler
+                   ? PQsendQueryParams(conn->pg, db->bell_sql, 1, NULL, values, NULL, NULL, 0)
+                   : PQsendQueryPrepared(conn->pg, "tend_bell", 1, values, NULL, NULL, 0);
+    if (sent != 1 || PQpipelineSync(conn->pg) != 1)
         return false;
     conn->owed++;
     return true;

@@ -166,8 +166,8 @@ bool pg_conn_post(struct pg_conn *conn, const char *sql);
  * session next reads the second as the answer to its own question. False: the connection is lost.
  */
 bool pg_conn_clear(struct pg_conn *conn);
-/* The bell in the same way. */
-bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db);
+/* The bells in the same way. */
+bool pg_conn_ring(struct pg_conn *conn, const struct pg_db *db, uint64_t bells);
 /* One statement of the engine's own with text parameters; *ret is to be freed with PQclear. */
 enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
                           const char *const *values, const char *where, PGresult **ret,
@@ -282,7 +282,7 @@ struct pg_flight {
     struct pg_call *calls;
     const char *after; /* a statement after them; NULL: none */
     bool commits;      /* the transaction ends with this flight */
-    bool rings;        /* the bell follows */
+    uint64_t rings;    /* the bells that follow */
     /* how it went */
     enum pg_fault fault;
     bool sent; /* what commits may have reached the server */
@@ -402,7 +402,7 @@ struct pg_db {
     pthread_mutex_t rng_mutex;
     struct rng rng;
     char session_name[20]; /* by which our own sessions are known; see pg_settings.c */
-    char bell_sql[512];    /* wakes those who wait, if there are any */
+    char bell_sql[512];    /* rings the bells $1, if anybody waits for any */
     char local_sql[1024];  /* sets up a transaction behind a pooler */
 };
 

@@ -48,7 +48,7 @@ static bool send_all(struct pg_flight *flight)
     flight->sent = flight->commits;
     if (!send_plain(flight, flight->after) || PQpipelineSync(conn->pg) != 1)
         return false;
-    if (flight->rings && !rings_later(flight) && !pg_conn_ring(conn, flight->db))
+    if (flight->rings && !rings_later(flight) && !pg_conn_ring(conn, flight->db, flight->rings))
         return false;
     return pg_conn_flush(conn) == PG_FINE;
 }
@@ -133,7 +133,8 @@ int pg_flight_go(struct pg_flight *flight)
     /* What was committed stays so, even if this fails: the next user of the connection finds out.
      */
     bool quiet = looks_itself(flight) && flight->calls->quiet;
-    if (flight->rings && rings_later(flight) && !quiet && pg_conn_ring(conn, flight->db))
+    if (flight->rings && rings_later(flight) && !quiet &&
+        pg_conn_ring(conn, flight->db, flight->rings))
         pg_conn_flush(conn);
     return 0;
 }

@@ -14,8 +14,11 @@
  * ends, which is after its commit can be seen. If it got the lock, the waiter could not have all of
  * its own before that, and its look finds the job; if not, the bell rings after the commit.
  *
- * That a look follows is seen to by counting the taking of the locks as a ring. Locks end with the
- * session, so a dead waiter costs nobody anything.
+ * That a look follows is seen to by counting the taking of the locks as a ring of all bells. Locks
+ * end with the session, so a dead waiter costs nobody anything.
+ *
+ * Which bells rang is the payload of the NOTIFY: a bit mask in hexadecimal digits, nothing for all
+ * of them, or "workers" when somebody is to choose a neighbour anew.
  *
  * The neighbour. Every handle with a waiting thread looks after the next worker above its own,
  * going around, by trying that worker's liveness lock every PROBE_MS. A blocking request for the
@@ -63,12 +66,12 @@ void pg_session_done(struct pg_session *session)
 }
 
 /* Tells the waiting threads. */
-static void tell(struct pg_db *db, unsigned rings, unsigned deaths)
+static void tell(struct pg_db *db, uint64_t bells, unsigned deaths)
 {
     struct waiter *waiter = &db->waiter;
     uint64_t one = 1;
     pthread_mutex_lock(&waiter->mutex);
-    waiter->bell += rings;
+    waiter_ring(waiter, bells);
     waiter->deaths += deaths;
     pthread_cond_broadcast(&waiter->changed);
     pthread_mutex_unlock(&waiter->mutex);
@@ -87,7 +90,7 @@ static void drop(struct pg_session *session)
     session->registered = false;
     session->neighbour = 0;
     session->connect_at_ms = clock_mono_ms();
-    tell(session->db, 1, 0); /* nobody may rely on it any more */
+    tell(session->db, DB_BELLS_ALL, 0); /* nobody may rely on it any more */
 }
 
 /* What the server says of a statement that it has ended because it waited or ran too long. */
@@ -213,7 +216,7 @@ void pg_session_connect(struct pg_session *session)
     session->locks_at_ms = 0;
     err_clear(&session->err);
     if (session->ever_connected)
-        tell(db, 1, 0); /* the bell may have rung meanwhile */
+        tell(db, DB_BELLS_ALL, 0); /* they may have rung meanwhile */
     session->ever_connected = true;
 }
 
@@ -336,7 +339,7 @@ void pg_session_register(struct pg_session *session, bool waits)
     }
     if (call_slots(session, "pg_advisory_lock_shared")) {
         session->registered = true;
-        tell(session->db, 1, 0);
+        tell(session->db, DB_BELLS_ALL, 0);
     } else if (session->pg != NULL) {
         /* A transaction that adds jobs is stuck, perhaps its process is stopped. The locks that
            were had are kept by the server although the statement failed. */
@@ -347,7 +350,7 @@ void pg_session_register(struct pg_session *session, bool waits)
 
 void pg_session_hear(struct pg_session *session)
 {
-    unsigned rings = 0;
+    uint64_t bells = 0;
     if (session->pg == NULL)
         return;
     if (PQconsumeInput(session->pg) != 1) {
@@ -356,13 +359,13 @@ void pg_session_hear(struct pg_session *session)
         return;
     }
     for (PGnotify *note; (note = PQnotifies(session->pg)) != NULL; PQfreemem(note)) {
-        if (note->extra[0] == '\0')
-            rings++;
-        else
+        if (strcmp(note->extra, "workers") == 0)
             session->choose_at_ms = 0;
+        else
+            bells |= note->extra[0] == '\0' ? DB_BELLS_ALL : strtoull(note->extra, NULL, 16);
     }
-    if (rings > 0)
-        tell(session->db, rings, 0);
+    if (bells != 0)
+        tell(session->db, bells, 0);
 }
 
 /* --- the neighbour --- */

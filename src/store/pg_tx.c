@@ -48,7 +48,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
                                .err = tx->base.err,
                                .calls = tx->first,
                                .commits = last,
-                               .rings = last && tx->writes && tx->base.ring};
+                               .rings = last && tx->writes ? tx->base.ring : 0};
     /* Several reads want to see the same state; several writes want to end together. */
     bool begins =
         !tx->begun && (!last || (!tx->writes && tx->first != NULL && tx->first->next != NULL));
@@ -141,9 +141,10 @@ static void post(struct pg_tx *tx, const char *sql)
 
 static void ring_late(struct pg_tx *tx)
 {
-    if (!tx->base.ring || tx->rung || !tx->over || board(tx) < 0)
+    uint64_t bells = tx->base.ring & ~tx->rung;
+    if (bells == 0 || !tx->over || board(tx) < 0)
         return;
-    if (!pg_conn_ring(tx->conn, db_of(tx)) || pg_conn_flush(tx->conn) != PG_FINE)
+    if (!pg_conn_ring(tx->conn, db_of(tx), bells) || pg_conn_flush(tx->conn) != PG_FINE)
         tx->broken = true;
 }
 

@@ -9,12 +9,12 @@ struct pg_tx {
     struct pg_conn *conn; /* NULL before the first flight */
     int64_t deadline_ms;  /* monotonic: how long to try to reach the server */
     bool writes;
-    bool begun;  /* BEGIN was sent */
-    bool ended;  /* what commits may have reached the server */
-    bool over;   /* ... and has succeeded */
-    bool failed; /* something was refused: only a rollback can follow */
-    bool rung;   /* the bell went out along with the commit */
-    bool broken; /* the connection cannot be used again */
+    bool begun;    /* BEGIN was sent */
+    bool ended;    /* what commits may have reached the server */
+    bool over;     /* ... and has succeeded */
+    bool failed;   /* something was refused: only a rollback can follow */
+    uint64_t rung; /* the bells that went out along with the commit */
+    bool broken;   /* the connection cannot be used again */
     enum pg_fault fault;
     struct pg_call *first; /* queued, not yet sent */
     struct pg_call **tail;

@@ -248,11 +248,36 @@ int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
 
 /* --- the bell --- */
 
-void sqlite_files_ring(struct sqlite_files *files)
+/* No two rings write the same number: the time is another each time in one handle, the salt in each
+ * handle. Waiters have a slow tick as well, should this fail. */
+void sqlite_files_ring(struct sqlite_files *files, uint64_t bells)
 {
-    int64_t now_ns = clock_mono_ns();
-    ssize_t ignored = pwrite(files->bell_fd, &now_ns, sizeof now_ns, 0);
-    (void)ignored; /* waiters have a slow tick as well */
+    uint64_t numbers[DB_BELLS];
+    uint64_t number = (uint64_t)clock_mono_ns() + files->bell_salt;
+    ssize_t ignored = 0;
+    if (bells == DB_BELLS_ALL) {
+        for (int i = 0; i < DB_BELLS; i++)
+            numbers[i] = number;
+        ignored = pwrite(files->bell_fd, numbers, sizeof numbers, 0);
+        bells = 0;
+    }
+    for (; bells != 0; bells &= bells - 1)
+        ignored = pwrite(files->bell_fd, &number, sizeof number,
+                         (off_t)__builtin_ctzll(bells) * (off_t)sizeof number);
+    (void)ignored;
+}
+
+/* Which have changed since the last time. */
+static uint64_t look_at_bells(struct sqlite_files *files)
+{
+    uint64_t numbers[DB_BELLS] = {0};
+    uint64_t changed = 0;
+    if (pread(files->bell_fd, numbers, sizeof numbers, 0) < 0)
+        return DB_BELLS_ALL;
+    for (int i = 0; i < DB_BELLS; i++)
+        changed |= (uint64_t)(numbers[i] != files->bells_read[i]) << i;
+    memcpy(files->bells_read, numbers, sizeof numbers);
+    return changed;
 }
 
 int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
@@ -269,24 +294,10 @@ int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
                        "%d ms instead of being woken; raise fs.inotify.max_user_instances",
                        files->bell_path, strerror(failed), BELL_TICK_MS);
     }
+    if (files->bell_timer_fd < 0)
+        look_at_bells(files);
     files->bell_watch_fd = fd;
     return 0;
-}
-
-bool sqlite_files_heard_bell(struct sqlite_files *files)
-{
-    char events[4096];
-    bool heard = false;
-    while (read(files->bell_watch_fd, events, sizeof events) > 0)
-        heard = true;
-    return heard;
-}
-
-static int64_t read_bell(const struct sqlite_files *files)
-{
-    int64_t rung_ns = 0;
-    return pread(files->bell_fd, &rung_ns, sizeof rung_ns, 0) == (ssize_t)sizeof rung_ns ? rung_ns
-                                                                                         : 0;
 }
 
 bool sqlite_files_time_bell(struct sqlite_files *files)
@@ -296,7 +307,7 @@ bool sqlite_files_time_bell(struct sqlite_files *files)
     int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (fd < 0)
         return false;
-    files->bell_read = read_bell(files);
+    look_at_bells(files);
     timerfd_settime(fd, 0, &every, NULL);
     files->bell_timer_fd = fd;
     return true;
@@ -308,14 +319,13 @@ void sqlite_files_untime_bell(struct sqlite_files *files)
     timerfd_settime(files->bell_timer_fd, 0, &once, NULL);
 }
 
-bool sqlite_files_looked_at_bell(struct sqlite_files *files)
+/* A ring after the descriptor is emptied makes it readable again, so none is missed. */
+uint64_t sqlite_files_heard_bells(struct sqlite_files *files, int fd)
 {
-    uint64_t ignored;
-    while (read(files->bell_timer_fd, &ignored, sizeof ignored) > 0)
+    char events[4096];
+    while (read(fd, events, sizeof events) > 0)
         continue;
-    int64_t before = files->bell_read;
-    files->bell_read = read_bell(files);
-    return files->bell_read != before;
+    return look_at_bells(files);
 }
 
 /* --- liveness --- */

@@ -33,6 +33,7 @@
 #define STORE_SQLITE_FILES_H
 
 #include "base/err.h"
+#include "store/db.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,9 +57,10 @@ struct sqlite_files {
 
     int lock_fd; /* for the turnstile */
     int bell_fd, workers_fd;
-    int bell_watch_fd; /* inotify; -1 until somebody waits */
-    int bell_timer_fd; /* a timer in its place, when there is no inotify to be had; or -1 */
-    int64_t bell_read; /* what the bell said when it was last looked at by the timer */
+    int bell_watch_fd;  /* inotify; -1 until somebody waits */
+    int bell_timer_fd;  /* a timer in its place, when there is no inotify to be had; or -1 */
+    uint64_t bell_salt; /* of this handle; see sqlite_files_ring */
+    uint64_t bells_read[DB_BELLS]; /* what the bells said when they were last looked at */
     char *lock_path, *workers_path, *bell_path;
 };
 
@@ -80,17 +82,22 @@ int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
 int sqlite_files_look_beside(struct sqlite_files *files, struct err *err);
 bool sqlite_files_gone(const struct sqlite_files *files);
 
-void sqlite_files_ring(struct sqlite_files *files);
+/*
+ * The bells. PATH-bell has 8 bytes for each; who rings writes a number there that was not there
+ * before. inotify tells that somebody rang, the numbers which bells those were: who waits for
+ * others sleeps on without a look at the store. The file is read, not mapped: it may be truncated.
+ * What is missing of it counts as 0.
+ */
+void sqlite_files_ring(struct sqlite_files *files, uint64_t bells);
 int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err);
-/* Reads what inotify has; true when the bell rang. */
-bool sqlite_files_heard_bell(struct sqlite_files *files);
+/* When bell_watch_fd or bell_timer_fd is readable: which bells rang since they were last looked at.
+ */
+uint64_t sqlite_files_heard_bells(struct sqlite_files *files, int fd);
 
 /* Without inotify: bell_timer_fd becomes readable every BELL_TICK_MS. False: no timer either. */
 bool sqlite_files_time_bell(struct sqlite_files *files);
 /* The timer fires once more, at once, so that no ring is missed, and then not again. */
 void sqlite_files_untime_bell(struct sqlite_files *files);
-/* After the timer has fired: true when the bell rang since it was last looked at. */
-bool sqlite_files_looked_at_bell(struct sqlite_files *files);
 
 /* TEND_EBUSY: somebody else holds the worker's lock. */
 int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, struct err *err);

@@ -252,9 +252,9 @@ enum { BELL_WATCH, BELL_TIMER }; /* the waiter's descriptors */
 static void on_bell(struct waiter *waiter, size_t fd, void *arg)
 {
     struct sqlite_db *db = arg;
-    if (fd == BELL_WATCH ? sqlite_files_heard_bell(&db->files)
-                         : sqlite_files_looked_at_bell(&db->files))
-        waiter->bell++;
+    waiter_ring(waiter,
+                sqlite_files_heard_bells(&db->files, fd == BELL_WATCH ? db->files.bell_watch_fd
+                                                                      : db->files.bell_timer_fd));
 }
 
 int sqlite_db_listen(struct sqlite_db *db, struct err *err)
@@ -275,19 +275,20 @@ int sqlite_db_listen(struct sqlite_db *db, struct err *err)
 }
 
 /* The watch begins at the first look, so that nothing that rings after it is missed. */
-static uint64_t bell(struct db *base)
+static uint64_t bell(struct db *base, uint64_t bells)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
     struct err err;
     if (sqlite_db_listen(db, &err) < 0 &&
         !__atomic_exchange_n(&db->deaf_told, true, __ATOMIC_RELAXED))
         db_notice(&db->options, err.text);
-    return waiter_bell(&db->waiter);
+    return waiter_bell(&db->waiter, bells);
 }
 
-static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, struct err *err)
+static int wait_for_news(struct db *base, uint64_t bells, uint64_t seen, int64_t timeout_ms,
+                         struct err *err)
 {
-    return waiter_wait(&((struct sqlite_db *)base)->waiter, seen, timeout_ms, err);
+    return waiter_wait(&((struct sqlite_db *)base)->waiter, bells, seen, timeout_ms, err);
 }
 
 static void interrupt(struct db *base)
@@ -460,6 +461,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     db->turnstile.log = options->notice;
     db->turnstile.log_arg = options->notice_arg;
     rng_seed_random(&db->rng);
+    db->files.bell_salt = rng_u64(&db->rng);
     /* The files beside come last: nothing is left beside what is no store. */
     enum content content = CONTENT_NONE;
     rc = waiter_init(&db->waiter, on_bell, db, err);

@@ -235,7 +235,22 @@ static int poll_once(struct waiter *waiter, int64_t timeout_ms, struct err *err)
     return failed == 0 ? 0 : err_set(err, TEND_EIO, "poll failed: %s", strerror(failed));
 }
 
-uint64_t waiter_bell(struct waiter *waiter)
+void waiter_ring(struct waiter *waiter, uint64_t bells)
+{
+    for (int i = 0; i < DB_BELLS; i++)
+        waiter->bells[i] += bells >> i & 1;
+}
+
+/* Under the mutex. */
+static uint64_t count_rings(const struct waiter *waiter, uint64_t bells)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < DB_BELLS; i++)
+        count += (bells >> i & 1) * waiter->bells[i];
+    return count;
+}
+
+uint64_t waiter_bell(struct waiter *waiter, uint64_t bells)
 {
     pthread_mutex_lock(&waiter->mutex);
     if (!waiter->polling) {
@@ -244,9 +259,9 @@ uint64_t waiter_bell(struct waiter *waiter)
         if (poll(fds, waiter->engine_fd_count, 0) > 0)
             hear(waiter, fds, waiter->engine_fd_count);
     }
-    uint64_t bell = waiter->bell;
+    uint64_t rings = count_rings(waiter, bells);
     pthread_mutex_unlock(&waiter->mutex);
-    return bell;
+    return rings;
 }
 
 static void wait_for_poller(struct waiter *waiter, int64_t timeout_ms)
@@ -260,7 +275,8 @@ static void wait_for_poller(struct waiter *waiter, int64_t timeout_ms)
     pthread_cond_timedwait(&waiter->changed, &waiter->mutex, &until);
 }
 
-int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct err *err)
+int waiter_wait(struct waiter *waiter, uint64_t bells, uint64_t seen, int64_t timeout_ms,
+                struct err *err)
 {
     int64_t until_ms = timeout_ms < 0 ? INT64_MAX : clock_mono_ms() + timeout_ms;
     int rc = 0;
@@ -271,7 +287,7 @@ int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct
             rc = DB_INTERRUPTED;
         else if (waiter->deaths_told != waiter->deaths)
             rc = DB_DEATH;
-        else if (waiter->bell != seen)
+        else if (count_rings(waiter, bells) != seen)
             rc = DB_RANG;
         if (rc == DB_DEATH)
             waiter->deaths_told = waiter->deaths;

@@ -26,9 +26,9 @@ struct waiter_process {
 struct waiter {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool polling;         /* a thread is in poll */
-    uint64_t bell;        /* how often it rang */
-    uint64_t deaths;      /* how often a watched process ended */
+    bool polling;             /* a thread is in poll */
+    uint64_t bells[DB_BELLS]; /* how often each rang */
+    uint64_t deaths;          /* how often a watched process ended */
     uint64_t deaths_told; /* how many of them a waiting thread was told of; one thread is enough */
     uint64_t interrupts;  /* how often db_interrupt was seen */
     int interrupt_fd;     /* eventfd written by db_interrupt */
@@ -39,7 +39,7 @@ struct waiter {
     int64_t look_ms;                             /* monotonic: when those are looked at next */
     struct pollfd engine_fds[WAITER_ENGINE_FDS]; /* the engine's own */
     size_t engine_fd_count;
-    /* Called under the mutex when an engine fd is readable; adds to bell or deaths. */
+    /* Called under the mutex when an engine fd is readable; adds to bells or deaths. */
     void (*on_readable)(struct waiter *waiter, size_t engine_fd, void *arg);
     void *arg;
 };
@@ -52,8 +52,12 @@ void waiter_after_fork(struct waiter *waiter); /* in the child: closes descripto
 /* Sets the engine's descriptor number `index`; -1: none. */
 void waiter_set_fd(struct waiter *waiter, size_t index, int fd);
 
-uint64_t waiter_bell(struct waiter *waiter);
-int waiter_wait(struct waiter *waiter, uint64_t seen, int64_t timeout_ms, struct err *err);
+/* How often these bells rang, all in all. */
+uint64_t waiter_bell(struct waiter *waiter, uint64_t bells);
+int waiter_wait(struct waiter *waiter, uint64_t bells, uint64_t seen, int64_t timeout_ms,
+                struct err *err);
+/* They rang. Under the mutex; who sleeps is not woken by this. */
+void waiter_ring(struct waiter *waiter, uint64_t bells);
 void waiter_interrupt(struct waiter *waiter); /* async-signal-safe */
 /*
  * The processes whose end is news. Only one that is known to have ended is told of: of a process

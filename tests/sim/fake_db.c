@@ -335,8 +335,8 @@ static int commit(struct fake_db *fake, struct arena *arena, db_body *body, void
         model_no_commit(world, fake->actor, fake->now.number);
         return rc;
     }
-    if (fake->ring && world->sabotage != SABOTAGE_BELL_SILENT)
-        world->rings++;
+    for (int i = 0; world->sabotage != SABOTAGE_BELL_SILENT && i < DB_BELLS; i++)
+        world->rings[i] += fake->ring >> i & 1;
     sabotage_commit(world);
     model_commit(world, fake->actor, fake->now.number);
     return rc;

@@ -43,7 +43,7 @@ struct fake_db {
     struct db_value now;
     struct clock_mark at; /* when it began */
     bool changed;         /* it has changed something */
-    bool ring;
+    uint64_t ring;
 };
 
 int fake_out_of_reach(struct fake_db *fake, struct err *err);
@@ -53,8 +53,8 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
 
 /* fake_live.c */
 void fake_hold_pause(struct fake_db *fake);
-uint64_t fake_bell(struct db *db);
-int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
+uint64_t fake_bell(struct db *db, uint64_t bells);
+int fake_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
 int64_t fake_mono_ms(const struct db *db);
 void fake_interrupt(struct db *db);
 int fake_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);

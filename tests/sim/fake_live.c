@@ -27,10 +27,18 @@ static int64_t end_pause(struct fake_db *fake, int64_t timeout_ms)
     return paused && timeout_ms > RECOVERY_RETRY_MS / 2 ? RECOVERY_RETRY_MS : timeout_ms;
 }
 
-uint64_t fake_bell(struct db *db)
+static uint64_t count_rings(const struct world *world, uint64_t bells)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < DB_BELLS; i++)
+        count += (bells >> i & 1) * world->rings[i];
+    return count;
+}
+
+uint64_t fake_bell(struct db *db, uint64_t bells)
 {
     fake_hold_pause((struct fake_db *)db);
-    return ((struct fake_db *)db)->world->rings;
+    return count_rings(((struct fake_db *)db)->world, bells);
 }
 
 /* Nobody sleeps beside work: whoever waits has seen the last ring and found nothing. */
@@ -46,10 +54,10 @@ static void check_no_work(struct fake_db *fake, const char *when)
 }
 
 /*
- * Whoever waits wakes up when the next job is due. (A lease that others take meanwhile may end
- * unseen until the slow tick.)
+ * Whoever waits for a queue wakes up when its next job is due. (A lease that others take meanwhile
+ * may end unseen until the slow tick.)
  */
-static void check_alarm(struct fake_db *fake, int64_t timeout_ms)
+static void check_alarm(struct fake_db *fake, uint64_t bells, int64_t timeout_ms)
 {
     struct world *world = fake->world;
     const struct op *op = &fake->actor->op;
@@ -61,29 +69,29 @@ static void check_alarm(struct fake_db *fake, int64_t timeout_ms)
     for (size_t i = 0; i < world->job_count; i++) {
         const struct job_model *job = &world->jobs[i];
         int64_t in_ms = job->due_ms - world->clock_ms;
-        if (job->state == JOB_SCHEDULED)
+        if (job->state == JOB_SCHEDULED && (db_bell_of(queue_names[job->queue]) & bells) != 0)
             expect(world, timeout_ms <= (in_ms < 1 ? 1 : in_ms),
                    "%s sleeps %lld ms, but job %lld is due in %lld ms", fake->actor->name,
                    (long long)timeout_ms, (long long)job->id, (long long)in_ms);
     }
 }
 
-int fake_wait(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err)
+int fake_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err)
 {
     struct fake_db *fake = (struct fake_db *)db;
     struct world *world = fake->world;
     (void)err;
-    if (seen != world->rings)
+    if (seen != count_rings(world, bells))
         return DB_RANG;
     check_no_work(fake, "after looking");
-    check_alarm(fake, timeout_ms);
+    check_alarm(fake, bells, timeout_ms);
     timeout_ms = end_pause(fake, timeout_ms);
     if (world->depth >= MAX_DEPTH || chance(world, 3000))
         return DB_INTERRUPTED;
-    uint64_t rings = world->rings;
+    uint64_t rings = count_rings(world, bells);
     fault_stall(world, fake->actor);
     fake->actor->op.stalls = 0; /* it looks again */
-    if (rings != world->rings)
+    if (rings != count_rings(world, bells))
         return DB_RANG;
     check_no_work(fake, "without a ring");
     world_live(world, timeout_ms);

@@ -328,7 +328,7 @@ struct world {
     int64_t grace_ms;
     bool same_names;
     bool frozen; /* nothing can be saved */
-    uint64_t rings;
+    uint64_t rings[DB_BELLS];
 
     struct actor actors[MAX_ACTORS];
     int actor_count;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -162,6 +163,81 @@ TEST(keys, a_claim_costs_what_it_finds_however_long_the_line_of_a_full_key_is)
     long long long_us = best_of_claims_us(t);
     printf("# 1,000 pending: %lld us, 61,000 pending: %lld us\n", short_us, long_us);
     check_int(long_us, <, 8 * short_us);
+}
+
+/* A handle's transactions ask its clock. */
+static atomic_long transactions;
+
+static int64_t counting_clock(void *arg)
+{
+    atomic_fetch_add(&transactions, 1);
+    return clock_read(arg);
+}
+
+static long transactions_of_new_handle(void)
+{
+    struct tend_options options = store_options("new");
+    options.clock_ms = counting_clock;
+    tend *t = store_open_with(&options);
+    long before = atomic_load(&transactions);
+    check_int(claim_none(t, "q").code, ==, TEND_ELIMITED);
+    long count = atomic_load(&transactions) - before;
+    store_close(t);
+    return count;
+}
+
+/*
+ * Symptom: the first claim of a handle read the rows of the whole line, 2,000 in a transaction, for
+ * 2 s with 300,000 pending; and each 'tend claim' is a new handle.
+ */
+TEST(keys, the_first_claim_of_a_handle_does_not_read_the_line_of_a_full_key)
+{
+    fill_a_key(store_open("w"), 1000);
+    long few = transactions_of_new_handle();
+    add_many_keyed(store_open("v"), "full", 2 * MANY);
+    clock_advance(10 * SECOND_MS);
+    long many = transactions_of_new_handle();
+    printf("# 1,000 pending: %ld transactions, 13,000 pending: %ld\n", few, many);
+    check_int(many, ==, few);
+}
+
+/* Jobs without a key are looked for in each priority. */
+TEST(keys, order_holds_over_priorities_behind_lines_of_a_full_key)
+{
+    enum { LINE = 300 };
+    tend *t = store_open("w");
+    struct tend_job_spec spec = keyed("full");
+    int64_t expected[6];
+    size_t count = 0;
+    fill_a_key(t, LINE);
+    for (int priority = 3; priority <= 7; priority += 2) {
+        spec = keyed("full");
+        spec.priority = priority;
+        for (int i = 0; i < LINE; i++)
+            add_spec(t, &spec);
+        spec.concurrency_key = NULL;
+        expected[count++] = add_spec(t, &spec);
+        spec.concurrency_key = keep_text("key-%d", priority);
+        expected[count++] = add_spec(t, &spec);
+    }
+    clock_advance(10 * SECOND_MS);
+    for (size_t i = 0; i < count; i++) /* one by a new handle, one by one that remembers */
+        check_int(claim_one(i % 2 == 0 ? store_open("v") : t, "q").id, ==, expected[i]);
+    check_int(claim_none(t, "q").code, ==, TEND_ELIMITED);
+    check_int(claim_none(store_open("v"), "q").code, ==, TEND_ELIMITED);
+}
+
+/* More of one key than a claim finds by the key. */
+TEST(keys, a_new_handle_gets_all_it_wants_of_a_key_with_a_high_limit)
+{
+    enum { LINE = 300, LIMIT = 20 };
+    tend *t = store_open("w");
+    set_queue(t, "q", "key-concurrency", "20");
+    add_many_keyed(t, "full", LINE + LIMIT);
+    check_int(claim_many(t, "q", LIMIT, NULL), ==, LIMIT);
+    add_many_keyed(t, "b", LINE);
+    clock_advance(10 * SECOND_MS);
+    check_int(claim_many(store_open("v"), "q", LIMIT, NULL), ==, LIMIT);
 }
 
 /* --- waiting --- */

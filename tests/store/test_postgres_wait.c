@@ -362,19 +362,19 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
     struct db *db = db_named("watcher");
     check_int(db_alive_begin(db, 7, &err), ==, 0);
     for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
-        while (db_wait(db, db_bell(db), 800, &err) != DB_TIMEOUT)
+        while (db_wait(db, DB_BELLS_ALL, db_bell(db, DB_BELLS_ALL), 800, &err) != DB_TIMEOUT)
             ;
         helper_kill(&helpers[i]);
         long long before_ms = test_clock_ms();
-        uint64_t seen = db_bell(db);
+        uint64_t seen = db_bell(db, DB_BELLS_ALL);
         int news;
-        while ((news = db_wait(db, seen, 10000, &err)) == DB_RANG)
-            seen = db_bell(db);
+        while ((news = db_wait(db, DB_BELLS_ALL, seen, 10000, &err)) == DB_RANG)
+            seen = db_bell(db, DB_BELLS_ALL);
         check_int(news, ==, DB_DEATH);
         check_int(test_clock_ms() - before_ms, <, 1000);
         check(!is_alive(db, ids[i]));
-        while ((news = db_wait(db, seen, 10000, &err)) == DB_RANG)
-            seen = db_bell(db);
+        while ((news = db_wait(db, DB_BELLS_ALL, seen, 10000, &err)) == DB_RANG)
+            seen = db_bell(db, DB_BELLS_ALL);
         check_int(news, ==, DB_DEATH);
         check_int(test_clock_ms() - before_ms, >=, db_alive_grace_ms(db));
         check_int(test_clock_ms() - before_ms, <, db_alive_grace_ms(db) + 1500);

@@ -163,6 +163,29 @@ WHERE queue = $1 AND state = 1 AND (priority, due_at, id) > ($2, $3, $4)
 ORDER BY priority, due_at, id
 LIMIT $5;
 
+-- name: claim_unkeyed
+-- The same of one priority and of jobs without a key, however many others are in between: entries of job_pending tell,
+-- no rows are read for it. Called by queue/choice.c.
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job INDEXED BY job_pending
+WHERE queue = $1 AND state = 1 AND priority = $2 AND due_at = $3 AND id > $4 AND concurrency_key IS NULL
+UNION ALL
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job INDEXED BY job_pending
+WHERE queue = $1 AND state = 1 AND priority = $2 AND due_at > $3 AND concurrency_key IS NULL
+ORDER BY due_at, id
+LIMIT $5;
+-- dialect: postgres
+SELECT id, priority, due_at, concurrency_key, kind
+FROM job
+WHERE queue = $1 AND state = 1 AND priority = $2 AND (due_at, id) > ($3, $4) AND concurrency_key IS NULL
+ORDER BY due_at, id
+LIMIT $5;
+
+-- name: claim_next_priority
+-- The next priority behind $2 of which something is pending. Index job_pending, a seek. Called by queue/choice.c.
+SELECT priority FROM job WHERE queue = $1 AND state = 1 AND priority > $2 ORDER BY priority LIMIT 1;
+
 -- name: claim_cut_in
 -- The same of those that did not come last in their priority: they came back, or were added with a time in the past.
 -- Index job_cut_in. Called by queue/choice.c.

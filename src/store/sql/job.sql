@@ -47,6 +47,10 @@ WHERE id > $6
 ORDER BY id
 LIMIT $7;
 
+-- name: job_queue
+-- Where a job is. Primary key. Called by queue/bell.c.
+SELECT queue FROM job WHERE id = $1;
+
 -- name: job_policy
 -- What decides about a job whose lease ends badly: its own settings, else its queue's. Primary key.
 -- Called by queue/finish.c and queue/recover.c.

@@ -45,6 +45,8 @@ CREATE TABLE submission (
 
 -- --- Claims ---
 
+DROP INDEX job_pending;
+CREATE INDEX job_pending ON job (queue, priority, due_at, id, concurrency_key) WHERE state = 1;
 CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
     WHERE state = 1 AND concurrency_key IS NOT NULL;
 CREATE INDEX job_cut_in ON job (queue, priority, due_at, id)

@@ -54,6 +54,9 @@ CREATE TABLE submission (
 
 -- --- Claims ---
 
+-- The key comes last, so that jobs without one are found without a look at the others' rows.
+DROP INDEX job_pending;
+CREATE INDEX job_pending ON job (queue, priority, due_at, id, concurrency_key) WHERE state = 1;
 -- The first pending job of each concurrency key.
 CREATE INDEX job_pending_key ON job (queue, concurrency_key, priority, due_at, id)
     WHERE state = 1 AND concurrency_key IS NOT NULL;
