@@ -14,6 +14,7 @@
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
+ *     pg_clock.c    whether the server's clock has run evenly
  *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
  *     pg_session.c  ... and what it says to the server
  *     pg_doctor.c   what there is to say about the server

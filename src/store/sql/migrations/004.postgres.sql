@@ -5,9 +5,26 @@
 CREATE TABLE store (
     id           smallint PRIMARY KEY CHECK (id = 1),
     token_base   bigint   NOT NULL,
-    clock_steps  bigint   NOT NULL DEFAULT 0
+    clock_steps  bigint   NOT NULL DEFAULT 0,
+    server       text     COLLATE "C"
 );
-INSERT INTO store (id, token_base) VALUES (1, 1 + floor(random() * 1099511627776)::bigint);
+
+-- Which run of which server this is: another one after a restart, and after a standby was promoted, which was started
+-- long before. Where the timeline is not shown (on a standby, by some hosted servers), the start alone counts.
+CREATE FUNCTION server_mark() RETURNS text
+LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    started text := floor(date_part('epoch', pg_postmaster_start_time()) * 1000)::bigint::text;
+BEGIN
+    RETURN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ':' || started;
+EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_prerequisite_state THEN
+    RETURN '-:' || started;
+END
+$$;
+
+INSERT INTO store (id, token_base, server)
+VALUES (1, 1 + floor(random() * 1099511627776)::bigint, server_mark());
 
 CREATE TABLE migration (
     version   integer PRIMARY KEY,
@@ -20,6 +37,15 @@ CREATE TABLE migration (
 ALTER TABLE job ADD COLUMN lease_for_ms bigint;
 ALTER TABLE job ADD COLUMN stopped_token bigint;
 ALTER TABLE job ADD COLUMN warned smallint;
+
+ALTER TABLE lock ADD COLUMN held_for_ms bigint;
+
+CREATE TABLE clock_mark (
+    boot         text   COLLATE "C" PRIMARY KEY,
+    boottime_ms  bigint NOT NULL,
+    store_ms     bigint NOT NULL,
+    clock_steps  bigint NOT NULL
+);
 
 -- --- Submissions under the key of a running job ---
 
