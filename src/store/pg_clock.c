@@ -6,7 +6,6 @@
 #include "store/pg_db.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <tend.h>
 
@@ -20,10 +19,10 @@ struct clock_view {
     char boot[BOOT_BYTES];
     int64_t boottime_ms, store_ms, round_trip_ms;
     int64_t clock_steps;
-    const char *server; /* that was looked at; in the arena */
-    bool other_server;  /* than the one in the store */
-    bool has_mark;      /* this machine, since the last step */
-    int64_t by_ms;      /* the clock was set forward by so much; < 0: back */
+    int64_t server_since; /* when the server that was asked was started */
+    bool other_server;    /* than the one in the store */
+    bool has_mark;        /* this machine, since the last step */
+    int64_t by_ms;        /* the clock was set forward by so much; < 0: back */
     int64_t mark_is_old_ms;
 };
 
@@ -51,10 +50,9 @@ static int64_t ms_to_us(int64_t ms)
 
 static void judge(struct clock_view *view, const struct db_result *row)
 {
-    const char *noted = db_string(row, 0, 2);
     view->clock_steps = db_number(row, 0, 1);
-    view->server = db_string(row, 0, 3);
-    view->other_server = noted == NULL || strcmp(noted, view->server) != 0;
+    view->server_since = db_number(row, 0, 3);
+    view->other_server = view->server_since != db_number(row, 0, 2);
     view->has_mark = db_number(row, 0, 4) != TEND_UNSET;
     view->by_ms = 0;
     if (!view->has_mark)
@@ -123,11 +121,12 @@ static int move(struct db_tx *tx, const struct clock_view *view)
     if (!view->other_server)
         return clock_move(tx, db_now(tx), view->by_ms, "clock.stepped",
                           arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)view->by_ms));
-    const struct db_value server = db_text(view->server);
-    if ((rc = db_each(tx, Q_CLOCK_SERVER, 0, &server, 1, NULL)) < 0)
+    const struct db_value since = db_int(view->server_since);
+    if ((rc = db_each(tx, Q_CLOCK_SERVER, 0, &since, 1, NULL)) < 0)
         return rc;
-    return clock_move(tx, db_now(tx), anew_ms, "server.changed",
-                      arena_printf(tx->arena, "{\"server\":\"%s\"}", view->server));
+    return clock_move(
+        tx, db_now(tx), anew_ms, "server.changed",
+        arena_printf(tx->arena, "{\"since_ms\":%lld}", (long long)view->server_since / 1000));
 }
 
 int pg_clock_settle(struct db_tx *tx)

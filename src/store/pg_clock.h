@@ -7,9 +7,10 @@
  *
  *   - They differ by more than a second and what the measurement leaves open: the server's clock
  *     was set. All running leases and held locks are moved by the difference (event clock.stepped).
- *   - The server is not the one that was noted in the store, by its timeline and its start: it was
- *     restarted, or a standby was promoted. Nobody could renew a lease meanwhile, and the clock may
- *     be another. All of them begin anew with their full length (event server.changed).
+ *   - The server was started at another time than the one that is noted in the store: it was
+ *     restarted, or it is another one, which was a standby. Nobody could renew a lease meanwhile,
+ *     and the clock may be another. All of them begin anew with their full length (event
+ *     server.changed).
  *   - The machine has no mark: it cannot tell. It makes one and goes on.
  *
  * Each of the first two counts one in store.clock_steps, and a mark is of use only with the number

@@ -5,12 +5,13 @@
 SELECT clock_steps FROM store WHERE id = 1;
 
 -- name: clock_look
--- What tells on PostgreSQL whether the clock has run evenly: store time, the number of steps, the server's run as noted
--- and as it is, and the mark of the machine $1, if it has one since the last step. Primary keys. Called by
+-- What tells on PostgreSQL whether the clock has run evenly: store time, the number of steps, the start of the server as
+-- noted and as it is, and the mark of the machine $1, if it has one since the last step. Primary keys. Called by
 -- store/pg_clock.c, as all that is PostgreSQL only here.
 SELECT $1, $2 WHERE false;
 -- dialect: postgres
-SELECT now($2), s.clock_steps, s.server, server_mark(), m.boottime_ms, m.store_ms
+SELECT now($2), s.clock_steps, s.server_since, (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
+       m.boottime_ms, m.store_ms
 FROM store s LEFT JOIN clock_mark m ON m.boot = $1 AND m.clock_steps = s.clock_steps
 WHERE s.id = 1;
 
@@ -53,7 +54,7 @@ DELETE FROM clock_mark WHERE clock_steps < $1 OR store_ms < $2;
 -- name: clock_server
 SELECT $1 WHERE false;
 -- dialect: postgres
-UPDATE store SET server = $1 WHERE id = 1;
+UPDATE store SET server_since = $1 WHERE id = 1;
 
 -- name: clock_step
 -- Called by store/clock_move.c, as the next three.

@@ -6,25 +6,11 @@ CREATE TABLE store (
     id           smallint PRIMARY KEY CHECK (id = 1),
     token_base   bigint   NOT NULL,
     clock_steps  bigint   NOT NULL DEFAULT 0,
-    server       text     COLLATE "C"
+    server_since bigint
 );
-
--- Which run of which server this is: another one after a restart, and after a standby was promoted, which was started
--- long before. Where the timeline is not shown (on a standby, by some hosted servers), the start alone counts.
-CREATE FUNCTION server_mark() RETURNS text
-LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    started text := floor(date_part('epoch', pg_postmaster_start_time()) * 1000)::bigint::text;
-BEGIN
-    RETURN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || ':' || started;
-EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_prerequisite_state THEN
-    RETURN '-:' || started;
-END
-$$;
-
-INSERT INTO store (id, token_base, server)
-VALUES (1, 1 + floor(random() * 1099511627776)::bigint, server_mark());
+INSERT INTO store (id, token_base, server_since)
+VALUES (1, 1 + floor(random() * 1099511627776)::bigint,
+        (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint);
 
 CREATE TABLE migration (
     version   integer PRIMARY KEY,

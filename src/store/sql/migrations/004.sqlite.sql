@@ -6,7 +6,7 @@ CREATE TABLE store (
     id           INTEGER PRIMARY KEY CHECK (id = 1),
     token_base   INTEGER NOT NULL,                      -- every lease of this generation has a larger token
     clock_steps  INTEGER NOT NULL DEFAULT 0,            -- how often leases were moved along with the clock
-    server       TEXT                                   -- PostgreSQL: which run of which server they were given by
+    server_since INTEGER                                -- PostgreSQL: when the server they were given by was started, in µs
 );
 -- Below 2^40, so that a token fits into a JSON number. A store that is made anew gets another one.
 INSERT INTO store (id, token_base) VALUES (1, 1 + (random() & 1099511627775));
