@@ -86,3 +86,20 @@ TEST_WITHIN(server_away, BY_9_a_standby_that_takes_over_later_takes_none_and_cha
     check_str(cluster_ask(&servers[1], "SELECT pg_promote(true, 60)"), "t");
     check_nobody_lost_anything(&held);
 }
+
+TEST_WITHIN(server_away, a_standby_says_that_it_is_one, 120)
+{
+    static struct cluster servers[2];
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_options options = store_options("reader");
+    tend *t = NULL;
+    options.must_exist = 1;
+    clusters_make_pair(servers);
+    clusters_are_the_store(servers, 1);
+    store_close(store_open("maker"));
+    clusters_are_the_store(&servers[1], 1);
+    wait_until(tend_open(&t, store_url(), &options) == 0 || (tend_close(t), false), PATIENCE_MS);
+    check_int(tend_add(t, &spec, NULL), ==, TEND_EREADONLY);
+    check_contains(tend_errmsg(t), "it is a standby; name the primary in the URL");
+    tend_close(t);
+}
