@@ -32,12 +32,14 @@ static int64_t boottime_ms(const struct pg_db *db)
                                         : clock_boot_ms();
 }
 
-/* Whose time since boot it is. A time namespace has one of its own. */
+/* Whose time since boot it is; "": that cannot be told. A time namespace has one of its own. */
 static void name_boot(char out[BOOT_BYTES])
 {
-    struct proc_id self = {0};
+    struct proc_id self;
     struct stat space;
-    proc_self(&self);
+    out[0] = '\0';
+    if (proc_self(&self) < 0)
+        return;
     if (stat("/proc/self/ns/time", &space) != 0)
         space.st_ino = 0; /* an old kernel: there is only one */
     snprintf(out, BOOT_BYTES, "%.40s:%llu", self.boot_id, (unsigned long long)space.st_ino);
@@ -95,6 +97,11 @@ static int look(struct db_tx *tx, struct clock_view *view)
     return 0;
 }
 
+static bool needs_mark(const struct clock_view *view)
+{
+    return view->boot[0] != '\0' && !view->has_mark;
+}
+
 static bool must_move(const struct clock_view *view)
 {
     return view->other_server || view->by_ms != 0;
@@ -106,7 +113,7 @@ int pg_clock_look(struct db_tx *tx)
     if (db_clock_is_even(tx->db))
         return 0;
     int rc = look(tx, &view);
-    return rc < 0 ? rc : must_move(&view) || !view.has_mark;
+    return rc < 0 ? rc : must_move(&view) || needs_mark(&view);
 }
 
 /* Rows first, in the order of all; then the time to which they are moved is taken. */
@@ -129,6 +136,17 @@ static int move(struct db_tx *tx, const struct clock_view *view)
         arena_printf(tx->arena, "{\"since_ms\":%lld}", (long long)view->server_since / 1000));
 }
 
+/* What to compare with the next time. */
+static int note(struct db_tx *tx, const struct clock_view *view)
+{
+    const struct db_value mark[] = {db_text(view->boot), db_int(view->boottime_ms),
+                                    db_int(view->store_ms), db_int(view->clock_steps)};
+    const struct db_value old[] = {db_int(view->clock_steps),
+                                   db_int(view->store_ms - forgotten_ms)};
+    int rc = view->boot[0] == '\0' ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
+    return rc < 0 ? rc : db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL);
+}
+
 int pg_clock_settle(struct db_tx *tx)
 {
     struct clock_view view;
@@ -137,7 +155,7 @@ int pg_clock_settle(struct db_tx *tx)
         return 0;
     if ((rc = look(tx, &view)) < 0)
         return rc;
-    if (!must_move(&view) && view.has_mark && view.mark_is_old_ms < MARK_MS)
+    if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS)
         return 0;
     if ((rc = db_run(tx, Q_CLOCK_TURN, 0, NULL, NULL)) < 0 || (rc = look(tx, &view)) < 0)
         return rc;
@@ -147,11 +165,6 @@ int pg_clock_settle(struct db_tx *tx)
             return rc;
         view.clock_steps++;
     }
-    const struct db_value mark[] = {db_text(view.boot), db_int(view.boottime_ms),
-                                    db_int(view.store_ms), db_int(view.clock_steps)};
-    const struct db_value old[] = {db_int(view.clock_steps), db_int(view.store_ms - forgotten_ms)};
-    if ((rc = db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL)) < 0 ||
-        (rc = db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL)) < 0)
-        return rc;
-    return moves;
+    rc = note(tx, &view);
+    return rc < 0 ? rc : moves;
 }

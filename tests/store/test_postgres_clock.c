@@ -318,6 +318,18 @@ TEST(postgres_clock, a_machine_without_a_mark_makes_one_and_takes_what_is_over)
     check_int(count_events("clock.stepped"), ==, 0);
 }
 
+/* A worker that has only just begun to wait would have had a minute in which it could not tell. */
+TEST(postgres_clock, BY_9_whoever_waits_can_tell_from_the_beginning)
+{
+    tend *t = open_here("worker");
+    int64_t id = add_one(t, "q");
+    claim_for_a_minute(t, TEND_CLAIM_BY_TIME);
+    tend_wait(t, 0);
+    set_clock_by(2 * HOUR_MS);
+    check_int(recover_now(t).entries_reclaimed, ==, 0);
+    check_int(left_of(t, id), ==, LEASE_MS);
+}
+
 TEST(postgres_clock, BY_9_a_claim_takes_nothing_by_a_clock_that_was_set)
 {
     struct held held = hold_all();
@@ -455,6 +467,26 @@ TEST(postgres_clock, clocks_that_drift_apart_slowly_are_no_step)
         recover_now(t);
     }
     check_int(count_events("clock.stepped"), ==, 0);
+}
+
+static void keep_clock_text(void *arg, enum tend_verdict verdict, const char *what,
+                            const char *text)
+{
+    (void)verdict;
+    if (strcmp(what, "clock") == 0)
+        *(const char **)arg = keep_text("%s", text);
+}
+
+TEST(postgres_clock, doctor_tells_how_often_leases_were_moved)
+{
+    struct held held = hold_all();
+    const char *text = "";
+    check_int(tend_doctor(held.t, keep_clock_text, &text), >=, 0);
+    check(strstr(text, "moved") == NULL);
+    set_clock_by(2 * HOUR_MS);
+    recover_now(held.other);
+    check_int(tend_doctor(held.t, keep_clock_text, &text), >=, 0);
+    check_contains(text, "leases were moved 1 time:");
 }
 
 /* --- a server that was away --- */
