@@ -29,10 +29,11 @@
  *
  * A lease does not end by a clock that jumps. On SQLite all running leases and held locks are moved
  * by the time for which the machine slept, by which its clock was set forward, or in which nobody
- * could write; due times and schedules are not. On PostgreSQL an expired lease of a registered
- * worker that is not known to be dead is extended once, for half its length (1 s to 10 s), before
- * it is taken: the worker can still heartbeat. A crash is charged when the worker is gone or has
- * stayed silent, never because of the clock.
+ * could write; due times and schedules are not. On PostgreSQL they are moved by the time by which
+ * the server's clock was set forward, and begin anew when the server was restarted or another has
+ * taken over; and an expired lease of a registered worker that is not known to be dead is extended
+ * once, for half its length (1 s to 10 s), before it is taken: the worker can still heartbeat. A
+ * crash is charged when the worker is gone or has stayed silent, never because of the clock.
  */
 #ifndef TEND_H
 #define TEND_H
@@ -106,7 +107,8 @@ struct tend_options {
     int64_t (*clock_ms)(void *arg); /* store time for tests; NULL: the real one */
     void *clock_arg;
     /* For tests too: the time since boot that goes with clock_ms, with or without the time the
-     * machine slept. clock_ms is then the wall clock, which may jump; NULL: it runs evenly. */
+     * machine slept. clock_ms is then the wall clock (on PostgreSQL the server's), which may jump;
+     * NULL: it runs evenly. */
     int64_t (*uptime_ms)(void *arg, int with_sleep);
 };
 

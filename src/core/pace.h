@@ -39,4 +39,11 @@ int64_t pace_unlived(const struct pace_mark *from, const struct pace_mark *to);
  */
 int64_t pace_owed(const struct pace_mark *from, const struct pace_mark *to, int64_t blocked_us);
 
+/*
+ * By how much a clock elsewhere (store_us) was set between two marks, against the time since boot
+ * here; below 0: back. It was read with an error of error_us at most. 0 when it is not worth a
+ * word. What either machine slept does not count: both clocks go on meanwhile.
+ */
+int64_t pace_jump(const struct pace_mark *from, const struct pace_mark *to, int64_t error_us);
+
 #endif

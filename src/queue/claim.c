@@ -105,7 +105,8 @@ static int slow_body(struct db_tx *tx, void *arg)
         return rc;
     if (call->completion != NULL && (rc = lease_complete(tx, call->completion, DB_LATER)) < 0)
         return rc;
-    if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0)
+    /* Nor is the lock of a serial queue taken over by its time. */
+    if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0 || call->recovery.clock_unsettled)
         return rc;
     if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)
         return rc;
@@ -134,7 +135,7 @@ static int run_body(struct claim_call *call, db_body *body)
                              call, handle_err(t));
     }
     if (rc >= 0) {
-        if (call->recovered && !call->skip_recovery)
+        if (call->recovered && !call->skip_recovery && !call->recovery.clock_unsettled)
             recover_told(t, RECOVER_ALARMS, 0);
         recover_log(t, &call->recovery);
         if (call->completion != NULL)
@@ -217,6 +218,16 @@ static int run_slow(struct claim_call *call)
     return rc;
 }
 
+/* After a body that found the clock unsettled. If it stays so, claims go on without recovery. */
+static void settle_clock(struct claim_call *call)
+{
+    tend *t = call->t;
+    int rc = recover_pause_ms(t) > 0 ? TEND_EBUSY : recover_settle_clock(t, RECOVERY_WAIT_MS);
+    if (rc < 0 && recover_pause_ms(t) == 0)
+        recover_told(t, RECOVER_ALARMS, rc);
+    call->skip_recovery = rc < 0;
+}
+
 /* One try: the number of jobs, 0 with call->none filled, or a negative code. */
 static int claim_once(struct claim_call *call)
 {
@@ -230,10 +241,17 @@ static int claim_once(struct claim_call *call)
     if (!call->want.with_lock && call->want.not_kind_count == 0 && call->want.job_id == 0 &&
         settings_cached(t, call->want.queue, &call->settings) &&
         settings_are_plain(&call->settings)) {
-        if ((rc = run_body(call, fast_body)) != 0)
+        rc = run_body(call, fast_body);
+        if (rc >= 0 && call->recovery.clock_unsettled)
+            settle_clock(call);
+        if (rc != 0)
             return rc;
     }
     rc = run_slow(call);
+    if (is_none(rc) && call->recovery.clock_unsettled) {
+        settle_clock(call);
+        rc = run_slow(call);
+    }
     /* Undone as a whole, with the reason in none: what was to be completed still is. */
     if (rc == TEND_EEMPTY || rc == TEND_ELIMITED)
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);

@@ -13,6 +13,9 @@
 /* How often a lock that has expired, but under which a job still runs, is looked at. */
 enum { EXPIRED_LOOK_MS = 100 };
 
+/* A clock that is set again and again is left alone. */
+enum { SETTLES_MOST = 3 };
+
 void tend_lock_request_init(struct tend_lock_request *request)
 {
     *request = (struct tend_lock_request){.ttl_ms = TEND_LOCK_TTL_MS};
@@ -39,7 +42,8 @@ struct lock_call {
     int64_t worker_id;
     int64_t token; /* of the holder; TEND_UNSET: its name is enough */
     struct tend_lock lock;
-    bool done; /* acquired, released, extended, found */
+    bool done;            /* acquired, released, extended, found */
+    bool clock_unsettled; /* whether its time is over is not known: recover_settle_clock first */
 };
 
 static int get_body(struct db_tx *tx, void *arg)
@@ -56,10 +60,28 @@ static int get_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
+/* Before the lock of another is taken over because its time is over; before: its row then. */
+static int check_clock(struct db_tx *tx, struct lock_call *call, const struct db_result *before)
+{
+    struct tend_lock lock;
+    if (before->rows == 0)
+        return 0;
+    read_lock(&lock, before, 0);
+    int rc = lock.expired ? db_clock_look(tx) : 0;
+    call->clock_unsettled = rc > 0;
+    return rc <= 0 ? rc
+                   : err_set(db_err(tx), TEND_EBUSY,
+                             "lock %s is held by %s, and the store's clock was set while it was; "
+                             "try again",
+                             call->name, lock.owner);
+}
+
 static int acquire_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
+    struct db_result before = {0};
     struct db_result taken;
+    const struct db_value look[] = {db_text(call->name), db_now(tx)};
     const struct db_value params[] = {db_text(call->name),
                                       db_text(call->owner),
                                       db_int(call->ttl_ms),
@@ -67,12 +89,18 @@ static int acquire_body(struct db_tx *tx, void *arg)
                                       db_null(),
                                       db_now(tx),
                                       db_int_or_null(call->token)};
-    int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
-    if (rc < 0 || (rc = get_body(tx, arg)) < 0)
+    int rc = 0;
+    call->clock_unsettled = false;
+    if (!db_clock_is_even(db_store(tx)))
+        rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before);
+    if (rc < 0 || (rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken)) < 0 ||
+        (rc = get_body(tx, arg)) < 0)
         return rc;
     call->done = taken.rows > 0;
     if (!call->done)
         return 0;
+    if ((rc = check_clock(tx, call, &before)) < 0)
+        return rc;
     struct event_note event = {.who = call->owner,
                                .what = "lock.acquired",
                                .token = call->lock.token,
@@ -159,13 +187,19 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
     bool recovered = false;
+    int settled = 0;
     while (rc >= 0) {
         if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
             return rc;
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db, bell_of_lock(call.name));
         if (ret != NULL)
             *ret = (struct tend_lock){0};
-        if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0)
+        rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call);
+        if (rc < 0 && call.clock_unsettled && settled++ < SETTLES_MOST) {
+            rc = recover_settle_clock(t, wait_clock_patience(&clock));
+            continue;
+        }
+        if (rc < 0)
             return rc;
         if (ret != NULL)
             *ret = call.lock;
@@ -262,6 +296,9 @@ int tend_lock_extend_token(tend *t, const char *name, const char *owner, int64_t
     if (rc == 0)
         rc = handle_check_time(t, "an extension by", extra_ms, 1);
     if (rc == 0)
+        rc = handle_write(t, extend_body, &call);
+    /* Perhaps it has expired by a clock that was set. */
+    if (rc >= 0 && !call.done && (rc = recover_settle_clock(t, -1)) > 0)
         rc = handle_write(t, extend_body, &call);
     return rc < 0 ? rc : call.done;
 }

@@ -13,6 +13,9 @@
 /* Columns of job_alarms: SPARED_COLUMN is behind those of policy_row.h. */
 enum { CHUNK = 1000, QUEUE_COLUMN = 7, SPARED_COLUMN = 12 };
 
+/* A clock that is set again and again is left to the next recovery. */
+enum { SETTLES_MOST = 3 };
+
 struct recovery_note {
     const char *text;
     struct recovery_note *next;
@@ -197,6 +200,14 @@ static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_quer
     return 0;
 }
 
+static bool any_expired(const struct db_result *jobs, const struct db_result *locks)
+{
+    for (size_t i = 0; i < jobs->rows; i++)
+        if (db_number(jobs, i, 1) == JOB_RUNNING)
+            return true;
+    return locks->rows > 0;
+}
+
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
 {
     struct db_result jobs;
@@ -207,8 +218,13 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
     if ((rc = db_run(tx, Q_LOCK_EXPIRED, DB_LATER, params, &locks)) < 0 ||
         (rc = db_run(tx, Q_JOB_ALARMS, 0, params, &jobs)) < 0)
         return rc;
-    if (jobs.rows == 0 && locks.rows == 0)
-        return 0;
+    if (any_expired(&jobs, &locks)) {
+        if ((rc = db_clock_look(tx)) < 0)
+            return rc;
+        recovery->clock_unsettled = rc > 0;
+    }
+    if (recovery->clock_unsettled || (jobs.rows == 0 && locks.rows == 0))
+        return promote_due(tx, recovery, &jobs);
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
@@ -336,9 +352,34 @@ static int silent_body(struct db_tx *tx, void *arg)
     int rc = db_run(tx, Q_JOB_SILENT, 0, params, &rows);
     if (rc < 0)
         return rc;
+    call->found = 0;
+    if (rows.rows > 0 && (rc = db_clock_look(tx)) != 0) {
+        call->recovery.clock_unsettled = rc > 0;
+        return rc < 0 ? rc : 0;
+    }
     call->found = (int)rows.rows;
     rc = reclaim_rows(tx, &call->recovery, &rows, "no sign of life for longer than was asked for");
     return rc < 0 ? rc : end_chunk(tx, call, call->threshold_ms);
+}
+
+static int settle_body(struct db_tx *tx, void *arg)
+{
+    (void)arg;
+    return db_clock_settle(tx);
+}
+
+int recover_settle_clock(tend *t, int64_t wait_ms)
+{
+    struct arena arena;
+    if (db_clock_is_even(t->db))
+        return 0;
+    arena_init(&arena);
+    int rc = db_write_within(t->db, wait_ms, &arena, settle_body, NULL, handle_err(t));
+    arena_done(&arena);
+    if (rc > 0)
+        handle_log(t, "the server's clock was set, or the server was away: leases and locks were "
+                      "moved along");
+    return rc;
 }
 
 /* Transactions of CHUNK entries each, until nothing is left; adds up into ret. */
@@ -346,6 +387,10 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
                              struct tend_recovery *ret)
 {
     int64_t before;
+    int settled = 0;
+    int settle_rc = recover_settle_clock(t, call->wait_ms);
+    if (settle_rc < 0)
+        return settle_rc;
     do {
         struct arena arena;
         arena_init(&arena);
@@ -361,6 +406,12 @@ static int recover_in_chunks(tend *t, db_body *body, struct recover_call *call,
         ret->entries_reclaimed += call->recovery.entries_reclaimed;
         ret->entries_quarantined += call->recovery.entries_quarantined;
         ret->recovery_timestamp_ms = call->now_ms;
+        if (call->recovery.clock_unsettled && settled++ < SETTLES_MOST) {
+            if ((rc = recover_settle_clock(t, call->wait_ms)) < 0)
+                return rc;
+            call->found = CHUNK; /* once more */
+            before = 1;
+        }
     } while (call->found >= CHUNK && before > 0);
     ret->entries_skipped = call->left.entries_skipped;
     memcpy(ret->skipped_ids, call->left.skipped_ids, sizeof ret->skipped_ids);

@@ -15,6 +15,7 @@ struct recovery {
     int64_t entries_quarantined; /* of those reclaimed */
     struct recovery_note *notes; /* in the arena of the call */
     int64_t wait_ms;             /* as in db_write_within */
+    bool clock_unsettled;        /* nothing was taken by its time: recover_settle_clock first */
 };
 
 /*
@@ -39,8 +40,16 @@ bool recover_stale_quietly(tend *t, struct tend_recovery *ret);
 
 /* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. An
  * expired lease whose owner may not have been able to renew it is extended once instead of taken.
+ * While the clock is unsettled, nothing is taken by its time.
  */
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit);
+
+/*
+ * Where the clock may be set (PostgreSQL): moves leases and locks along with it, in a transaction
+ * of its own (store/pg_clock.h). 1: something was moved. To be called before anything is judged by
+ * its time, and when that has found the clock unsettled. wait_ms as in db_write_within.
+ */
+int recover_settle_clock(tend *t, int64_t wait_ms);
 
 /*
  * Locks that are tied to a job which does not run under them: one of this name, or all (NULL). Only

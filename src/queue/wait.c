@@ -120,17 +120,19 @@ static bool clock_asks(const struct wait_hint *hint)
            is_past(hint->next_schedule_ms, hint->now_ms);
 }
 
-/* RC-1: the timer of whoever waits. Jittered, so that many waiters do not come at once. */
-static bool recovery_is_due(tend *t)
+/* RC-1: the timer of whoever waits. Jittered, so that many waiters do not come at once. *ret_first:
+ * it was not running yet. */
+static bool recovery_is_due(tend *t, bool *ret_first)
 {
+    *ret_first = false;
     if (t->options.recovery_ms <= 0)
         return false;
     double random = handle_random(t);
     int64_t now_ms = clock_mono_ms();
     pthread_mutex_lock(&t->mutex);
-    bool first = t->recovery_next_ms == 0;
-    bool due = !first && now_ms >= t->recovery_next_ms;
-    if (first || due)
+    *ret_first = t->recovery_next_ms == 0;
+    bool due = !*ret_first && now_ms >= t->recovery_next_ms;
+    if (*ret_first || due)
         t->recovery_next_ms =
             now_ms + (int64_t)((double)t->options.recovery_ms * (0.8 + 0.4 * random));
     pthread_mutex_unlock(&t->mutex);
@@ -140,8 +142,11 @@ static bool recovery_is_due(tend *t)
 void recover_on_timer(tend *t)
 {
     struct tend_recovery done;
-    if (recovery_is_due(t))
+    bool first;
+    if (recovery_is_due(t, &first))
         recover_stale_quietly(t, &done);
+    if (first) /* from here on this machine can tell whether the store's clock was set */
+        recover_settle_clock(t, RECOVERY_WAIT_MS);
     retain_on_timer(t);
 }
 

@@ -349,6 +349,16 @@ bool db_clock_is_even(const struct db *db)
     return db->engine->clock_is_uneven == NULL || !db->engine->clock_is_uneven(db);
 }
 
+int db_clock_look(struct db_tx *tx)
+{
+    return tx->db->engine->clock_look == NULL ? 0 : tx->db->engine->clock_look(tx);
+}
+
+int db_clock_settle(struct db_tx *tx)
+{
+    return tx->db->engine->clock_settle == NULL ? 0 : tx->db->engine->clock_settle(tx);
+}
+
 int64_t db_alarm_interval_ms(const struct db *db)
 {
     return db->engine->alarm_interval_ms;

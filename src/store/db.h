@@ -245,6 +245,19 @@ bool db_one_machine(const struct db *db);
  */
 bool db_clock_is_even(const struct db *db);
 
+/*
+ * In a body, before something is taken because its time is over. 0: the clock has run evenly; 1:
+ * whether it has is to be settled first (db_clock_settle), and nothing is to be taken.
+ */
+int db_clock_look(struct db_tx *tx);
+
+/*
+ * A body of its own: moves leases and locks along with a clock that was set, or a server that was
+ * away, and notes what to compare with the next time. 1: something was moved; 0: all is well now.
+ * On SQLite every write begins with this by itself.
+ */
+int db_clock_settle(struct db_tx *tx);
+
 /* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many
  * ms. */
 int64_t db_alarm_interval_ms(const struct db *db);

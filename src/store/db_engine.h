@@ -46,6 +46,8 @@ struct db_engine {
     const struct db_migration *migrations;
     bool (*gone)(struct db *db);                  /* NULL: never */
     bool (*clock_is_uneven)(const struct db *db); /* NULL: it is even */
+    int (*clock_look)(struct db_tx *tx);          /* NULL, as the next: it is even */
+    int (*clock_settle)(struct db_tx *tx);
     int64_t alive_grace_ms;
     int64_t alarm_interval_ms;
     bool one_machine;

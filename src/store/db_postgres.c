@@ -9,6 +9,7 @@
  * alone.
  */
 #include "base/clock.h"
+#include "store/pg_clock.h"
 #include "store/pg_tx.h"
 
 #include <errno.h>
@@ -264,6 +265,8 @@ static const struct db_engine engine = {
     .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
     .clock_is_uneven = clock_is_uneven,
+    .clock_look = pg_clock_look,
+    .clock_settle = pg_clock_settle,
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,
     .one_machine = false,

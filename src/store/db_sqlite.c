@@ -165,9 +165,9 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
     int rc = begin(db, err);
     if (rc < 0)
         return rc;
-    struct db_tx first = group->tx.base;
-    first.err = err;
-    if ((rc = read_beginning(db, &first, &now_ms)) < 0)
+    struct sqlite_tx first = {.base = group->tx.base, .conn = &db->writer};
+    first.base.err = err;
+    if ((rc = read_beginning(db, &first.base, &now_ms)) < 0)
         goto undo;
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
         run_body(db, write, now_ms, alone);

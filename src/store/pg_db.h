@@ -14,6 +14,7 @@
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
+ *     pg_clock.c    whether the server's clock has run evenly
  *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
  *     pg_session.c  ... and what it says to the server
  *     pg_doctor.c   what there is to say about the server
@@ -69,7 +70,7 @@ enum pg_fault {
     PG_FINE,
     PG_REFUSED,   /* the statement was refused; trying again would not help */
     PG_CONTENDED, /* serialization failure or deadlock: run the body again */
-    PG_READONLY,  /* the server has become a standby: find the primary */
+    PG_READONLY,  /* nothing can be written there: see enum pg_readonly */
     PG_SHARED,    /* the session is used by others, too: nothing more is to be done in it */
     PG_LOST,      /* the connection is gone */
 };
@@ -80,6 +81,17 @@ bool pg_fault_ends_it(enum pg_fault fault);
 /* Sentence, code and meaning of a failed result; what is the name of the query. */
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
                        struct err *err);
+/* Why a server writes nothing, as PG_READONLY_SQL returns it. */
+enum pg_readonly {
+    PG_NOT_READONLY,
+    PG_READONLY_SET, /* a primary that was told so */
+    PG_STANDBY,      /* another may be the primary */
+};
+#define PG_READONLY_SQL                                                                            \
+    "SELECT CASE WHEN pg_is_in_recovery() THEN 2 "                                                 \
+    "WHEN current_setting('default_transaction_read_only')::boolean THEN 1 ELSE 0 END"
+/* Adds to the sentence why, and what to do about it. Returns the code. */
+int pg_error_readonly(enum pg_readonly why, struct err *err);
 /* The same for a connection that broke. */
 enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err);
 /* The same for a server that has said nothing for so long. */

@@ -120,12 +120,19 @@ static void look_at_schema(struct examination *exam, const PGresult *row)
 
 static void look_at_clock(struct examination *exam, const PGresult *row, int64_t before_ms)
 {
-    char text[160];
+    char text[320];
     int64_t after_ms = clock_wall_ms();
+    long long steps = number(row, 14);
     int64_t difference_ms = number(row, 13) - (before_ms + after_ms) / 2;
-    snprintf(text, sizeof text, "the server's clock differs by %lld ms from this machine's%s",
-             (long long)difference_ms,
-             llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? "; the server's counts" : "");
+    int used = snprintf(
+        text, sizeof text, "the server's clock differs by %lld ms from this machine's%s",
+        (long long)difference_ms,
+        llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? "; the server's counts" : "");
+    if (steps > 0)
+        snprintf(text + used, sizeof text - (size_t)used,
+                 "; leases were moved %lld time%s: it was set, or the server was away (events "
+                 "clock.stepped and server.changed)",
+                 steps, steps == 1 ? "" : "s");
     say(exam, llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? TEND_NOTE : TEND_FINE,
         "clock", text);
 }
@@ -146,13 +153,14 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
         "(SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = '%s' AND relname = 'job'), "
         "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), "
         "current_setting('max_connections'), "
-        "(SELECT version FROM \"%s\".tend_schema_version), \"%s\".store_clock() "
+        "(SELECT version FROM \"%s\".tend_schema_version), \"%s\".store_clock(), "
+        "(SELECT clock_steps FROM \"%s\".store) "
         "FROM (SELECT 1) AS one LEFT JOIN ("
         "SELECT extract(epoch FROM clock_timestamp() - xact_start)::bigint AS s, pid "
         "FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND "
         "backend_type = 'client backend' AND datname = current_database() "
         "ORDER BY xact_start LIMIT 1) AS oldest ON true",
-        exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
+        exam.db->url.schema, exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
     int64_t before_ms = clock_wall_ms();
     int rc = pg_db_ask(exam.db, sql, 0, NULL, &row, err);
     if (rc < 0)

@@ -24,8 +24,7 @@ static const struct {
     {"23514", TEND_ESTATE, PG_REFUSED, NULL},
     {"23", TEND_EINVAL, PG_REFUSED, NULL},
     {"22", TEND_EINVAL, PG_REFUSED, NULL},
-    {"25006", TEND_EREADONLY, PG_READONLY,
-     "it is a standby; name the primary in the URL, or all hosts"},
+    {"25006", TEND_EREADONLY, PG_READONLY, NULL}, /* see pg_error_readonly */
     {"26000", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
     {"25P03", TEND_EUNREACHABLE, PG_LOST, NULL}, /* idle in transaction for too long */
     {"42501", TEND_EREADONLY, PG_REFUSED, "grant this role the rights on the schema"},
@@ -87,6 +86,18 @@ enum pg_fault pg_error(const PGresult *result, const char *what, const char *whe
             where, message, state, table[row].hint != NULL ? "; " : "",
             table[row].hint != NULL ? table[row].hint : "");
     return table[row].fault;
+}
+
+int pg_error_readonly(enum pg_readonly why, struct err *err)
+{
+    static const char *const hints[] = {
+        [PG_NOT_READONLY] = "",
+        [PG_READONLY_SET] =
+            "; default_transaction_read_only is on there for this role, database or server; turn "
+            "it off with ALTER ROLE or ALTER DATABASE ... SET, or ALTER SYSTEM SET",
+        [PG_STANDBY] = "; it is a standby; name the primary in the URL, or all hosts",
+    };
+    return err_set(err, TEND_EREADONLY, "%.330s%s", err->text, hints[why]);
 }
 
 enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err)

@@ -168,15 +168,29 @@ static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
     return rc < 0 ? rc : run(pg, sql, url, err);
 }
 
+static int check_writable(PGconn *pg, const struct pg_url *url, struct err *err)
+{
+    int why;
+    int rc = ask_number(pg, PG_READONLY_SQL, PG_NOT_READONLY, url, MIGRATION_MS, &why, err);
+    if (rc < 0 || why == PG_NOT_READONLY)
+        return rc;
+    err_set(err, TEND_EREADONLY, "schema '%s' of PostgreSQL at %s cannot be set up", url->schema,
+            url->where);
+    return pg_error_readonly((enum pg_readonly)why, err);
+}
+
 static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
 {
     char sql[256];
     struct err ignored;
+    int rc = check_writable(pg, url, err);
+    if (rc < 0)
+        return rc;
     snprintf(sql, sizeof sql,
              "BEGIN; SET LOCAL client_min_messages = error; SET LOCAL lock_timeout = 0; "
              "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
              (int)pg_lock_class(url, PG_LOCK_SCHEMA));
-    int rc = run(pg, sql, url, err);
+    rc = run(pg, sql, url, err);
     if (rc == 0)
         rc = migrate(pg, url, err);
     if (rc == 0)

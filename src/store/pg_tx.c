@@ -204,6 +204,19 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
     return rc;
 }
 
+/* Says in err why nothing can be written. */
+static enum pg_readonly explain_readonly(struct pg_db *db, struct err *err)
+{
+    struct err ignored;
+    PGresult *result;
+    if (pg_db_ask(db, PG_READONLY_SQL, 0, NULL, &result, &ignored) < 0)
+        return PG_NOT_READONLY;
+    enum pg_readonly why = (enum pg_readonly)(PQgetvalue(result, 0, 0)[0] - '0');
+    PQclear(result);
+    pg_error_readonly(why, err);
+    return why;
+}
+
 static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body, void *arg,
                struct err *err)
 {
@@ -213,9 +226,12 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
                            .writes = writes,
                            .deadline_ms = deadline_ms};
         int64_t delay_ms = 0;
+        enum pg_readonly why = PG_NOT_READONLY;
         int rc = run_once(&tx, body, arg);
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
             return rc;
+        if (tx.fault == PG_READONLY)
+            why = explain_readonly(db, err);
         if (tx.fault == PG_CONTENDED) {
             delay_ms = policy_contention_delay(tries++, pg_db_random(db));
             if (delay_ms < 0)
@@ -223,7 +239,8 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
             return outcome_unknown(err);
         } else if (clock_mono_ms() >= deadline_ms ||
-                   (tx.fault == PG_READONLY && !db->url.several_hosts)) {
+                   (tx.fault == PG_READONLY &&
+                    (why == PG_READONLY_SET || !db->url.several_hosts))) {
             return rc;
         } else if (losses++ > 0 || tx.fault == PG_READONLY) {
             delay_ms = 50 + (int64_t)(200 * pg_db_random(db));

@@ -2,6 +2,7 @@
 
 #include "base/proc.h"
 #include "core/signature.h"
+#include "store/clock_move.h"
 #include "store/sqlite_db.h"
 
 #include <fcntl.h>
@@ -165,25 +166,6 @@ static int read_steps(struct sqlite_db *db, struct db_tx *tx, int64_t *ret)
     return rc;
 }
 
-static int move_leases(struct sqlite_db *db, struct db_tx *tx, int64_t by_ms, int64_t now_ms)
-{
-    static const enum db_query moves[] = {Q_CLOCK_MOVE_LEASES, Q_CLOCK_MOVE_LOCKS,
-                                          Q_CLOCK_MOVE_NEWCOMERS};
-    const struct db_value by[] = {db_int(by_ms), db_int(now_ms)};
-    int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < sizeof moves / sizeof moves[0]; i++)
-        rc = sqlite_conn_each(&db->writer, tx, moves[i], by, 1, NULL);
-    if (rc >= 0)
-        rc = sqlite_conn_each(&db->writer, tx, Q_CLOCK_STEP, by, 1, NULL);
-    if (rc < 0)
-        return rc;
-    const char *data = arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms);
-    const struct db_value event[] = {
-        db_int(now_ms), db_null(), db_null(), db_text("clock"), db_text("clock.stepped"),
-        db_null(),      db_null(), db_null(), db_text(data)};
-    return sqlite_conn_each(&db->writer, tx, Q_EVENT_ADD, event, 1, NULL);
-}
-
 /* The clocks are read first: if the process is stopped after that, it goes on with clocks that are
  * too early, and clocks that are too early end no lease. */
 static void take_up(struct sqlite_clock *clock, struct turnstile *turnstile)
@@ -230,7 +212,9 @@ int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms
     if (rc < 0 || owed_us == 0 || next->clock_steps != clock->page.clock_steps)
         return rc;
     next->clock_steps++;
-    return move_leases(db, tx, owed_us / 1000, *ret_now_ms);
+    int64_t by_ms = owed_us / 1000;
+    return clock_move(tx, db_int(*ret_now_ms), by_ms, "clock.stepped",
+                      arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms));
 }
 
 void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)

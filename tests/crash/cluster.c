@@ -189,6 +189,19 @@ void cluster_stop(struct cluster *cluster, int signal_number)
     cluster->pid = 0;
 }
 
+void clusters_make_pair(struct cluster pair[2])
+{
+    cluster_make(&pair[0], "primary");
+    cluster_start(&pair[0]);
+    cluster_make_standby(&pair[1], "standby", &pair[0]);
+    cluster_start(&pair[1]);
+    cluster_ask(&pair[0], "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    cluster_ask(&pair[0], "SELECT pg_reload_conf()");
+    wait_until(
+        strcmp(cluster_ask(&pair[0], "SELECT sync_state FROM pg_stat_replication"), "sync") == 0,
+        PATIENCE_MS);
+}
+
 void cluster_signal_all(const struct cluster *cluster, int signal_number)
 {
     int pid;

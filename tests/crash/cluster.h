@@ -27,6 +27,8 @@ void cluster_make_standby(struct cluster *cluster, const char *name, const struc
 void cluster_start(struct cluster *cluster);
 /* By signal, as pg_ctl: SIGINT is fast, SIGQUIT immediate. Returns when it is gone. */
 void cluster_stop(struct cluster *cluster, int signal_number);
+/* Two running servers: a primary, and a standby that has every commit before it is acknowledged. */
+void clusters_make_pair(struct cluster pair[2]);
 /* SIGSTOP or SIGCONT for all processes of the server. */
 void cluster_signal_all(const struct cluster *cluster, int signal_number);
 /* A statement as superuser; the first value of its answer, "" if there is none. */

@@ -7,7 +7,6 @@
 #include "load.h"
 
 #include <signal.h>
-#include <string.h>
 
 enum { WORKERS = 6, ADDERS = 2, RESTARTS = 6 };
 
@@ -34,15 +33,7 @@ TEST_WITHIN(server, a_primary_that_is_lost_takes_nothing_acknowledged_with_it, 1
 {
     static struct cluster servers[2];
     struct crowd crowd;
-    cluster_make(&servers[0], "primary");
-    cluster_start(&servers[0]);
-    cluster_make_standby(&servers[1], "standby", &servers[0]);
-    cluster_start(&servers[1]);
-    cluster_ask(&servers[0], "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    cluster_ask(&servers[0], "SELECT pg_reload_conf()");
-    wait_until(
-        strcmp(cluster_ask(&servers[0], "SELECT sync_state FROM pg_stat_replication"), "sync") == 0,
-        PATIENCE_MS);
+    clusters_make_pair(servers);
     clusters_are_the_store(servers, 2);
     begin(&crowd);
     load_goes_on(&crowd);

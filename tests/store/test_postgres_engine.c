@@ -138,6 +138,25 @@ TEST(postgres, startup_options_from_the_url_or_the_environment_are_sent_too)
     check_str(sql_rows("SELECT mem, seqscan FROM seen ORDER BY mem"), "7MB|off\n9MB|off\n");
 }
 
+/* It was told as a standby, for which another host would have to be named. */
+TEST(postgres, a_primary_on_which_transactions_are_read_only_is_not_told_as_a_standby)
+{
+    const char *url = url_with("options=-c%20default_transaction_read_only%3Don");
+    const char *sentence;
+    struct tend_job_spec spec = spec_for("q");
+    tend *t;
+    check_int(try_open(url, &sentence), ==, TEND_EREADONLY);
+    check_contains(sentence, "cannot be set up");
+    check_contains(sentence, "default_transaction_read_only is on");
+    store_close(store_open("maker"));
+    check_int(tend_open(&t, url, NULL), ==, 0);
+    check_int(tend_add(t, &spec, NULL), ==, TEND_EREADONLY);
+    check_contains(tend_errmsg(t), "SQLSTATE 25006");
+    check_contains(tend_errmsg(t), "default_transaction_read_only is on");
+    check(strstr(tend_errmsg(t), "standby") == NULL);
+    tend_close(t);
+}
+
 TEST(postgres, no_sentence_repeats_a_password)
 {
     const char *urls[] = {

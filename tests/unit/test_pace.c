@@ -69,3 +69,27 @@ TEST(pace, time_in_which_nobody_could_write_is_owed_but_once)
     /* One has waited long, but others wrote meanwhile. */
     check_int(pace_owed(&start, &at_once, 5 * S), ==, 0);
 }
+
+/* What the machines slept is in both clocks. */
+TEST(pace, a_clock_elsewhere_has_jumped_when_it_differs_by_more_than_its_error)
+{
+    struct pace_mark even = later(60 * S, 60 * S, 10 * S);
+    struct pace_mark little = later(61 * S, 60 * S, 60 * S);
+    struct pace_mark forward = later(70 * S, 60 * S, 60 * S);
+    struct pace_mark back = later(50 * S, 60 * S, 60 * S);
+    check_int(pace_jump(&start, &even, 0), ==, 0);
+    check_int(pace_jump(&start, &little, 0), ==, 0);
+    check_int(pace_jump(&start, &forward, 0), ==, 10 * S);
+    check_int(pace_jump(&start, &back, 0), ==, -10 * S);
+    check_int(pace_jump(&start, &forward, 9 * S), ==, 0);
+    check_int(pace_jump(&start, &forward, 8 * S), ==, 10 * S);
+    check_int(pace_jump(&start, &back, 9 * S), ==, 0);
+}
+
+TEST(pace, clocks_that_drift_have_not_jumped)
+{
+    struct pace_mark drifted = later(100030 * S, 100000 * S, 0);
+    struct pace_mark stepped = later(100200 * S, 100000 * S, 0);
+    check_int(pace_jump(&start, &drifted, 0), ==, 0);
+    check_int(pace_jump(&start, &stepped, 0), ==, 200 * S);
+}

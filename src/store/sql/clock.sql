@@ -1,28 +1,96 @@
--- Clocks that jump, and time in which nobody could write: neither ends a lease.
+-- Clocks that jump, time in which nobody could write, and servers that were away: none of it ends a lease.
 
 -- name: clock_steps
--- How often leases were moved. Called by store/sqlite_clock.c, as the next five, when there is something to move.
+-- How often leases were moved. Called by store/sqlite_clock.c when there is something to move.
 SELECT clock_steps FROM store WHERE id = 1;
 
+-- name: clock_look
+-- What tells on PostgreSQL whether the clock has run evenly: store time, the number of steps, the start of the server as
+-- noted and as it is, and the mark of the machine $1, if it has one since the last step. Primary keys. Called by
+-- store/pg_clock.c, as all that is PostgreSQL only here.
+SELECT $1, $2 WHERE false;
+-- dialect: postgres
+SELECT now($2), s.clock_steps, s.server_since, (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
+       m.boottime_ms, m.store_ms
+FROM store s LEFT JOIN clock_mark m ON m.boot = $1 AND m.clock_steps = s.clock_steps
+WHERE s.id = 1;
+
+-- name: clock_turn
+-- Whoever notes or moves something locks this row first: one at a time. PostgreSQL only.
+SELECT 1 WHERE false;
+-- dialect: postgres
+SELECT 1 FROM store WHERE id = 1 FOR UPDATE;
+
+-- name: clock_hold_leases
+-- What clock_move_leases is about to change, in the order in which all lock it (store/pg_order.c). The time to move it to
+-- is taken afterwards. Index job_alarm, all that are running. PostgreSQL only, as the next.
+SELECT 1 WHERE false;
+-- dialect: postgres
+SELECT count(*)
+FROM (SELECT 1 FROM job j WHERE j.state = 2 AND j.alarm_at IS NOT NULL ORDER BY j.id + 0 FOR UPDATE OF j) AS held;
+
+-- name: clock_hold_locks
+SELECT 1 WHERE false;
+-- dialect: postgres
+SELECT count(*)
+FROM (SELECT 1 FROM lock l WHERE l.expires_at IS NOT NULL AND l.job_id IS NULL ORDER BY l.name || '' FOR UPDATE OF l)
+     AS held;
+
+-- name: clock_note
+-- The mark of machine $1. PostgreSQL only, as the next two.
+SELECT $1, $2, $3, $4 WHERE false;
+-- dialect: postgres
+INSERT INTO clock_mark (boot, boottime_ms, store_ms, clock_steps)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (boot) DO UPDATE
+SET boottime_ms = excluded.boottime_ms, store_ms = excluded.store_ms, clock_steps = excluded.clock_steps;
+
+-- name: clock_forget
+-- Marks that tell nothing any more, and those of machines not heard of since $2.
+SELECT $1, $2 WHERE false;
+-- dialect: postgres
+DELETE FROM clock_mark WHERE clock_steps < $1 OR store_ms < $2;
+
+-- name: clock_server
+SELECT $1 WHERE false;
+-- dialect: postgres
+UPDATE store SET server_since = $1 WHERE id = 1;
+
 -- name: clock_step
+-- Called by store/clock_move.c, as the next three.
 UPDATE store SET clock_steps = clock_steps + 1 WHERE id = 1;
 
 -- name: clock_move_leases
 -- The last $1 ms until now ($2) count against no lease: neither its end nor the time since its last sign of life
 -- includes them.
+-- On PostgreSQL a lease may have been given after the clock was set and before that was noticed, or the clock was set
+-- back ($1 < 0): none lasts for longer than its length from now on.
 -- Index job_alarm, all that are running.
 UPDATE job
 SET alarm_at = alarm_at + $1,
-    seen_at = CASE WHEN seen_at + $1 > $2 THEN $2 ELSE seen_at + $1 END
+    seen_at = CASE WHEN seen_at + $1 > now($2) THEN now($2) ELSE seen_at + $1 END
+WHERE state = 2 AND alarm_at IS NOT NULL;
+-- dialect: postgres
+UPDATE job
+SET alarm_at = least(alarm_at + greatest($1::bigint, 0),
+                     c.t + coalesce(lease_for_ms, lease_ms,
+                                    (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000)),
+    seen_at = least(seen_at + greatest($1::bigint, 0), c.t)
+FROM (SELECT now($2) AS t OFFSET 0) c
 WHERE state = 2 AND alarm_at IS NOT NULL;
 
 -- name: clock_move_locks
--- Index lock_expiry.
+-- Index lock_expiry. On PostgreSQL those that were taken with a job follow it by a trigger.
 UPDATE lock SET expires_at = expires_at + $1 WHERE expires_at IS NOT NULL;
+-- dialect: postgres
+UPDATE lock
+SET expires_at = least(expires_at + greatest($1::bigint, 0), c.t + coalesce(held_for_ms, expires_at - acquired_at))
+FROM (SELECT now($2) AS t OFFSET 0) c
+WHERE expires_at IS NOT NULL AND job_id IS NULL;
 
 -- name: clock_move_newcomers
 -- Workers that had only just registered still have: they may not have taken their liveness lock (queue/registry.c).
-UPDATE worker SET since = since + $1 WHERE since + $1 + 2000 > $2 AND since + $1 <= $2;
+UPDATE worker SET since = since + $1 WHERE since + $1 + 2000 > now($2) AND since + $1 <= now($2);
 
 -- name: job_warn
 -- An expired lease is spared for $3 ms more; for db_each. Any sign of life clears the mark. Primary key. Called by

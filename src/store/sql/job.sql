@@ -283,8 +283,7 @@ WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
 -- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
 -- The last column: for how many ms more a lease is spared (job_warn), NULL: it is over. $3 = 1: the clock may have
 -- jumped or the server been away, so that nobody could renew in time. A registered worker that is not known to be
--- dead is given half its lease, from 1 s to 10 s, once. Whoever was last heard of before the server was started has
--- 10 s from its start, or the length of its lease.
+-- dead is given half its lease, from 1 s to 10 s, once.
 -- On PostgreSQL what somebody is working on is left alone: its owner gives a sign of life, or another recovers it.
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
@@ -311,14 +310,8 @@ SELECT * FROM (
            coalesce(j.max_crashes, q.max_crashes) AS max_crashes,
            coalesce(j.backoff_ms, q.backoff_ms) AS backoff_ms,
            coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms,
-           CASE WHEN $3 = 1
-                THEN greatest(
-                    CASE WHEN j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
-                         THEN least(greatest(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END,
-                    (SELECT s.at + least(coalesce(j.lease_for_ms, 60000), 10000) - store_clock()
-                     FROM (SELECT floor(date_part('epoch', pg_postmaster_start_time()) * 1000)::bigint) AS s (at)
-                     WHERE $1::bigint IS NULL AND j.seen_at < s.at
-                       AND s.at + least(coalesce(j.lease_for_ms, 60000), 10000) > store_clock())) END AS spared
+           CASE WHEN $3 = 1 AND j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+                THEN least(greatest(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END AS spared
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
     ORDER BY j.alarm_at

@@ -10,14 +10,14 @@ l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id
 -- again. One that is held with a job ends with that lease and not otherwise: recovery comes first.
 -- $4 worker, $5 job, $7 the token of the lock that may be refreshed (NULL: any). Tokens begin at the store's generation. Returns nothing when somebody holds it.
 -- Called by queue/lock.c and queue/limits.c.
-INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at)
-VALUES ($1, token_base() + 1, $2, $4, $5, now($6), now($6) + $3)
+INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at, held_for_ms)
+VALUES ($1, token_base() + 1, $2, $4, $5, now($6), now($6) + $3, $3)
 ON CONFLICT (name) DO UPDATE
 SET token = CASE WHEN {own} THEN l.token
                  WHEN l.token < excluded.token THEN excluded.token ELSE l.token + 1 END,
     acquired_at = CASE WHEN {own} THEN l.acquired_at ELSE excluded.acquired_at END,
     owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
-    expires_at = excluded.expires_at
+    expires_at = excluded.expires_at, held_for_ms = excluded.held_for_ms
 WHERE l.owner IS NULL
    OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR ({own} AND l.token = coalesce($7, l.token))))
 RETURNING token, acquired_at, expires_at;
@@ -49,7 +49,7 @@ WHERE name = $1 AND owner = $2 AND token = coalesce($3, token) AND job_id IS NUL
 -- LK-6: now + extra, by the holder (and token $5, where one is given), before it expires; for db_each. Called by
 -- queue/lock.c.
 UPDATE lock
-SET expires_at = now($4) + $3
+SET expires_at = now($4) + $3, held_for_ms = $3
 WHERE name = $1 AND owner = $2 AND token = coalesce($5, token) AND expires_at > now($4) AND job_id IS NULL;
 
 -- name: lock_get

@@ -5,9 +5,12 @@
 CREATE TABLE store (
     id           smallint PRIMARY KEY CHECK (id = 1),
     token_base   bigint   NOT NULL,
-    clock_steps  bigint   NOT NULL DEFAULT 0
+    clock_steps  bigint   NOT NULL DEFAULT 0,
+    server_since bigint
 );
-INSERT INTO store (id, token_base) VALUES (1, 1 + floor(random() * 1099511627776)::bigint);
+INSERT INTO store (id, token_base, server_since)
+VALUES (1, 1 + floor(random() * 1099511627776)::bigint,
+        (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint);
 
 CREATE TABLE migration (
     version   integer PRIMARY KEY,
@@ -20,6 +23,15 @@ CREATE TABLE migration (
 ALTER TABLE job ADD COLUMN lease_for_ms bigint;
 ALTER TABLE job ADD COLUMN stopped_token bigint;
 ALTER TABLE job ADD COLUMN warned smallint;
+
+ALTER TABLE lock ADD COLUMN held_for_ms bigint;
+
+CREATE TABLE clock_mark (
+    boot         text   COLLATE "C" PRIMARY KEY,
+    boottime_ms  bigint NOT NULL,
+    store_ms     bigint NOT NULL,
+    clock_steps  bigint NOT NULL
+);
 
 -- --- Submissions under the key of a running job ---
 

@@ -5,7 +5,8 @@
 CREATE TABLE store (
     id           INTEGER PRIMARY KEY CHECK (id = 1),
     token_base   INTEGER NOT NULL,                      -- every lease of this generation has a larger token
-    clock_steps  INTEGER NOT NULL DEFAULT 0             -- how often leases were moved along with the clock
+    clock_steps  INTEGER NOT NULL DEFAULT 0,            -- how often leases were moved along with the clock
+    server_since INTEGER                                -- PostgreSQL: when the server they were given by was started, in µs
 );
 -- Below 2^40, so that a token fits into a JSON number. A store that is made anew gets another one.
 INSERT INTO store (id, token_base) VALUES (1, 1 + (random() & 1099511627775));
@@ -26,6 +27,16 @@ CREATE TABLE migration (
 ALTER TABLE job ADD COLUMN lease_for_ms INTEGER;        -- length of the lease it runs under
 ALTER TABLE job ADD COLUMN stopped_token INTEGER;       -- of the lease that a cancel or a hold ended last
 ALTER TABLE job ADD COLUMN warned INTEGER;              -- 1: its lease ended while its worker was alive, and was extended once
+
+ALTER TABLE lock ADD COLUMN held_for_ms INTEGER;        -- for how long it was asked for last
+
+-- Store time beside the clock of each machine that judges by time (PostgreSQL only: store/pg_clock.h).
+CREATE TABLE clock_mark (
+    boot         TEXT    PRIMARY KEY,                   -- which boot of which machine, and which time namespace
+    boottime_ms  INTEGER NOT NULL,                      -- CLOCK_BOOTTIME there ...
+    store_ms     INTEGER NOT NULL,                      -- ... when store time was this
+    clock_steps  INTEGER NOT NULL                       -- store.clock_steps then; after the next step it tells nothing
+);
 
 -- --- Submissions under the key of a running job ---
 

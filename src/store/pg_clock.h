@@ -1,0 +1,39 @@
+/*
+ * Time on PostgreSQL, whose clock is the server's. SQL has no clock that runs evenly, but every
+ * client has one: CLOCK_BOOTTIME. The store keeps a mark for each machine that judges by time
+ * (table clock_mark): what store time was when its time since boot was so much. Whoever is about
+ * to take a lease or a lock because its time is over looks first whether both have come as far
+ * since then.
+ *
+ *   - They differ by more than a second and what the measurement leaves open: the server's clock
+ *     was set. All running leases and held locks are moved by the difference (event clock.stepped).
+ *   - The server was started at another time than the one that is noted in the store: it was
+ *     restarted, or it is another one, which was a standby. Nobody could renew a lease meanwhile,
+ *     and the clock may be another. All of them begin anew with their full length (event
+ *     server.changed).
+ *   - The machine has no mark: it cannot tell. It makes one and goes on.
+ *
+ * Each of the first two counts one in store.clock_steps, and a mark is of use only with the number
+ * it was made with: whoever has moved the leases makes the marks of all others void, so that nobody
+ * moves them a second time, and a mark that is made while another moves them does not count either.
+ * One transaction at a time does any of it (query clock_turn).
+ *
+ * Rules: a clock that was set back makes no lease longer than its length from now. No more than
+ * that is given by a wrong mark either (a machine that was restored from a snapshot has a time
+ * since boot that stood still). Marks are made anew after a minute by whoever looks, so that clocks
+ * that drift apart slowly do not add up to a step. Looking costs a round trip; adding, claiming and
+ * completing do not look, unless something has expired.
+ *
+ * With a test's clock, its time since boot counts (tend_options.uptime_ms); without one the clock
+ * runs evenly.
+ */
+#ifndef STORE_PG_CLOCK_H
+#define STORE_PG_CLOCK_H
+
+#include "store/db.h"
+
+/* db_clock_look and db_clock_settle. */
+int pg_clock_look(struct db_tx *tx);
+int pg_clock_settle(struct db_tx *tx);
+
+#endif
