@@ -372,17 +372,17 @@ static void choose_neighbour(struct pg_session *session, int64_t now_ms)
 {
     char sql[640];
     char found[32];
-    int64_t self = 0;
+    uint32_t self = 0; /* the server knows of an id what fits into the key of a lock */
     for (size_t i = 0; i < session->held_count; i++)
-        if (session->held[i] > self)
-            self = session->held[i];
+        if ((uint32_t)session->held[i] > self)
+            self = (uint32_t)session->held[i];
     session->choose_at_ms = now_ms + CHOOSE_MS;
     snprintf(sql, sizeof sql,
              "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
              "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND pid <> pg_backend_pid() AND "
              "database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-             "ORDER BY objid::bigint < %lld, objid::bigint LIMIT 1",
-             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), (long long)self);
+             "ORDER BY objid::bigint < %u, objid::bigint LIMIT 1",
+             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), self);
     if (ask(session, sql, found, sizeof found))
         session->neighbour = strtoll(found, NULL, 10);
 }

@@ -5,6 +5,15 @@
 
 enum { MILLION = 1000000 };
 
+static void delete_store(void)
+{
+    if (store_is_postgres())
+        sql_exec("DROP SCHEMA %s CASCADE", store_schema());
+    else
+        check_int(unlink(store_path()), ==, 0);
+    store_sql_close();
+}
+
 /* Tokens began at 1 in every store, so that "complete 1:1" completed the job of another. */
 TEST(generation, RC_11_a_lease_of_a_store_that_was_deleted_fits_no_job_of_the_next)
 {
@@ -12,17 +21,34 @@ TEST(generation, RC_11_a_lease_of_a_store_that_was_deleted_fits_no_job_of_the_ne
     int64_t old_id = add_one(t, "q");
     struct tend_lease old = claim_one(t, "q");
     store_close(t);
-    if (store_is_postgres())
-        sql_exec("DROP SCHEMA %s CASCADE", store_schema());
-    else
-        check_int(unlink(store_path()), ==, 0);
-    store_sql_close();
+    delete_store();
     t = store_open("new");
     check_int(add_one(t, "q"), ==, old_id);
     struct tend_lease lease = claim_one(t, "q");
     check_int(lease.token, !=, old.token);
     check_rc(t, tend_complete(t, &old, 1, NULL, NULL), TEND_ELEASELOST);
     check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+}
+
+static int64_t worker_of_new_store(void)
+{
+    tend *t = store_open("w");
+    add_one(t, "q");
+    claim_one(t, "q");
+    int64_t id = sql_int("SELECT max(id) FROM worker");
+    store_close(t);
+    return id;
+}
+
+/* Symptom: on PostgreSQL workers began at 1 in every store, so that one that still ran on the old
+ * store kept the first of the new one from being seen dead. */
+TEST(generation, RC_11_workers_of_a_store_made_anew_have_other_ids)
+{
+    int64_t old = worker_of_new_store();
+    delete_store();
+    int64_t new = worker_of_new_store();
+    check_int(new, !=, old);
+    check_int((uint32_t) new, !=, (uint32_t)old); /* what a liveness lock of PostgreSQL has of it */
 }
 
 /* Puts the store back to where it was when the newest event was this one. */
