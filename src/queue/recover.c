@@ -272,7 +272,9 @@ bool recover_is_failing(const tend *t, enum recovery_kind kind)
 
 void recover_told(tend *t, enum recovery_kind kind, int rc)
 {
-    const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
+    const char *what = kind == RECOVER_DEAD        ? "looking for dead workers"
+                       : kind == RECOVER_SCHEDULES ? "adding jobs of schedules"
+                                                   : "recovery";
     unsigned bit = (unsigned)kind;
     if (rc < 0) {
         __atomic_store_n(&t->recovery_pause_ms, db_mono_ms(t->db) + RECOVERY_RETRY_MS,

@@ -24,7 +24,7 @@ struct recovery {
  * when it works again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
-enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2 };
+enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2, RECOVER_SCHEDULES = 4 };
 
 /* How long until recovery may be tried; 0: now. */
 int64_t recover_pause_ms(const tend *t);

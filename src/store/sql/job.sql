@@ -266,8 +266,8 @@ RETURNING u.ordinal, 1;
 -- name: clock_acts
 -- A row when the clock has something to do now: a lease or a lock has expired, a scheduled job is due, or a schedule.
 -- Mostly it has not, and this costs a third of looking what it is. Indexes job_alarm, lock_expiry, schedule_next.
--- Called by queue/claim.c.
-SELECT 1
+-- The column: 1 when it is a schedule, perhaps among others. Called by queue/claim.c.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM schedule WHERE next_at <= now($1) AND paused = 0) THEN 1 ELSE 0 END
 WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM job WHERE state = 0 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM lock WHERE expires_at <= now($1))
