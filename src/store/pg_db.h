@@ -285,7 +285,8 @@ struct pg_flight {
     bool rings;        /* the bell follows */
     /* how it went */
     enum pg_fault fault;
-    bool sent; /* what commits may have reached the server */
+    bool sent;   /* what commits may have reached the server */
+    bool unread; /* ... and was carried out, but an answer could not be taken */
 };
 
 /* 0, or a negative code with fault and err set. */

@@ -80,6 +80,7 @@ static bool take_one(struct pg_flight *flight, struct pg_call *call, const char 
              pg_call_answer(call, result) < 0) {
         *flight->err = *call->tx->err;
         flight->fault = PG_REFUSED;
+        flight->unread = true;
     }
     PQclear(result);
     PQclear(pg_conn_result(conn));

@@ -111,10 +111,9 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
         flight.rings |= txs[i]->base.ring;
     int rc = complete ? pg_flight_go(&flight) : TEND_ENOMEM;
     pg_merge_undo(&merged);
-    if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
-        leader->broken = pg_fault_ends_it(flight.fault);
+    leader->broken = pg_fault_ends_it(flight.fault) || flight.unread;
+    if (rc < 0 && !flight.unread && !(flight.fault == PG_LOST && flight.sent))
         return false;
-    }
     for (size_t i = 0; i < count; i++) {
         settle(txs[i], &flight, rc);
         if (rc < 0 && i > 0)

@@ -63,6 +63,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
     tx->fault = flight.fault;
     tx->failed = rc < 0;
     tx->ended = flight.sent;
+    tx->broken |= flight.unread;
     tx->rung |= flight.rings;
     tx->over = rc == 0 && last;
     forget_calls(tx);
