@@ -14,6 +14,7 @@ struct recovery {
     int64_t locks_cleaned, entries_reclaimed, jobs_due, jobs_warned;
     struct recovery_note *notes; /* in the arena of the call */
     int64_t wait_ms;             /* as in db_write_within */
+    struct tend_recovery left;   /* jobs of dead workers that were left alone: see there */
 };
 
 /*
@@ -47,7 +48,12 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit);
  */
 int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name);
 
-/* Everything worker_id held, and its entry. Does nothing when somebody else has done so before. */
+/*
+ * Everything worker_id held, and its entry. Does nothing when somebody else has done so before. A
+ * job whose row another session has locked is left alone, with its lock, and named in
+ * recovery->left; then the entry stays, by which the worker is found dead again, until all of its
+ * jobs are moved.
+ */
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why);
 
 /* Log lines of a committed recovery. */

@@ -31,8 +31,8 @@ int worker_watch_all(tend *t);
 
 /*
  * What recovery would find beyond what has expired: held by dead workers, and less what living ones
- * would be given more time for.
+ * would be given more time for. Of the first, what it would have to leave alone.
  */
-int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks);
+int worker_count_stale(tend *t, struct tend_recovery *ret);
 
 #endif
