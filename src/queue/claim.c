@@ -204,7 +204,8 @@ static bool fire_due(struct claim_call *call)
         return false;
     struct err kept = *handle_err(t);
     for (int round = 0; rc > 0 && round < FIRE_ROUNDS; round++) {
-        rc = handle_write_within(t, RECOVERY_WAIT_MS, fire_body, NULL);
+        rc = handle_write_within(t, recover_wait_ms(t, wait_clock_patience(&call->clock)),
+                                 fire_body, NULL);
         any |= rc > 0;
     }
     recover_told(t, RECOVER_SCHEDULES, rc);
@@ -241,7 +242,7 @@ static int claim_once(struct claim_call *call)
     tend *t = call->t;
     call->skip_recovery = call->fires = call->fire_failed = false;
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
-        recover_dead_quietly(t);
+        recover_dead_quietly(t, wait_clock_patience(&call->clock));
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
     int rc = claim_either_way(call);
     if (call->fires && fire_due(call) && rc == 0)

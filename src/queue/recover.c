@@ -248,8 +248,8 @@ static int without_left(struct db_tx *tx, struct db_result *locks, const struct 
     return 0;
 }
 
-/* Jobs are locked before named locks, as everywhere; but those locks go first, see
- * recover_alarms. */
+/* CHUNK jobs at most; how many there were. Jobs are locked before named locks, as everywhere; but
+ * those locks go first, see recover_alarms. */
 static int recover_holdings(struct db_tx *tx, struct recovery *recovery, int64_t worker_id,
                             const char *why)
 {
@@ -268,7 +268,8 @@ static int recover_holdings(struct db_tx *tx, struct recovery *recovery, int64_t
             (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, NULL, worker_id, why)) < 0)
             return rc;
     } while (more && locks.rows > 0);
-    return reclaim_rows(tx, recovery, &jobs, why);
+    rc = reclaim_rows(tx, recovery, &jobs, why);
+    return rc < 0 ? rc : (int)jobs.rows;
 }
 
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why)
@@ -279,15 +280,17 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
     int rc = db_run(tx, Q_WORKER_LOST_SINCE, 0, worker, &entry);
     if (rc < 0 || entry.rows == 0)
         return rc;
-    if ((rc = recover_holdings(tx, recovery, worker_id, why)) < 0 ||
-        (rc = holder_read_left(tx, worker_id, true, &recovery->left)) != 0)
+    if ((rc = recover_holdings(tx, recovery, worker_id, why)) < 0 || rc == CHUNK)
+        return rc < 0 ? rc : 1;
+    if ((rc = holder_read_left(tx, worker_id, true, &recovery->left)) != 0)
         return rc < 0 ? rc : 0;
     if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, worker, 1, &removed)) < 0)
         return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));
-    return event_add(tx, &event, 0);
+    rc = event_add(tx, &event, 0);
+    return rc < 0 ? rc : 0;
 }
 
 /* --- along with something else --- */
@@ -340,9 +343,17 @@ static int bury_quietly(tend *t, struct recovery *dead)
     return rc;
 }
 
-bool recover_dead_quietly(tend *t)
+int64_t recover_wait_ms(const tend *t, int64_t wait_ms)
 {
-    struct recovery recovery = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    int64_t most_ms = wait_ms < 0 ? wait_ms : wait_ms / 2;
+    if (db_is_concurrent(t->db) || (most_ms >= 0 && most_ms < RECOVERY_WAIT_MS))
+        return most_ms;
+    return RECOVERY_WAIT_MS;
+}
+
+bool recover_dead_quietly(tend *t, int64_t wait_ms)
+{
+    struct recovery recovery = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
     if (recover_pause_ms(t) > 0)
         return false;
     return bury_quietly(t, &recovery) >= 0;
@@ -430,10 +441,10 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     return rc;
 }
 
-bool recover_stale_quietly(tend *t, struct tend_recovery *ret)
+bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t, .wait_ms = RECOVERY_WAIT_MS};
-    struct recovery dead = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    struct recover_call call = {.t = t, .wait_ms = recover_wait_ms(t, wait_ms)};
+    struct recovery dead = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
     *ret = (struct tend_recovery){0};
     if (recover_pause_ms(t) > 0)
         return false;

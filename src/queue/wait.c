@@ -137,23 +137,23 @@ static bool recovery_is_due(tend *t)
     return due;
 }
 
-void recover_on_timer(tend *t)
+void recover_on_timer(tend *t, int64_t wait_ms)
 {
     struct tend_recovery done;
     if (recovery_is_due(t))
-        recover_stale_quietly(t, &done);
-    retain_on_timer(t);
+        recover_stale_quietly(t, wait_ms, &done);
+    retain_on_timer(t, wait_ms);
 }
 
 /* A dead worker whose recovery failed is reported again when the pause after the failure is over,
  * not before. */
-int wait_watch(tend *t)
+int wait_watch(tend *t, const struct wait_clock *clock)
 {
     if (recover_pause_ms(t) > 0)
         return 0;
-    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t))
+    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t, wait_clock_patience(clock)))
         return 0;
-    return worker_watch_all(t);
+    return worker_watch_all(t, wait_clock_patience(clock));
 }
 
 /*
@@ -172,10 +172,10 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
     int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
-        int rc = wait_watch(t);
+        int rc = wait_watch(t, clock);
         if (rc < 0)
             return rc;
-        recover_on_timer(t);
+        recover_on_timer(t, wait_clock_patience(clock));
         int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
         int news = db_wait(t->db, seen, timeout_ms, handle_err(t));
         if (news < 0)
@@ -184,7 +184,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
                                want->queue);
         if (news == DB_DEATH)
-            recover_dead_quietly(t);
+            recover_dead_quietly(t, wait_clock_patience(clock));
         if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
             return rc;
         if (wait_clock_over(clock))
@@ -192,7 +192,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         seen = db_bell(t->db);
         peek.look = passed_start(t, want);
         peek.want.look = &peek.look;
-        if ((rc = handle_read(t, peek_body, &peek)) < 0)
+        if ((rc = handle_read_within(t, wait_clock_patience(clock), peek_body, &peek)) < 0)
             return rc;
         if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
@@ -231,12 +231,13 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
  * db_wait that ends by time not before store time is at_ms, which need not run at the pace of the
  * clock that db_wait sleeps by.
  */
-static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t timeout_ms)
+static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t timeout_ms,
+                                 const struct wait_clock *clock)
 {
     for (;;) {
         int64_t now_ms;
         int rc = db_wait(t->db, seen, timeout_ms, handle_err(t));
-        if (rc != DB_TIMEOUT || (rc = tend_now(t, &now_ms)) < 0)
+        if (rc != DB_TIMEOUT || (rc = handle_now(t, wait_clock_patience(clock), &now_ms)) < 0)
             return rc;
         if (now_ms >= at_ms)
             return DB_TIMEOUT;
@@ -245,11 +246,12 @@ static int wait_until_store_time(tend *t, uint64_t seen, int64_t at_ms, int64_t 
 }
 
 /* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
-static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
+static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms, const struct wait_clock *clock)
 {
     struct wait_hint hint;
     int rc;
-    if ((rc = wait_watch(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
+    if ((rc = wait_watch(t, clock)) < 0 ||
+        (rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &hint)) < 0)
         return rc;
     int64_t pause_ms = recover_pause_ms(t);
     if (pause_ms > 0 && (timeout_ms < 0 || pause_ms < timeout_ms))
@@ -257,12 +259,12 @@ static int wait_once(tend *t, uint64_t seen, int64_t timeout_ms)
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
-    rc = by_clock ? wait_until_store_time(t, seen, at_ms, timeout_ms)
+    rc = by_clock ? wait_until_store_time(t, seen, at_ms, timeout_ms, clock)
                   : db_wait(t->db, seen, timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
-        return recover_dead_quietly(t); /* what could not be recovered is no news */
+        return recover_dead_quietly(t, -1); /* what could not be recovered is no news */
     if (rc == DB_TIMEOUT && by_clock) {
         pthread_mutex_lock(&t->mutex);
         t->alarm_told_ms = at_ms;
@@ -280,7 +282,7 @@ int tend_wait(tend *t, int64_t timeout_ms)
     uint64_t seen = t->bell_seen = bell;
     t->waited = true;
     pthread_mutex_unlock(&t->mutex);
-    recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
+    recover_on_timer(t, -1); /* also where news come so often that nobody ever sleeps */
     if (news)
         return 1;
     struct wait_clock clock = wait_clock_start(timeout_ms);
@@ -288,7 +290,7 @@ int tend_wait(tend *t, int64_t timeout_ms)
     do {
         int64_t left_ms =
             clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
-        rc = wait_once(t, seen, left_ms);
+        rc = wait_once(t, seen, left_ms, &clock);
     } while (rc == 0 && !wait_clock_over(&clock));
     bell = db_bell(t->db);
     pthread_mutex_lock(&t->mutex);

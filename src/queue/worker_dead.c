@@ -7,8 +7,8 @@
  *
  * Rule: nobody waits for the row of a job. What another session has locked is left alone and named
  * (recover_worker), and one session that is stopped does not keep the jobs of others from being
- * recovered. Of a worker judged by its liveness lock, a row that is being written may be a heartbeat:
- * then all of its jobs are left alone.
+ * recovered. Of a worker judged by its liveness lock, a row that is being written may be a
+ * heartbeat: then all of its jobs are left alone.
  */
 #include "queue/holder.h"
 #include "queue/recover.h"
@@ -82,7 +82,9 @@ static int mark_body(struct db_tx *tx, void *arg)
     return db_each(tx, Q_WORKER_LOST, DB_LAST, params, 1, NULL);
 }
 
-static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
+/* Part of what it held, or the last of it: 1 when there is more. */
+static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock,
+                     struct recovery *total)
 {
     struct arena arena;
     struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
@@ -98,11 +100,19 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
     return rc;
 }
 
+static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
+{
+    int rc;
+    while ((rc = bury_some(t, entry, by_lock, total)) > 0)
+        continue;
+    return rc;
+}
+
 int recover_dead_workers(tend *t, struct recovery *total)
 {
     struct registry registry;
     int dead = 0;
-    int rc = registry_load(t, &registry);
+    int rc = registry_load(t, total->wait_ms, &registry);
     for (size_t i = 0; rc >= 0 && i < registry.count; i++) {
         const struct registry_entry *entry = &registry.entries[i];
         struct bury_call mark = {.t = t, .entry = entry};

@@ -42,7 +42,7 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
     if (box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while listing workers");
     struct registry *registry = &box->registry;
-    int rc = registry_load(t, registry);
+    int rc = registry_load(t, -1, registry);
     if (rc >= 0)
         rc = db_read(t->db, &registry->arena, holdings_body, &holdings, handle_err(t));
     struct tend_worker *items =

@@ -26,6 +26,8 @@ enum {
     ALARM_INTERVAL_MS = 100,  /* a look for alarms costs a round trip */
     TICK_MS = 5000,           /* behind the bell; nothing should depend on it */
     DEAF_TICK_MS = 500,       /* when rings do not reach us */
+    ENTER_MS = 2000,          /* how long a thread that goes to sleep waits for the keeper */
+    BELL_MS = 500,            /* ... one that is about to */
 };
 
 double pg_db_random(struct pg_db *db)
@@ -58,7 +60,7 @@ static uint64_t bell(struct db *base)
     /* Whoever asks for the first time is about to wait: better to hear from here on than to look
      * twice. */
     if (!db->url.pooler && !pg_keeper_runs(&db->keeper)) {
-        pg_keeper_enter(&db->keeper, &hears, &ignored);
+        pg_keeper_enter(&db->keeper, BELL_MS, &hears, &ignored);
         pg_keeper_leave(&db->keeper);
     }
     return waiter_bell(&db->waiter);
@@ -68,7 +70,8 @@ static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, str
 {
     struct pg_db *db = (struct pg_db *)base;
     bool hears = false;
-    int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, &hears, err);
+    int64_t enter_ms = timeout_ms < 0 || timeout_ms > ENTER_MS ? ENTER_MS : timeout_ms;
+    int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, enter_ms, &hears, err);
     int64_t tick_ms = hears ? TICK_MS : DEAF_TICK_MS;
     bool ticks = timeout_ms < 0 || timeout_ms > tick_ms;
     if (rc == 0)
@@ -98,17 +101,17 @@ static void nothing_readable(struct waiter *waiter, size_t engine_fd, void *arg)
 
 /* --- liveness --- */
 
-static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
+static int alive_begin(struct db *base, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
     char sql[160];
     PGresult *result;
     if (!db->url.pooler)
-        return pg_keeper_hold(&db->keeper, worker_id, err);
+        return pg_keeper_hold(&db->keeper, worker_id, wait_ms, err);
     /* No session: others must not take the missing lock for a sign of death. */
     snprintf(sql, sizeof sql, "UPDATE \"%s\".worker SET session = 0 WHERE id = %lld",
              db->url.schema, (long long)worker_id);
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    int rc = pg_db_ask(db, wait_ms, sql, &result, err);
     if (rc == 0)
         PQclear(result);
     return rc;
@@ -143,8 +146,8 @@ static int alive_deny(struct db_tx *tx, int64_t worker_id)
     return 0;
 }
 
-static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                       struct err *err)
+static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                       bool *ret_alive, struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
     char sql[512];
@@ -154,7 +157,7 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
              "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
              "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
              (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    int rc = pg_db_ask(db, wait_ms, sql, &result, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < count; i++)
@@ -177,7 +180,7 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
     char sql[160];
     PGresult *result;
     snprintf(sql, sizeof sql, "SELECT version FROM \"%s\".tend_schema_version", db->url.schema);
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    int rc = pg_db_ask(db, -1, sql, &result, err);
     if (rc < 0)
         return rc;
     *ret_store = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : 0;
@@ -246,7 +249,9 @@ static const struct db_engine engine = {
     .fork_child = fork_child,
     .close_forked = close_forked,
     .write = pg_tx_write,
+    .write_within = pg_tx_write_within,
     .read = pg_tx_read,
+    .read_within = pg_tx_read_within,
     .run = pg_tx_run,
     .each = pg_tx_each,
     .time = pg_tx_time,
@@ -284,12 +289,12 @@ static int connect_first(struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn;
     bool shared;
-    int64_t most_ms = pg_db_limit_ms(db);
-    int rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    struct pg_patience patience = pg_patience_start(db, -1);
+    int rc = pg_conn_connect(&conn, db, &patience, &shared, err);
     if (rc < 0 && shared) {
         db->url.pooler = true;
         pg_url_set_options(&db->url, NULL);
-        rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+        rc = pg_conn_connect(&conn, db, &patience, &shared, err);
     }
     if (rc < 0)
         return rc;

@@ -15,16 +15,16 @@
 #include <string.h>
 #include <tend.h>
 
-int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
-                    struct err *err)
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db,
+                    const struct pg_patience *patience, bool *ret_shared, struct err *err)
 {
     bool refused = false;
     bool ours = true;
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    conn->limit_ms = pg_db_limit_ms(db);
-    int rc = pg_connect(&conn->pg, &db->url, most_ms, &refused, err);
+    int rc = pg_connect(&conn->pg, &db->url, pg_patience_connect_ms(patience), &refused, err);
+    conn->limit_ms = pg_patience_answer_ms(patience, db);
     if (rc == 0)
         rc = pg_settings_apply(conn->pg, db, conn->limit_ms, &ours, err);
     bool shared = !ours || (rc < 0 && refused && db->url.options != NULL);
@@ -65,10 +65,11 @@ int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *er
     return rc;
 }
 
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, struct err *err)
+int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, const struct pg_patience *patience,
+                 struct err *err)
 {
     struct pg_conn *conn;
-    int rc = pg_conn_connect(&conn, db, most_ms, NULL, err);
+    int rc = pg_conn_connect(&conn, db, patience, NULL, err);
     if (rc < 0)
         return rc;
     if ((rc = pg_conn_prepare(conn, db, err)) < 0) {

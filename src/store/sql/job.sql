@@ -425,12 +425,14 @@ ORDER BY j.id + 0
 FOR UPDATE OF j;
 
 -- name: job_of_dead
--- The same of a worker that is dead. On PostgreSQL what somebody is working on is left alone: job_left. Called by
--- queue/recover.c.
-{leases_of_worker};
+-- The same of a worker that is dead, $2 at most. On PostgreSQL what somebody is working on is left alone: job_left.
+-- Called by queue/recover.c.
+{leases_of_worker}
+LIMIT $2;
 -- dialect: postgres
 {leases_of_worker}
 ORDER BY j.id + 0
+LIMIT $2
 FOR UPDATE OF j SKIP LOCKED;
 
 -- name: job_left
