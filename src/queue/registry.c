@@ -62,8 +62,9 @@ int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading workers");
     for (size_t i = 0; i < registry->count; i++)
         ids[i] = registry->entries[i].id;
-    if (registry->count > 0 && (rc = db_alive_check_within(t->db, ids, registry->count, wait_ms,
-                                                           alive, handle_err(t))) < 0)
+    /* Also when there is none: whether the store is still there is asked on the way. */
+    rc = db_alive_check_within(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
+    if (rc < 0)
         return rc;
     for (size_t i = 0; i < registry->count; i++)
         registry->entries[i].lock_held = alive[i];

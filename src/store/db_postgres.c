@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tend.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,6 +71,8 @@ static int wait_for_news(struct db *base, uint64_t seen, int64_t timeout_ms, str
 {
     struct pg_db *db = (struct pg_db *)base;
     bool hears = false;
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
     int64_t enter_ms = timeout_ms < 0 || timeout_ms > ENTER_MS ? ENTER_MS : timeout_ms;
     int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, enter_ms, &hears, err);
     int64_t tick_ms = hears ? TICK_MS : DEAF_TICK_MS;
@@ -150,26 +153,34 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
                        bool *ret_alive, struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
-    char sql[512];
+    char sql[512 + sizeof db->identity_sql];
     PGresult *result;
-    snprintf(sql, sizeof sql,
-             "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
-             "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
-             "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-             (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
+    snprintf(
+        sql, sizeof sql,
+        "%s UNION ALL SELECT objid::text FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
+        "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
+        "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        db->identity_sql, (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
     int rc = pg_db_ask(db, wait_ms, sql, &result, err);
     if (rc < 0)
-        return rc;
+        return pg_gone_missing(db, err);
+    const char *identity = "";
     for (size_t i = 0; i < count; i++)
         ret_alive[i] = false;
     for (int row = 0; row < PQntuples(result); row++) {
-        long long id = strtoll(PQgetvalue(result, row, 0), NULL, 10);
+        const char *value = PQgetvalue(result, row, 0);
+        long long id = strtoll(value, NULL, 10);
+        if (strchr(value, ' ') != NULL) {
+            identity = value;
+            continue;
+        }
         for (size_t i = 0; i < count; i++)
             if ((uint32_t)worker_ids[i] == (uint32_t)id)
                 ret_alive[i] = true;
     }
+    rc = pg_gone_check(db, identity, err);
     PQclear(result);
-    return 0;
+    return rc;
 }
 
 /* --- care --- */
@@ -208,6 +219,11 @@ static bool clock_is_uneven(const struct db *base)
 {
     const struct db_options *options = &((const struct pg_db *)base)->options;
     return options->clock_ms == NULL || options->uptime_ms != NULL;
+}
+
+static bool is_gone(struct db *base)
+{
+    return pg_gone((struct pg_db *)base);
 }
 
 /* In the child of a fork the sockets are blind already (pg_connect.c). */
@@ -267,6 +283,7 @@ static const struct db_engine engine = {
     .schema_version = schema_version,
     .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
+    .gone = is_gone,
     .clock_is_uneven = clock_is_uneven,
     .alive_grace_ms = GRACE_MS,
     .alarm_interval_ms = ALARM_INTERVAL_MS,
@@ -281,6 +298,7 @@ static void write_own_sql(struct pg_db *db)
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
     pg_settings_local(db, db->local_sql, sizeof db->local_sql);
+    pg_gone_write_sql(db);
 }
 
 /* The first connection: it tells whether a pooler is in between, and brings the schema up to date.

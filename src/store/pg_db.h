@@ -14,6 +14,7 @@
  *     pg_order.c    the order in which rows are locked
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
+ *     pg_gone.c     whether the store is still the one that was opened
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
  *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
  *     pg_session.c  ... and what it says to the server
@@ -163,8 +164,8 @@ struct pg_conn {
  */
 int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db,
                     const struct pg_patience *patience, bool *ret_shared, struct err *err);
-int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, const struct pg_patience *patience,
+int pg_conn_prepare(struct pg_conn *conn, struct pg_db *db, struct err *err);
+int pg_conn_open(struct pg_conn **ret, struct pg_db *db, const struct pg_patience *patience,
                  struct err *err);
 void pg_conn_close(struct pg_conn *conn);
 /* Why the connection is lost. */
@@ -318,6 +319,25 @@ int pg_flight_go(struct pg_flight *flight);
 
 int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err);
 
+/* --- pg_gone.c --- */
+
+struct pg_identity {
+    int64_t table; /* 0: not known yet */
+    int64_t token_base;
+};
+
+/* Writes db->identity_sql, a query whose one value tells the store from others. */
+void pg_gone_write_sql(struct pg_db *db);
+/* Whether it was noticed that the store is gone. */
+bool pg_gone(const struct pg_db *db);
+/* It is: the sentence, and the code. */
+int pg_gone_say(struct pg_db *db, struct err *err);
+/* Looks at the answer to identity_sql; the first one is remembered. 0, or as pg_gone_say. */
+int pg_gone_check(struct pg_db *db, const char *identity, struct err *err);
+/* After a failure, with the sentence in err: when a table is missing, whether the store is. Returns
+ * the code that is in err then. */
+int pg_gone_missing(struct pg_db *db, struct err *err);
+
 /* --- pg_claim.c --- */
 
 enum { PG_CLAIM_QUEUES = 32, PG_QUEUE_BYTES = 208 };
@@ -428,6 +448,9 @@ struct pg_db {
     char session_name[20]; /* by which our own sessions are known; see pg_settings.c */
     char bell_sql[512];    /* wakes those who wait, if there are any */
     char local_sql[1024];  /* sets up a transaction behind a pooler */
+    char identity_sql[256];
+    struct pg_identity identity;
+    bool gone; /* see pg_gone.c */
 };
 
 /* How long a call waits for the server to say something: longer than a statement may take there. */

@@ -203,6 +203,8 @@ static int wait_until_held(struct pg_keeper *keeper, int64_t wait_ms, struct err
         served |= now;
         if (now && keeper->complete)
             return 0;
+        if (pg_gone(keeper->db))
+            return pg_gone_say(keeper->db, err);
         if (clock_mono_ms() >= until_ms)
             break;
         pthread_mutex_unlock(&keeper->mutex);

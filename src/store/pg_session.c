@@ -48,7 +48,8 @@ enum {
     ANSWER_MS = 2000, /* a keeper that hangs loses its workers */
     SILENCE_S = 1,    /* after which the kernel looks whether the server is still there */
     SILENT_PROBES = 3,
-    REMIND_MS = 30, /* a lost worker is reported again after its grace, with this to spare */
+    GONE_LOOK_MS = 60000, /* there is nothing to come back to */
+    REMIND_MS = 30,       /* a lost worker is reported again after its grace, with this to spare */
 };
 
 void pg_session_init(struct pg_session *session, struct pg_db *db)
@@ -188,9 +189,14 @@ static PGconn *connect_own(struct pg_session *session)
 void pg_session_connect(struct pg_session *session)
 {
     struct pg_db *db = session->db;
-    char sql[384];
+    char sql[384 + sizeof db->identity_sql];
+    char identity[64] = "";
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
+    if (pg_gone(db)) {
+        session->connect_at_ms = clock_mono_ms() + GONE_LOOK_MS;
+        return;
+    }
     PGconn *pg = connect_own(session);
     if (pg == NULL) {
         try_later(session);
@@ -201,9 +207,16 @@ void pg_session_connect(struct pg_session *session)
         sql, sizeof sql,
         "SELECT set_config('application_name', current_setting('application_name') || ' keeper', "
         "false); SET lock_timeout = '1s'; SET statement_timeout = '%dms'; "
-        "SET synchronous_commit = off; LISTEN \"tend_%s\"",
-        ANSWER_MS - 200, db->url.schema);
-    if (!ask(session, sql, NULL, 0)) {
+        "SET synchronous_commit = off; LISTEN \"tend_%s\"; %s",
+        ANSWER_MS - 200, db->url.schema, db->identity_sql);
+    if (!ask(session, sql, identity, sizeof identity)) {
+        if (session->err.code == TEND_ENOTADB)
+            pg_gone_say(db, &session->err);
+        try_later(session);
+        return;
+    }
+    if (pg_gone_check(db, identity, &session->err) < 0) {
+        drop(session);
         try_later(session);
         return;
     }

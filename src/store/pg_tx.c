@@ -212,6 +212,8 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
 {
     struct pg_db *db = (struct pg_db *)base;
     const struct pg_patience patience = pg_patience_start(db, wait_ms);
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
     for (int tries = 1, losses = 0;;) {
         struct pg_tx tx = {.base = {.db = &db->base, .arena = arena, .err = err},
                            .writes = writes,
@@ -219,14 +221,14 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
         int64_t delay_ms = 0;
         int rc = run_once(&tx, body, arg);
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
-            return rc;
+            return rc == TEND_ENOTADB ? pg_gone_missing(db, err) : rc;
         if (tx.fault == PG_CONTENDED) {
             delay_ms = policy_contention_delay(tries++, pg_db_random(db));
             if (delay_ms < 0 || (patience.hurried && clock_mono_ms() >= patience.deadline_ms))
                 return rc;
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
             return outcome_unknown(err);
-        } else if (clock_mono_ms() >= patience.deadline_ms ||
+        } else if (pg_gone(db) || clock_mono_ms() >= patience.deadline_ms ||
                    (tx.fault == PG_READONLY && !db->url.several_hosts)) {
             return rc;
         } else if (losses++ > 0 || tx.fault == PG_READONLY) {
@@ -262,6 +264,8 @@ int pg_tx_read_within(struct db *base, int64_t wait_ms, struct arena *arena, db_
 int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret, struct err *err)
 {
     const struct pg_patience patience = pg_patience_start(db, wait_ms);
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
     for (;;) {
         struct pg_conn *conn;
         int rc = pg_pool_take(db, &patience, &conn, err);
