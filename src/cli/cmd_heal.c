@@ -47,6 +47,7 @@ static int count_silent(struct cli *cli, struct tend_recovery *ret)
             filter.after_id = jobs->items[jobs->count - 1].id;
         tend_jobs_free(jobs);
     }
+    count -= ret->entries_skipped;
     if (count > ret->entries_reclaimed)
         ret->entries_reclaimed = count;
     return 0;
@@ -72,7 +73,8 @@ static void put_skipped(struct buf *out, const struct tend_recovery *recovery)
     int64_t skipped = recovery->entries_skipped;
     if (skipped == 0)
         return;
-    buf_printf(out, "skipped %" PRId64 " %s whose row another session holds:", skipped,
+    buf_printf(out, "%s %" PRId64 " %s whose row another session holds:",
+               args.dry_run ? "would skip" : "skipped", skipped,
                skipped == 1 ? "job" : "jobs");
     for (size_t i = 0; i < named(recovery); i++)
         buf_printf(out, "%s %" PRId64, i == 0 ? "" : ",", recovery->skipped_ids[i]);

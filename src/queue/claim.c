@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 1000 };
+enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 1000, FIRE_ROUNDS = 16 };
 
 void tend_claim_init(struct tend_claim *claim)
 {
@@ -36,6 +36,8 @@ struct claim_call {
     bool skip_recovery;
     bool recovered; /* alarms were there, and are seen to */
     bool moved;     /* ... at least one of them, or a schedule */
+    bool fires;     /* a schedule is due */
+    bool fire_failed;
     struct wait_clock clock;
     struct recovery recovery;
     struct jobs_box *box;
@@ -53,7 +55,7 @@ static int take_rows(struct claim_call *call, const struct db_result *rows)
 static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
 {
     call->recovery = (struct recovery){.by = call->t->name};
-    call->recovered = call->moved = false;
+    call->recovered = call->moved = call->fires = false;
     if (call->skip_recovery)
         return 0;
     call->recovering = true;
@@ -62,11 +64,10 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
     int rc = db_run(tx, Q_CLOCK_ACTS, 0, now, &acts);
     if (rc >= 0 && acts.rows > 0)
         rc = recover_alarms(tx, &call->recovery, limit);
-    if (rc >= 0 && acts.rows > 0)
-        rc = schedule_fire_due(tx);
     call->recovering = rc < 0;
     call->recovered = rc >= 0 && acts.rows > 0;
-    call->moved = rc > 0 || call->recovery.entries_reclaimed > 0 || call->recovery.jobs_due > 0;
+    call->fires = call->recovered && db_number(&acts, 0, 0) != 0;
+    call->moved = call->recovery.entries_reclaimed > 0 || call->recovery.jobs_due > 0;
     return rc < 0 ? rc : 0;
 }
 
@@ -222,22 +223,52 @@ static int run_slow(struct claim_call *call)
 static void settle_clock(struct claim_call *call)
 {
     tend *t = call->t;
-    int rc = recover_pause_ms(t) > 0 ? TEND_EBUSY : recover_settle_clock(t, RECOVERY_WAIT_MS);
+    int rc = recover_pause_ms(t) > 0
+                 ? TEND_EBUSY
+                 : recover_settle_clock(t, recover_wait_ms(t, wait_clock_patience(&call->clock)));
     if (rc < 0 && recover_pause_ms(t) == 0)
         recover_told(t, RECOVER_ALARMS, rc);
     call->skip_recovery = rc < 0;
 }
 
-/* One try: the number of jobs, 0 with call->none filled, or a negative code. */
-static int claim_once(struct claim_call *call)
+static int fire_body(struct db_tx *tx, void *arg)
+{
+    (void)arg;
+    return schedule_fire_due(tx);
+}
+
+/*
+ * Schedules that are due, in transactions of their own: one that replaces its runs locks jobs of
+ * any queue, and the claim's transaction may have locked others before. Whether any has fired. As
+ * all recovery, it must not keep the claim from happening.
+ */
+static bool fire_due(struct claim_call *call)
+{
+    tend *t = call->t;
+    int rc = 1;
+    bool any = false;
+    call->fire_failed = recover_is_failing(t, RECOVER_SCHEDULES) && recover_pause_ms(t) > 0;
+    if (call->fire_failed)
+        return false;
+    struct err kept = *handle_err(t);
+    for (int round = 0; rc > 0 && round < FIRE_ROUNDS; round++) {
+        rc = handle_write_within(t, recover_wait_ms(t, wait_clock_patience(&call->clock)),
+                                 fire_body, NULL);
+        any |= rc > 0;
+    }
+    recover_told(t, RECOVER_SCHEDULES, rc);
+    *handle_err(t) = kept;
+    call->fire_failed = rc < 0;
+    call->moved |= any;
+    return any;
+}
+
+/* The fast way, where it can be gone, then the slow one. */
+static int claim_either_way(struct claim_call *call)
 {
     tend *t = call->t;
     int rc;
-    call->skip_recovery = false;
     call->none = (struct tend_none){.until_ms = TEND_UNSET};
-    if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
-        recover_dead_quietly(t);
-    call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
     if (!call->want.with_lock && call->want.not_kind_count == 0 && call->want.job_id == 0 &&
         settings_cached(t, call->want.queue, &call->settings) &&
         settings_are_plain(&call->settings)) {
@@ -257,6 +288,20 @@ static int claim_once(struct claim_call *call)
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
     if (rc >= 0)
         settings_remember(t, &call->settings);
+    return rc;
+}
+
+/* One try: the number of jobs, 0 with call->none filled, or a negative code. */
+static int claim_once(struct claim_call *call)
+{
+    tend *t = call->t;
+    call->skip_recovery = call->fires = call->fire_failed = false;
+    if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
+        recover_dead_quietly(t, wait_clock_patience(&call->clock));
+    call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
+    int rc = claim_either_way(call);
+    if (call->fires && fire_due(call) && rc == 0)
+        rc = claim_either_way(call); /* a job that has just been added may be for this claim */
     return rc;
 }
 
@@ -370,7 +415,7 @@ static int claim_loop(struct claim_call *call)
             return rc < 0 ? rc : keep_for_process(call, rc);
         if (wait_clock_over(clock))
             return none_sentence(t, call);
-        call->hint.recovery_failed = call->skip_recovery;
+        call->hint.recovery_failed = call->skip_recovery || call->fire_failed;
         call->hint.nothing_moved = call->recovered && !call->moved;
         if ((rc = wait_for_queue(t, &call->want, seen, clock, &call->hint, &call->none)) < 0)
             return rc;

@@ -75,7 +75,7 @@ int explain_workers(tend *t, struct explain_call *call)
     bool could = strcmp(call->out.reason, "ready") == 0 || strcmp(call->out.reason, "behind") == 0;
     if (!runs && !could)
         return 0;
-    int rc = registry_load(t, &registry);
+    int rc = registry_load(t, -1, &registry);
     if (rc >= 0 && runs)
         explain_holder(t, call, &registry);
     else if (rc >= 0)

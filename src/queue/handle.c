@@ -131,13 +131,18 @@ int handle_write(tend *t, db_body *body, void *arg)
     return handle_write_within(t, -1, body, arg);
 }
 
-int handle_read(tend *t, db_body *body, void *arg)
+int handle_read_within(tend *t, int64_t wait_ms, db_body *body, void *arg)
 {
     struct arena arena;
     arena_init(&arena);
-    int rc = db_read(t->db, &arena, body, arg, handle_err(t));
+    int rc = db_read_within(t->db, wait_ms, &arena, body, arg, handle_err(t));
     arena_done(&arena);
     return rc;
+}
+
+int handle_read(tend *t, db_body *body, void *arg)
+{
+    return handle_read_within(t, -1, body, arg);
 }
 
 void tend_options_init(struct tend_options *options)
@@ -254,9 +259,14 @@ static int now_body(struct db_tx *tx, void *arg)
     return db_time(tx, arg);
 }
 
+int handle_now(tend *t, int64_t wait_ms, int64_t *ret_ms)
+{
+    return handle_read_within(t, wait_ms, now_body, ret_ms);
+}
+
 int tend_now(tend *t, int64_t *ret_ms)
 {
-    return handle_read(t, now_body, ret_ms);
+    return handle_now(t, -1, ret_ms);
 }
 
 void tend_interrupt(tend *t)

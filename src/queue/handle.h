@@ -123,5 +123,8 @@ int handle_write(tend *t, db_body *body, void *arg);
 int handle_write_within(tend *t, int64_t wait_ms, db_body *body,
                         void *arg); /* -1: as handle_write */
 int handle_read(tend *t, db_body *body, void *arg);
+int handle_read_within(tend *t, int64_t wait_ms, db_body *body, void *arg);
+/* tend_now in the same way. */
+int handle_now(tend *t, int64_t wait_ms, int64_t *ret_ms);
 
 #endif

@@ -115,7 +115,8 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
 {
     int64_t now_ms;
     int rc;
-    if ((rc = tend_now(t, &now_ms)) < 0 || (rc = wait_watch(t)) < 0)
+    if ((rc = handle_now(t, wait_clock_patience(clock), &now_ms)) < 0 ||
+        (rc = wait_watch(t, clock)) < 0)
         return rc;
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
     int64_t pause_ms = recover_pause_ms(t);
@@ -129,7 +130,7 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for lock %s",
                            call->name);
     if (rc == DB_DEATH)
-        recover_dead_quietly(t);
+        recover_dead_quietly(t, wait_clock_patience(clock));
     return rc < 0 ? rc : 0;
 }
 
@@ -210,7 +211,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         if (!recovered && (may_be_stale || call.lock.expired)) {
             struct tend_recovery done;
             recovered = !call.lock.expired;
-            if (recover_stale_quietly(t, &done) && done.locks_cleaned > 0)
+            if (recover_stale_quietly(t, wait_clock_patience(&clock), &done) &&
+                done.locks_cleaned > 0)
                 continue;
         }
         if (wait_clock_over(&clock))

@@ -246,31 +246,70 @@ int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char
                                 "the job it is tied to does not run under it");
 }
 
+/* Of the locks of a worker, those that no job runs under which is not in jobs. */
+static int without_left(struct db_tx *tx, struct db_result *locks, const struct db_result *jobs)
+{
+    struct db_value *kept =
+        arena_alloc(db_arena(tx), (locks->rows + 1) * locks->columns * sizeof *kept);
+    size_t count = 0;
+    if (kept == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
+    for (size_t i = 0; i < locks->rows; i++) {
+        int64_t job_id = db_number(locks, i, 3);
+        bool free = job_id == TEND_UNSET;
+        for (size_t job = 0; job < jobs->rows && !free; job++)
+            free = db_number(jobs, job, 0) == job_id;
+        if (free)
+            memcpy(&kept[count++ * locks->columns], db_at(locks, i, 0),
+                   locks->columns * sizeof *kept);
+    }
+    *locks = (struct db_result){.rows = count, .columns = locks->columns, .values = kept};
+    return 0;
+}
+
+/* CHUNK jobs at most; how many there were. Jobs are locked before named locks, as everywhere; but
+ * those locks go first, see recover_alarms. */
+static int recover_holdings(struct db_tx *tx, struct recovery *recovery, int64_t worker_id,
+                            const char *why)
+{
+    const struct db_value held[] = {db_int(worker_id), db_int(CHUNK)};
+    struct db_result jobs;
+    struct db_result locks;
+    bool more;
+    int rc = db_run(tx, Q_JOB_OF_DEAD, 0, held, &jobs);
+    if (rc < 0)
+        return rc;
+    do {
+        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &locks)) < 0)
+            return rc;
+        more = locks.rows == CHUNK;
+        if ((rc = without_left(tx, &locks, &jobs)) < 0 ||
+            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, NULL, worker_id, why)) < 0)
+            return rc;
+    } while (more && locks.rows > 0);
+    rc = reclaim_rows(tx, recovery, &jobs, why);
+    return rc < 0 ? rc : (int)jobs.rows;
+}
+
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why)
 {
     int64_t removed = 0;
-    const struct db_value remove[] = {db_int(worker_id)};
-    const struct db_value held[] = {db_int(worker_id), db_int(CHUNK)};
-    struct db_result jobs;
-    struct db_result rows;
-    int rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed);
-    if (rc < 0 || removed == 0)
+    struct db_result entry;
+    const struct db_value worker[] = {db_int(worker_id)};
+    int rc = db_run(tx, Q_WORKER_LOST_SINCE, 0, worker, &entry);
+    if (rc < 0 || entry.rows == 0)
         return rc;
-    /* Jobs are locked before named locks, as everywhere; but those locks go first, see
-     * recover_alarms. */
-    if ((rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &jobs)) < 0)
-        return rc;
-    do {
-        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
-            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &rows, NULL, worker_id, why)) < 0)
-            return rc;
-    } while (rows.rows == CHUNK);
-    if ((rc = reclaim_rows(tx, recovery, &jobs, why)) < 0)
+    if ((rc = recover_holdings(tx, recovery, worker_id, why)) < 0 || rc == CHUNK)
+        return rc < 0 ? rc : 1;
+    if ((rc = holder_read_left(tx, worker_id, true, &recovery->left)) != 0)
+        return rc < 0 ? rc : 0;
+    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, worker, 1, &removed)) < 0)
         return rc;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));
-    return event_add(tx, &event, 0);
+    rc = event_add(tx, &event, 0);
+    return rc < 0 ? rc : 0;
 }
 
 /* --- along with something else --- */
@@ -291,7 +330,9 @@ bool recover_is_failing(const tend *t, enum recovery_kind kind)
 
 void recover_told(tend *t, enum recovery_kind kind, int rc)
 {
-    const char *what = kind == RECOVER_DEAD ? "looking for dead workers" : "recovery";
+    const char *what = kind == RECOVER_DEAD        ? "looking for dead workers"
+                       : kind == RECOVER_SCHEDULES ? "adding jobs of schedules"
+                                                   : "recovery";
     unsigned bit = (unsigned)kind;
     if (rc < 0) {
         __atomic_store_n(&t->recovery_pause_ms, db_mono_ms(t->db) + RECOVERY_RETRY_MS,
@@ -305,14 +346,36 @@ void recover_told(tend *t, enum recovery_kind kind, int rc)
     }
 }
 
-bool recover_dead_quietly(tend *t)
+/* What is left alone counts as a failure: it is told, and tried again after the pause. */
+static int bury_quietly(tend *t, struct recovery *dead)
 {
-    struct recovery recovery = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    int rc = recover_dead_workers(t, dead);
+    const struct tend_recovery *left = &dead->left;
+    if (rc >= 0 && left->entries_skipped > 0)
+        recover_told(t, RECOVER_DEAD,
+                     handle_fail(t, TEND_EBUSY,
+                                 "%lld jobs of dead workers, job %lld first, are locked by %s",
+                                 (long long)left->entries_skipped, (long long)left->skipped_ids[0],
+                                 *left->skipped_by ? left->skipped_by : "another session"));
+    else
+        recover_told(t, RECOVER_DEAD, rc);
+    return rc;
+}
+
+int64_t recover_wait_ms(const tend *t, int64_t wait_ms)
+{
+    int64_t most_ms = wait_ms < 0 ? wait_ms : wait_ms / 2;
+    if (db_is_concurrent(t->db) || (most_ms >= 0 && most_ms < RECOVERY_WAIT_MS))
+        return most_ms;
+    return RECOVERY_WAIT_MS;
+}
+
+bool recover_dead_quietly(tend *t, int64_t wait_ms)
+{
+    struct recovery recovery = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
     if (recover_pause_ms(t) > 0)
         return false;
-    int rc = recover_dead_workers(t, &recovery);
-    recover_told(t, RECOVER_DEAD, rc);
-    return rc >= 0;
+    return bury_quietly(t, &recovery) >= 0;
 }
 
 /* --- on demand --- */
@@ -429,18 +492,19 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     *ret = (struct tend_recovery){.locks_cleaned = dead.locks_cleaned,
                                   .entries_reclaimed = dead.entries_reclaimed,
                                   .entries_quarantined = dead.entries_quarantined};
-    return recover_in_chunks(t, alarms_body, &call, ret);
+    rc = recover_in_chunks(t, alarms_body, &call, ret);
+    holder_add_skipped(ret, &dead.left);
+    return rc;
 }
 
-bool recover_stale_quietly(tend *t, struct tend_recovery *ret)
+bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret)
 {
-    struct recover_call call = {.t = t, .wait_ms = RECOVERY_WAIT_MS};
-    struct recovery dead = {.by = t->name, .wait_ms = RECOVERY_WAIT_MS};
+    struct recover_call call = {.t = t, .wait_ms = recover_wait_ms(t, wait_ms)};
+    struct recovery dead = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
     *ret = (struct tend_recovery){0};
     if (recover_pause_ms(t) > 0)
         return false;
-    int rc = recover_dead_workers(t, &dead);
-    recover_told(t, RECOVER_DEAD, rc);
+    int rc = bury_quietly(t, &dead);
     if (rc < 0)
         return false;
     ret->locks_cleaned = dead.locks_cleaned;
@@ -457,27 +521,48 @@ int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
     int rc = handle_check_time(t, "a threshold of", threshold_ms, 0);
     if (rc == 0)
         rc = tend_detect_and_recover_stale(t, ret);
-    return rc < 0 ? rc : recover_in_chunks(t, silent_body, &call, ret);
+    if (rc < 0)
+        return rc;
+    const struct tend_recovery before = *ret;
+    rc = recover_in_chunks(t, silent_body, &call, ret);
+    holder_add_skipped(ret, &before);
+    return rc;
 }
+
+struct count_call {
+    struct tend_recovery workers; /* what is known of them */
+    struct tend_recovery all;
+};
 
 static int count_body(struct db_tx *tx, void *arg)
 {
-    struct tend_recovery *ret = arg;
+    struct count_call *call = arg;
+    struct tend_recovery *all = &call->all;
+    struct tend_recovery held;
     struct db_result jobs;
     struct db_result locks;
     const struct db_value params[] = {db_now(tx)};
     int rc;
     if ((rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, params, &jobs)) < 0 ||
-        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, params, &locks)) < 0)
+        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, params, &locks)) < 0 ||
+        (rc = holder_read_held(tx, &held)) < 0)
         return rc;
-    ret->entries_reclaimed += db_number(&jobs, 0, 0);
-    ret->locks_cleaned += db_number(&locks, 0, 0);
-    return db_time(tx, &ret->recovery_timestamp_ms);
+    *all = call->workers;
+    holder_add_skipped(all, &held);
+    all->entries_reclaimed += db_number(&jobs, 0, 0) - all->entries_skipped;
+    if (all->entries_reclaimed < 0) /* a lease that is locked would have been spared, too */
+        all->entries_reclaimed = 0;
+    all->locks_cleaned += db_number(&locks, 0, 0);
+    return db_time(tx, &all->recovery_timestamp_ms);
 }
 
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)
 {
-    *ret = (struct tend_recovery){.entries_quarantined = TEND_UNSET};
-    int rc = worker_count_stale(t, &ret->entries_reclaimed, &ret->locks_cleaned);
-    return rc < 0 ? rc : handle_read(t, count_body, ret);
+    struct count_call call = {0};
+    int rc = worker_count_stale(t, &call.workers);
+    if (rc >= 0)
+        rc = handle_read(t, count_body, &call);
+    *ret = call.all;
+    ret->entries_quarantined = TEND_UNSET;
+    return rc;
 }

@@ -16,17 +16,19 @@ struct recovery {
     struct recovery_note *notes; /* in the arena of the call */
     int64_t wait_ms;             /* as in db_write_within */
     bool clock_unsettled;        /* nothing was taken by its time: recover_settle_clock first */
+    struct tend_recovery left;   /* jobs of dead workers that were left alone: see there */
 };
 
 /*
  * Recovery that goes along with something else (a claim, a wait) must not keep that from happening:
- * it waits only so long for the store, and after any failure, of whatever kind, those who wait try
+ * it waits for SQLite's write lock only so long, takes at most half of the time of whoever has
+ * little of it (wait_ms, as in db_write_within), and after any failure, of whatever kind, those who wait try
  * none for a pause. A worker that cannot be buried stays dead, an alarm stays due; without the
  * pause whoever waits would try again at once, for ever. The log is told when it begins to fail and
  * when it works again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
-enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2 };
+enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2, RECOVER_SCHEDULES = 4 };
 
 /* How long until recovery may be tried; 0: now. */
 int64_t recover_pause_ms(const tend *t);
@@ -35,8 +37,10 @@ bool recover_is_failing(const tend *t, enum recovery_kind kind);
 /* What became of a try: rc, with the sentence in handle_err when it is negative. */
 void recover_told(tend *t, enum recovery_kind kind, int rc);
 /* Both kinds, unless there is a pause. True: recovery went well or was not needed. */
-bool recover_dead_quietly(tend *t);
-bool recover_stale_quietly(tend *t, struct tend_recovery *ret);
+bool recover_dead_quietly(tend *t, int64_t wait_ms);
+bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret);
+/* How long such a recovery waits for the store. */
+int64_t recover_wait_ms(const tend *t, int64_t wait_ms);
 
 /* At most `limit` alarms: jobs due, leases and locks expired. Returns how many there were. An
  * expired lease whose owner may not have been able to renew it is extended once instead of taken.
@@ -57,7 +61,13 @@ int recover_settle_clock(tend *t, int64_t wait_ms);
  */
 int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name);
 
-/* Everything worker_id held, and its entry. Does nothing when somebody else has done so before. */
+/*
+ * Everything worker_id held, and its entry; 1: there is more, which is for the next transaction.
+ * Does nothing when somebody else has done so before. A
+ * job whose row another session has locked is left alone, with its lock, and named in
+ * recovery->left; then the entry stays, by which the worker is found dead again, until all of its
+ * jobs are moved.
+ */
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why);
 
 /* Log lines of a committed recovery. */
@@ -68,6 +78,6 @@ int recover_dead_workers(tend *t, struct recovery *total);
 
 /* The timers of a thread that waits or claims in a loop: what is stale, retention. Errors are
  * logged only. */
-void recover_on_timer(tend *t);
+void recover_on_timer(tend *t, int64_t wait_ms);
 
 #endif

@@ -49,11 +49,11 @@ void registry_done(struct registry *registry)
     arena_done(&registry->arena);
 }
 
-int registry_load(tend *t, struct registry *registry)
+int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
 {
     *registry = (struct registry){0};
     arena_init(&registry->arena);
-    int rc = db_read(t->db, &registry->arena, load_body, registry, handle_err(t));
+    int rc = db_read_within(t->db, wait_ms, &registry->arena, load_body, registry, handle_err(t));
     if (rc < 0)
         return rc;
     int64_t *ids = arena_alloc(&registry->arena, (registry->count + 1) * sizeof *ids);
@@ -62,8 +62,9 @@ int registry_load(tend *t, struct registry *registry)
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading workers");
     for (size_t i = 0; i < registry->count; i++)
         ids[i] = registry->entries[i].id;
-    if (registry->count > 0 &&
-        (rc = db_alive_check(t->db, ids, registry->count, alive, handle_err(t))) < 0)
+    /* Also when there is none: whether the store is still there is asked on the way. */
+    rc = db_alive_check_within(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
+    if (rc < 0)
         return rc;
     for (size_t i = 0; i < registry->count; i++)
         registry->entries[i].lock_held = alive[i];

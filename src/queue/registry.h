@@ -31,8 +31,9 @@ struct registry {
     int64_t now_ms;
 };
 
-/* The entries and who of them holds a liveness lock. To be ended with registry_done in any case. */
-int registry_load(tend *t, struct registry *registry);
+/* The entries and who of them holds a liveness lock. To be ended with registry_done in any case.
+ * wait_ms as in db_read_within. */
+int registry_load(tend *t, int64_t wait_ms, struct registry *registry);
 void registry_done(struct registry *registry);
 
 /* *ret_by_lock (may be NULL): a worker that was judged dead was so by its lock, not its process. */

@@ -103,11 +103,12 @@ static int purge_body(struct db_tx *tx, void *arg)
 }
 
 /* Deletes until nothing is left to delete or the time has come (monotonic); adds up into ret. */
-static int purge_until(tend *t, int64_t until_ms, struct tend_purged *ret, bool *ret_more)
+static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct tend_purged *ret,
+                       bool *ret_more)
 {
     struct purge_call call = {0};
     do {
-        int rc = handle_write(t, purge_body, &call);
+        int rc = handle_write_within(t, wait_ms, purge_body, &call);
         if (rc < 0)
             return rc;
         ret->jobs += call.gone.jobs;
@@ -121,13 +122,13 @@ int tend_purge(tend *t, struct tend_purged *ret)
 {
     struct tend_purged gone = {0};
     bool more;
-    int rc = purge_until(t, INT64_MAX, &gone, &more);
+    int rc = purge_until(t, INT64_MAX, -1, &gone, &more);
     if (rc == 0 && ret != NULL)
         *ret = gone;
     return rc;
 }
 
-void retain_on_timer(tend *t)
+void retain_on_timer(tend *t, int64_t wait_ms)
 {
     int64_t now_ms = clock_mono_ms();
     pthread_mutex_lock(&t->mutex);
@@ -139,7 +140,7 @@ void retain_on_timer(tend *t)
         return;
     struct tend_purged gone = {0};
     bool more = false;
-    if (purge_until(t, now_ms + PURGE_AT_ONCE_MS, &gone, &more) < 0)
+    if (purge_until(t, now_ms + PURGE_AT_ONCE_MS, wait_ms, &gone, &more) < 0)
         handle_log(t, "retention failed: %s", handle_err(t)->text);
     if (!more)
         return;

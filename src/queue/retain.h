@@ -9,6 +9,6 @@
 #include "queue/handle.h"
 
 /* Deletes some of what is over when it is time to. Errors are logged only. */
-void retain_on_timer(tend *t);
+void retain_on_timer(tend *t, int64_t wait_ms);
 
 #endif

@@ -210,7 +210,7 @@ static int pause_body(struct db_tx *tx, void *arg)
                                .what = call->paused ? "schedule.paused" : "schedule.resumed",
                                .why = call->name,
                                .queue = db_string(&row, 0, FIRING_QUEUE)};
-    db_ring(tx);
+    db_ring(tx, DB_BELLS_ALL);
     return event_add(tx, &event, DB_LAST);
 }
 

@@ -22,7 +22,11 @@ enum firing_column {
     FIRING_LAST_AT
 };
 
-/* Adds the jobs of all schedules that are due. Returns how many were, or a negative code. */
+/*
+ * Adds the jobs of schedules that are due, up to the first that replaces its runs, and returns how
+ * many that were, or a negative code. To be called until none is left, each time in a transaction
+ * of its own: jobs are locked by id (store/pg_order.c), and the next may replace lower ones.
+ */
 int schedule_fire_due(struct db_tx *tx);
 
 /* The same for the one of a row, which is due; of a catch-up over many runs, some at a time. */

@@ -275,8 +275,12 @@ int schedule_fire_due(struct db_tx *tx)
 {
     struct db_result rows;
     const struct db_value params[] = {db_now(tx)};
+    size_t fired = 0;
+    bool replaced = false;
     int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    for (size_t i = 0; rc >= 0 && i < rows.rows; i++)
-        rc = schedule_fire(tx, &rows, i);
-    return rc < 0 ? rc : (int)rows.rows;
+    while (rc >= 0 && fired < rows.rows && !replaced) {
+        replaced = strcmp(db_string(&rows, fired, FIRING_OVERLAP), "replace") == 0;
+        rc = schedule_fire(tx, &rows, fired++);
+    }
+    return rc < 0 ? rc : (int)fired;
 }

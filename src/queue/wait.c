@@ -139,26 +139,26 @@ static bool recovery_is_due(tend *t, bool *ret_first)
     return due;
 }
 
-void recover_on_timer(tend *t)
+void recover_on_timer(tend *t, int64_t wait_ms)
 {
     struct tend_recovery done;
     bool first;
     if (recovery_is_due(t, &first))
-        recover_stale_quietly(t, &done);
+        recover_stale_quietly(t, wait_ms, &done);
     if (first) /* from here on this machine can tell whether the store's clock was set */
-        recover_settle_clock(t, RECOVERY_WAIT_MS);
-    retain_on_timer(t);
+        recover_settle_clock(t, recover_wait_ms(t, wait_ms));
+    retain_on_timer(t, wait_ms);
 }
 
 /* A dead worker whose recovery failed is reported again when the pause after the failure is over,
  * not before. */
-int wait_watch(tend *t)
+int wait_watch(tend *t, const struct wait_clock *clock)
 {
     if (recover_pause_ms(t) > 0)
         return 0;
-    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t))
+    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t, wait_clock_patience(clock)))
         return 0;
-    return worker_watch_all(t);
+    return worker_watch_all(t, wait_clock_patience(clock));
 }
 
 /*
@@ -178,10 +178,10 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
     uint64_t bell = db_bell_of(want->queue);
     int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
     for (;;) {
-        int rc = wait_watch(t);
+        int rc = wait_watch(t, clock);
         if (rc < 0)
             return rc;
-        recover_on_timer(t);
+        recover_on_timer(t, wait_clock_patience(clock));
         int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
         int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
@@ -190,7 +190,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting for queue %s",
                                want->queue);
         if (news == DB_DEATH)
-            recover_dead_quietly(t);
+            recover_dead_quietly(t, wait_clock_patience(clock));
         if ((rc = worker_check_process(t, &clock->process, "claimed")) < 0)
             return rc;
         if (wait_clock_over(clock))
@@ -198,7 +198,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         seen = db_bell(t->db, bell);
         peek.look = passed_start(t, want);
         peek.want.look = &peek.look;
-        if ((rc = handle_read(t, peek_body, &peek)) < 0)
+        if ((rc = handle_read_within(t, wait_clock_patience(clock), peek_body, &peek)) < 0)
             return rc;
         if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
@@ -238,12 +238,12 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
  * clock that db_wait sleeps by.
  */
 static int wait_until_store_time(tend *t, uint64_t bells, uint64_t seen, int64_t at_ms,
-                                 int64_t timeout_ms)
+                                 int64_t timeout_ms, const struct wait_clock *clock)
 {
     for (;;) {
         int64_t now_ms;
         int rc = db_wait(t->db, bells, seen, timeout_ms, handle_err(t));
-        if (rc != DB_TIMEOUT || (rc = tend_now(t, &now_ms)) < 0)
+        if (rc != DB_TIMEOUT || (rc = handle_now(t, wait_clock_patience(clock), &now_ms)) < 0)
             return rc;
         if (now_ms >= at_ms)
             return DB_TIMEOUT;
@@ -252,11 +252,13 @@ static int wait_until_store_time(tend *t, uint64_t bells, uint64_t seen, int64_t
 }
 
 /* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
-static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms)
+static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
+                     const struct wait_clock *clock)
 {
     struct wait_hint hint;
     int rc;
-    if ((rc = wait_watch(t)) < 0 || (rc = handle_read(t, hint_body, &hint)) < 0)
+    if ((rc = wait_watch(t, clock)) < 0 ||
+        (rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &hint)) < 0)
         return rc;
     int64_t pause_ms = recover_pause_ms(t);
     if (pause_ms > 0 && (timeout_ms < 0 || pause_ms < timeout_ms))
@@ -264,12 +266,12 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms)
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
-    rc = by_clock ? wait_until_store_time(t, bells, seen, at_ms, timeout_ms)
+    rc = by_clock ? wait_until_store_time(t, bells, seen, at_ms, timeout_ms, clock)
                   : db_wait(t->db, bells, seen, timeout_ms, handle_err(t));
     if (rc == DB_INTERRUPTED)
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
-        return recover_dead_quietly(t); /* what could not be recovered is no news */
+        return recover_dead_quietly(t, -1); /* what could not be recovered is no news */
     if (rc == DB_TIMEOUT && by_clock) {
         pthread_mutex_lock(&t->mutex);
         t->alarm_told_ms = at_ms;
@@ -287,7 +289,7 @@ int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t time
     uint64_t seen = bell;
     *last = (struct wait_seen){.bell = bell, .waited = true};
     pthread_mutex_unlock(&t->mutex);
-    recover_on_timer(t); /* also where news come so often that nobody ever sleeps */
+    recover_on_timer(t, -1); /* also where news come so often that nobody ever sleeps */
     if (news)
         return 1;
     struct wait_clock clock = wait_clock_start(timeout_ms);
@@ -295,7 +297,7 @@ int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t time
     do {
         int64_t left_ms =
             clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
-        rc = wait_once(t, bells, seen, left_ms);
+        rc = wait_once(t, bells, seen, left_ms, &clock);
     } while (rc == 0 && !wait_clock_over(&clock));
     bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);

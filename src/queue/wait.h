@@ -13,7 +13,8 @@ struct wait_clock {
 };
 struct wait_clock wait_clock_start(int64_t wait_ms);
 /* For db_write_within: who waits for a job or a lock waits no longer for the store either, but at
- * least a second; who does not wait at all lets the options say. */
+ * least a second; who does not wait at all lets the options say. Every call to the store that is
+ * made on the way gets it, recovery (recover.h) too. */
 int64_t wait_clock_patience(const struct wait_clock *clock);
 bool wait_clock_over(const struct wait_clock *clock);
 /* How long to sleep of timeout_ms: not beyond the deadline, nor long without a look at the process.
@@ -29,7 +30,7 @@ struct wait_hint {
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 
 /* What db_wait reports is brought up to date, as worker_watch_all; not while recovery pauses. */
-int wait_watch(tend *t);
+int wait_watch(tend *t, const struct wait_clock *clock);
 
 /*
  * Sleeps until a claim may get something: the bell rang and there is a job that it could have, an

@@ -132,7 +132,7 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
             rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc >= 0 && !in_body)
-            rc = db_alive_begin(t->db, call.id, handle_err(t));
+            rc = db_alive_begin_within(t->db, call.id, wait_ms, handle_err(t));
         if (rc >= 0)
             t->worker_id = call.id;
         else if (in_body && call.id != 0) /* the entry is not there, or not known to be */
@@ -161,7 +161,7 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
                            (long long)pid);
     proc_host(call.host, sizeof call.host);
     struct registry registry;
-    int rc = registry_load(t, &registry);
+    int rc = registry_load(t, wait_ms, &registry);
     for (size_t i = 0; rc >= 0 && i < registry.count; i++)
         if (!registry.entries[i].session &&
             same_process(&registry.entries[i].process, &call.process))
@@ -186,12 +186,12 @@ int worker_check_process(tend *t, const struct proc_id *process, const char *wha
                        (long long)process->pid, what);
 }
 
-int worker_watch_all(tend *t)
+int worker_watch_all(tend *t, int64_t wait_ms)
 {
     struct registry registry;
     struct proc_id self = {0};
     size_t count = 0;
-    int rc = registry_load(t, &registry);
+    int rc = registry_load(t, wait_ms, &registry);
     struct db_watched *workers =
         rc < 0 ? NULL : arena_alloc(&registry.arena, (registry.count + 1) * sizeof *workers);
     proc_self(&self);

@@ -27,12 +27,12 @@ int worker_check_process(tend *t, const struct proc_id *process, const char *wha
 void worker_leave(tend *t);
 
 /* The processes of this machine behind registered workers become the ones db_wait watches. */
-int worker_watch_all(tend *t);
+int worker_watch_all(tend *t, int64_t wait_ms);
 
 /*
  * What recovery would find beyond what has expired: held by dead workers, and less what living ones
- * would be given more time for.
+ * would be given more time for. Of the first, what it would have to leave alone.
  */
-int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks);
+int worker_count_stale(tend *t, struct tend_recovery *ret);
 
 #endif

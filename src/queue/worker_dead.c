@@ -4,7 +4,13 @@
  * Rule: who was marked as lost by its liveness lock is buried only if it has given no sign of life
  * since the mark. Its session may be late in coming back while its heartbeats go through. The
  * registry judges so (registry_fate); whoever buries looks once more, with everything locked.
+ *
+ * Rule: nobody waits for the row of a job. What another session has locked is left alone and named
+ * (recover_worker), and one session that is stopped does not keep the jobs of others from being
+ * recovered. Of a worker judged by its liveness lock, a row that is being written may be a
+ * heartbeat: then all of its jobs are left alone.
  */
+#include "queue/holder.h"
 #include "queue/recover.h"
 #include "queue/registry.h"
 
@@ -21,7 +27,7 @@ struct bury_call {
  * buried it. A sign of life since the mark begins the grace anew. Its row is locked before its
  * jobs, as in recover_worker.
  */
-static int is_gone(struct db_tx *tx, int64_t worker_id)
+static int is_gone(struct db_tx *tx, int64_t worker_id, struct recovery *recovery)
 {
     struct db_result mark;
     struct db_result sign;
@@ -39,6 +45,10 @@ static int is_gone(struct db_tx *tx, int64_t worker_id)
         return 1; /* no grace is given */
     if ((rc = db_run(tx, Q_WORKER_SIGN, 0, worker, &sign)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
+    if (db_number(&sign, 0, 1) > 0) {
+        rc = holder_read_left(tx, worker_id, false, &recovery->left);
+        return rc < 0 ? rc : 0;
+    }
     if (db_number(&sign, 0, 0) == TEND_UNSET || db_number(&sign, 0, 0) <= lost_at_ms)
         return 1;
     const struct db_value again[] = {db_int(worker_id), db_int(now_ms)};
@@ -53,7 +63,7 @@ static int bury_body(struct db_tx *tx, void *arg)
                      (long long)call->entry->process.pid, call->entry->host);
     call->recovery = (struct recovery){.by = call->t->name};
     if (call->by_lock) {
-        int rc = is_gone(tx, call->entry->id);
+        int rc = is_gone(tx, call->entry->id, &call->recovery);
         if (rc <= 0)
             return rc;
     }
@@ -72,7 +82,9 @@ static int mark_body(struct db_tx *tx, void *arg)
     return db_each(tx, Q_WORKER_LOST, DB_LAST, params, 1, NULL);
 }
 
-static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
+/* Part of what it held, or the last of it: 1 when there is more. */
+static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock,
+                     struct recovery *total)
 {
     struct arena arena;
     struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
@@ -84,6 +96,16 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
     total->entries_reclaimed += call.recovery.entries_reclaimed;
     total->entries_quarantined += call.recovery.entries_quarantined;
     total->locks_cleaned += call.recovery.locks_cleaned;
+    if (rc >= 0)
+        holder_add_skipped(&total->left, &call.recovery.left);
+    return rc;
+}
+
+static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
+{
+    int rc;
+    while ((rc = bury_some(t, entry, by_lock, total)) > 0)
+        continue;
     return rc;
 }
 
@@ -91,7 +113,7 @@ int recover_dead_workers(tend *t, struct recovery *total)
 {
     struct registry registry;
     int dead = 0;
-    int rc = registry_load(t, &registry);
+    int rc = registry_load(t, total->wait_ms, &registry);
     for (size_t i = 0; rc >= 0 && i < registry.count; i++) {
         const struct registry_entry *entry = &registry.entries[i];
         struct bury_call mark = {.t = t, .entry = entry};

@@ -1,4 +1,5 @@
 /* Workers as people see them. */
+#include "queue/holder.h"
 #include "queue/registry.h"
 #include "queue/worker.h"
 
@@ -41,7 +42,7 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
     if (box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while listing workers");
     struct registry *registry = &box->registry;
-    int rc = registry_load(t, registry);
+    int rc = registry_load(t, -1, registry);
     if (rc >= 0)
         rc = db_read(t->db, &registry->arena, holdings_body, &holdings, handle_err(t));
     struct tend_worker *items =
@@ -71,10 +72,22 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
     return 0;
 }
 
-static int expired_body(struct db_tx *tx, void *arg)
+struct stale_call {
+    const struct tend_workers *workers;
+    struct db_result expired;
+    struct tend_recovery left; /* of dead workers */
+};
+
+static int stale_body(struct db_tx *tx, void *arg)
 {
+    struct stale_call *call = arg;
     const struct db_value params[] = {db_now(tx)};
-    return db_run(tx, Q_WORKER_EXPIRED, DB_LAST, params, arg);
+    call->left = (struct tend_recovery){0};
+    int rc = db_run(tx, Q_WORKER_EXPIRED, 0, params, &call->expired);
+    for (size_t i = 0; rc >= 0 && i < call->workers->count; i++)
+        if (call->workers->items[i].alive == 0)
+            rc = holder_read_left(tx, call->workers->items[i].id, false, &call->left);
+    return rc;
 }
 
 /* Leases of a living worker that have expired and would be extended once. */
@@ -87,26 +100,29 @@ static int64_t spared_of(const struct db_result *expired, int64_t id)
     return spared;
 }
 
-int worker_count_stale(tend *t, int64_t *ret_leases, int64_t *ret_locks)
+int worker_count_stale(tend *t, struct tend_recovery *ret)
 {
     struct tend_workers *workers;
-    struct db_result expired;
     int rc = tend_worker_list(t, &workers);
     if (rc < 0)
         return rc;
+    struct stale_call call = {.workers = workers};
     struct arena *arena = &((struct workers_box *)workers)->registry.arena;
-    rc = db_read(t->db, arena, expired_body, &expired, handle_err(t));
+    rc = db_read(t->db, arena, stale_body, &call, handle_err(t));
     for (size_t i = 0; rc >= 0 && i < workers->count; i++) {
+        const struct tend_worker *worker = &workers->items[i];
         int64_t leases = 0;
         int64_t locks = 0;
-        if (workers->items[i].alive != 0) {
-            *ret_leases -= db_clock_is_even(t->db) ? 0 : spared_of(&expired, workers->items[i].id);
+        if (worker->alive != 0) {
+            ret->entries_reclaimed -=
+                db_clock_is_even(t->db) ? 0 : spared_of(&call.expired, worker->id);
             continue;
         }
-        holdings_of(&expired, workers->items[i].id, &leases, &locks);
-        *ret_leases += workers->items[i].leases - leases;
-        *ret_locks += workers->items[i].locks - locks;
+        holdings_of(&call.expired, worker->id, &leases, &locks);
+        ret->entries_reclaimed += worker->leases - leases;
+        ret->locks_cleaned += worker->locks - locks;
     }
+    holder_add_skipped(ret, &call.left);
     tend_workers_free(workers);
     return rc < 0 ? rc : 0;
 }

@@ -219,7 +219,7 @@ static int claim_until_stopped(tend_runner *runner)
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         struct round round = go_round(runner, turn);
-        recover_on_timer(runner->t); /* one that is never idle never waits */
+        recover_on_timer(runner->t, -1); /* one that is never idle never waits */
         if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)

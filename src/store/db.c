@@ -188,6 +188,14 @@ int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct
     return db->engine->read(db, arena, body, arg, err);
 }
 
+int db_read_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                   struct err *err)
+{
+    if (db->forked || wait_ms < 0 || db->engine->read_within == NULL)
+        return db_read(db, arena, body, arg, err);
+    return db->engine->read_within(db, wait_ms, arena, body, arg, err);
+}
+
 struct arena *db_arena(struct db_tx *tx)
 {
     return tx->arena;
@@ -256,6 +264,11 @@ bool db_concurrent(const struct db_tx *tx)
     return tx->db->engine->concurrent;
 }
 
+bool db_is_concurrent(const struct db *db)
+{
+    return db->engine->concurrent;
+}
+
 uint64_t db_bell(struct db *db, uint64_t bells)
 {
     return db->forked ? 0 : db->engine->bell(db, bells);
@@ -288,9 +301,14 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
 
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err)
 {
+    return db_alive_begin_within(db, worker_id, -1, err);
+}
+
+int db_alive_begin_within(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err)
+{
     if (db->forked)
         return say_forked(db, err);
-    return db->engine->alive_begin(db, worker_id, err);
+    return db->engine->alive_begin(db, worker_id, wait_ms, err);
 }
 
 void db_alive_end(struct db *db, int64_t worker_id)
@@ -313,9 +331,15 @@ int db_alive_deny(struct db_tx *tx, int64_t worker_id)
 int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                    struct err *err)
 {
+    return db_alive_check_within(db, worker_ids, count, -1, ret_alive, err);
+}
+
+int db_alive_check_within(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                          bool *ret_alive, struct err *err)
+{
     if (db->forked)
         return say_forked(db, err);
-    return db->engine->alive_check(db, worker_ids, count, ret_alive, err);
+    return db->engine->alive_check(db, worker_ids, count, wait_ms, ret_alive, err);
 }
 
 bool db_gone(struct db *db)

@@ -94,11 +94,15 @@ int db_write(struct db *db, struct arena *arena, db_body *body, void *arg, struc
 int db_read(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
 
 /*
- * db_write for a caller that cannot wait for the store's write lock as long as the options allow:
- * TEND_EBUSY after wait_ms (-1: as the options say).
+ * The same for a caller that cannot wait for the store as long as the options allow (-1: as they
+ * say). SQLite: TEND_EBUSY when the write lock could not be had within wait_ms. PostgreSQL: every
+ * wait, for a lock, a connection or an answer, ends soon after wait_ms: TEND_EBUSY, or
+ * TEND_EUNREACHABLE when the server has said nothing.
  */
 int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
                     struct err *err);
+int db_read_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
+                   struct err *err);
 /* The last write could not be made because another process keeps the store's write lock. */
 bool db_is_blocked(struct db *db);
 
@@ -165,6 +169,7 @@ void db_ring(struct db_tx *tx, uint64_t bells);
  * large is sent before the first is locked.
  */
 bool db_concurrent(const struct db_tx *tx);
+bool db_is_concurrent(const struct db *db);
 
 /* --- waiting --- */
 
@@ -211,6 +216,7 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
 /* From now until db_alive_end, or the end of this process or session, others see worker_id alive.
  * TEND_EBUSY, in a body: another process holds the lock of that id. */
 int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
+int db_alive_begin_within(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 
 /*
@@ -232,6 +238,8 @@ int db_alive_deny(struct db_tx *tx, int64_t worker_id);
 /* Which of the workers hold their liveness lock. Cheap; not inside a body. */
 int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
                    struct err *err);
+int db_alive_check_within(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                          bool *ret_alive, struct err *err);
 
 /* How long a lost liveness lock is given to come back: 0 on SQLite, where it cannot. */
 int64_t db_alive_grace_ms(const struct db *db);

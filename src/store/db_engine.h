@@ -20,6 +20,8 @@ struct db_engine {
     int (*write)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
     int (*write_within)(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body,
                         void *arg, struct err *err); /* NULL: as write */
+    int (*read_within)(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body,
+                       void *arg, struct err *err); /* NULL: as read */
     bool (*is_blocked)(struct db *db);               /* NULL: never */
     int (*read)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
     int (*run)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
@@ -34,12 +36,12 @@ struct db_engine {
     int64_t (*mono_ms)(const struct db *db); /* NULL: the monotonic clock */
     void (*interrupt)(struct db *db);
     int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
-    int (*alive_begin)(struct db *db, int64_t worker_id, struct err *err);
+    int (*alive_begin)(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
     void (*alive_end)(struct db *db, int64_t worker_id);
     bool (*alive_buried)(struct db *db, int64_t worker_id); /* NULL: never */
     int (*alive_deny)(struct db_tx *tx, int64_t worker_id); /* NULL: a lock that is gone stays so */
-    int (*alive_check)(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                       struct err *err);
+    int (*alive_check)(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                       bool *ret_alive, struct err *err);
     int (*schema_version)(struct db *db, int *ret_store, struct err *err);
     int (*doctor)(struct db *db, void (*report)(void *, int, const char *, const char *), void *arg,
                   struct err *err);

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tend.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@ enum {
     ALARM_INTERVAL_MS = 100,  /* a look for alarms costs a round trip */
     TICK_MS = 5000,           /* behind the bell; nothing should depend on it */
     DEAF_TICK_MS = 500,       /* when rings do not reach us */
+    ENTER_MS = 2000,          /* how long a thread that goes to sleep waits for the keeper */
+    BELL_MS = 500,            /* ... one that is about to */
 };
 
 double pg_db_random(struct pg_db *db)
@@ -59,7 +62,7 @@ static uint64_t bell(struct db *base, uint64_t bells)
     /* Whoever asks for the first time is about to wait: better to hear from here on than to look
      * twice. */
     if (!db->url.pooler && !pg_keeper_runs(&db->keeper)) {
-        pg_keeper_enter(&db->keeper, &hears, &ignored);
+        pg_keeper_enter(&db->keeper, BELL_MS, &hears, &ignored);
         pg_keeper_leave(&db->keeper);
     }
     return waiter_bell(&db->waiter, bells);
@@ -70,7 +73,10 @@ static int wait_for_news(struct db *base, uint64_t bells, uint64_t seen, int64_t
 {
     struct pg_db *db = (struct pg_db *)base;
     bool hears = false;
-    int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, &hears, err);
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
+    int64_t enter_ms = timeout_ms < 0 || timeout_ms > ENTER_MS ? ENTER_MS : timeout_ms;
+    int rc = db->url.pooler ? 0 : pg_keeper_enter(&db->keeper, enter_ms, &hears, err);
     int64_t tick_ms = hears ? TICK_MS : DEAF_TICK_MS;
     bool ticks = timeout_ms < 0 || timeout_ms > tick_ms;
     if (rc == 0)
@@ -100,17 +106,17 @@ static void nothing_readable(struct waiter *waiter, size_t engine_fd, void *arg)
 
 /* --- liveness --- */
 
-static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
+static int alive_begin(struct db *base, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
     char sql[160];
     PGresult *result;
     if (!db->url.pooler)
-        return pg_keeper_hold(&db->keeper, worker_id, err);
+        return pg_keeper_hold(&db->keeper, worker_id, wait_ms, err);
     /* No session: others must not take the missing lock for a sign of death. */
     snprintf(sql, sizeof sql, "UPDATE \"%s\".worker SET session = 0 WHERE id = %lld",
              db->url.schema, (long long)worker_id);
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    int rc = pg_db_ask(db, wait_ms, sql, &result, err);
     if (rc == 0)
         PQclear(result);
     return rc;
@@ -145,30 +151,38 @@ static int alive_deny(struct db_tx *tx, int64_t worker_id)
     return 0;
 }
 
-static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                       struct err *err)
+static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                       bool *ret_alive, struct err *err)
 {
     struct pg_db *db = (struct pg_db *)base;
-    char sql[512];
+    char sql[512 + sizeof db->identity_sql];
     PGresult *result;
-    snprintf(sql, sizeof sql,
-             "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
-             "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
-             "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-             (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    snprintf(
+        sql, sizeof sql,
+        "%s UNION ALL SELECT objid::text FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
+        "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND "
+        "database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        db->identity_sql, (int)pg_lock_class(&db->url, PG_LOCK_ALIVE));
+    int rc = pg_db_ask(db, wait_ms, sql, &result, err);
     if (rc < 0)
-        return rc;
+        return pg_gone_missing(db, err);
+    const char *identity = "";
     for (size_t i = 0; i < count; i++)
         ret_alive[i] = false;
     for (int row = 0; row < PQntuples(result); row++) {
-        long long id = strtoll(PQgetvalue(result, row, 0), NULL, 10);
+        const char *value = PQgetvalue(result, row, 0);
+        long long id = strtoll(value, NULL, 10);
+        if (strchr(value, ' ') != NULL) {
+            identity = value;
+            continue;
+        }
         for (size_t i = 0; i < count; i++)
             if ((uint32_t)worker_ids[i] == (uint32_t)id)
                 ret_alive[i] = true;
     }
+    rc = pg_gone_check(db, identity, err);
     PQclear(result);
-    return 0;
+    return rc;
 }
 
 /* --- care --- */
@@ -179,7 +193,7 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
     char sql[160];
     PGresult *result;
     snprintf(sql, sizeof sql, "SELECT version FROM \"%s\".tend_schema_version", db->url.schema);
-    int rc = pg_db_ask(db, sql, 0, NULL, &result, err);
+    int rc = pg_db_ask(db, -1, sql, &result, err);
     if (rc < 0)
         return rc;
     *ret_store = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : 0;
@@ -207,6 +221,11 @@ static bool clock_is_uneven(const struct db *base)
 {
     const struct db_options *options = &((const struct pg_db *)base)->options;
     return options->clock_ms == NULL || options->uptime_ms != NULL;
+}
+
+static bool is_gone(struct db *base)
+{
+    return pg_gone((struct pg_db *)base);
 }
 
 /* In the child of a fork the sockets are blind already (pg_connect.c). */
@@ -248,7 +267,9 @@ static const struct db_engine engine = {
     .fork_child = fork_child,
     .close_forked = close_forked,
     .write = pg_tx_write,
+    .write_within = pg_tx_write_within,
     .read = pg_tx_read,
+    .read_within = pg_tx_read_within,
     .run = pg_tx_run,
     .each = pg_tx_each,
     .time = pg_tx_time,
@@ -264,6 +285,7 @@ static const struct db_engine engine = {
     .schema_version = schema_version,
     .migrations = db_migrations_postgres,
     .doctor = pg_db_doctor,
+    .gone = is_gone,
     .clock_is_uneven = clock_is_uneven,
     .clock_look = pg_clock_look,
     .clock_settle = pg_clock_settle,
@@ -280,6 +302,7 @@ static void write_own_sql(struct pg_db *db)
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
              db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
     pg_settings_local(db, db->local_sql, sizeof db->local_sql);
+    pg_gone_write_sql(db);
 }
 
 /* The first connection: it tells whether a pooler is in between, and brings the schema up to date.
@@ -288,12 +311,12 @@ static int connect_first(struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn;
     bool shared;
-    int64_t most_ms = pg_db_limit_ms(db);
-    int rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+    struct pg_patience patience = pg_patience_start(db, -1);
+    int rc = pg_conn_connect(&conn, db, &patience, &shared, err);
     if (rc < 0 && shared) {
         db->url.pooler = true;
         pg_url_set_options(&db->url, NULL);
-        rc = pg_conn_connect(&conn, db, most_ms, &shared, err);
+        rc = pg_conn_connect(&conn, db, &patience, &shared, err);
     }
     if (rc < 0)
         return rc;

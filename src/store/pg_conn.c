@@ -18,16 +18,16 @@
 
 enum { BELLS_BYTES = 24 }; /* of a mask in hexadecimal digits */
 
-int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
-                    struct err *err)
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db,
+                    const struct pg_patience *patience, bool *ret_shared, struct err *err)
 {
     bool refused = false;
     bool ours = true;
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    conn->limit_ms = pg_db_limit_ms(db);
-    int rc = pg_connect(&conn->pg, &db->url, most_ms, &refused, err);
+    int rc = pg_connect(&conn->pg, &db->url, pg_patience_connect_ms(patience), &refused, err);
+    conn->limit_ms = pg_patience_answer_ms(patience, db);
     if (rc == 0)
         rc = pg_settings_apply(conn->pg, db, conn->limit_ms, &ours, err);
     bool shared = !ours || (rc < 0 && refused && db->url.options != NULL);
@@ -43,35 +43,45 @@ int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_m
     return 0;
 }
 
-static int prepare_bell(struct pg_conn *conn, const struct pg_db *db, struct err *err)
+/* In one round trip: the bell, where something may live in the session, and the store's identity.
+ */
+static int introduce(struct pg_conn *conn, struct pg_db *db, struct err *err)
 {
-    char sql[sizeof db->bell_sql + 32];
+    char sql[sizeof db->bell_sql + sizeof db->identity_sql + 32];
     int rc = 0;
-    snprintf(sql, sizeof sql, "PREPARE tend_bell (text) AS %s", db->bell_sql);
+    if (db->url.pooler)
+        snprintf(sql, sizeof sql, "%s", db->identity_sql);
+    else
+        snprintf(sql, sizeof sql, "PREPARE tend_bell (text) AS %s; %s", db->bell_sql,
+                 db->identity_sql);
     PGresult *result = pg_exec(conn->pg, sql, conn->limit_ms);
     if (result == NULL)
         pg_error_silent(db->url.where, conn->limit_ms, err);
-    else if (PQresultStatus(result) != PGRES_COMMAND_OK)
+    else if (PQresultStatus(result) != PGRES_TUPLES_OK)
         pg_error(result, "setting up a session", db->url.where, err);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        rc = err->code;
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        rc = pg_gone_check(db, PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "", err);
+    else
+        rc =
+            err->code == TEND_ENOTADB && db->identity.table != 0 ? pg_gone_say(db, err) : err->code;
     PQclear(result);
     return rc;
 }
 
-int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err)
+int pg_conn_prepare(struct pg_conn *conn, struct pg_db *db, struct err *err)
 {
-    int rc = db->url.pooler ? 0 : prepare_bell(conn, db, err);
+    int rc = introduce(conn, db, err);
     if (rc == 0 && (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1))
         rc = pg_error_connect(conn->pg, &db->url, err);
     conn->one_by_one = db->url.pooler;
     return rc;
 }
 
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, struct err *err)
+int pg_conn_open(struct pg_conn **ret, struct pg_db *db, const struct pg_patience *patience,
+                 struct err *err)
 {
     struct pg_conn *conn;
-    int rc = pg_conn_connect(&conn, db, most_ms, NULL, err);
+    int rc = pg_conn_connect(&conn, db, patience, NULL, err);
     if (rc < 0)
         return rc;
     if ((rc = pg_conn_prepare(conn, db, err)) < 0) {

@@ -6,6 +6,7 @@
  *     pg_connect.c  making a connection, silently
  *     pg_exec.c     waiting for the server, within limits
  *     pg_settings.c what a session is set to, and whether it is ours
+ *     pg_patience.c how long a call may take
  *     pg_conn.c     one connection in pipeline mode: sending, and reading answers in order
  *     pg_pool.c     the connections of a handle, handed out fairly
  *     pg_query.c    a named query: parameters into the pipeline, rows into the arena
@@ -13,6 +14,7 @@
  *     pg_order.c    the order in which rows are locked
  *     pg_flight.c   statements that go to the server together, and their answers
  *     pg_schema.c   migrations
+ *     pg_gone.c     whether the store is still the one that was opened
  *     pg_claim.c    where a claim begins to look when dead rows are in its way
  *     pg_clock.c    whether the server's clock has run evenly
  *     pg_keeper.c   the thread that listens, holds liveness locks and looks after a neighbour
@@ -136,6 +138,25 @@ int pg_settings_shared(const struct pg_db *db, struct err *err);
 /* The statement that each transaction behind a pooler begins with. */
 void pg_settings_local(const struct pg_db *db, char *out, size_t size);
 
+/* --- pg_patience.c --- */
+
+/* How long a call may take. */
+struct pg_patience {
+    int64_t deadline_ms; /* monotonic */
+    bool hurried;        /* its caller waits less than the options allow: every wait ends by it */
+};
+
+/* wait_ms as in db_write_within. */
+struct pg_patience pg_patience_start(const struct pg_db *db, int64_t wait_ms);
+/* How long an answer may take from now on, and the making of a connection. */
+int64_t pg_patience_answer_ms(const struct pg_patience *patience, const struct pg_db *db);
+int64_t pg_patience_connect_ms(const struct pg_patience *patience);
+/* Whether both end so close to each other that one limit serves them. */
+bool pg_patience_alike(const struct pg_patience *one, const struct pg_patience *other);
+/* The statement that tells the server, at the beginning of a flight; NULL: its settings serve. */
+enum { PG_HURRY_BYTES = 160 };
+const char *pg_patience_sql(const struct pg_patience *patience, char out[PG_HURRY_BYTES]);
+
 /* --- pg_conn.c --- */
 
 struct pg_conn {
@@ -150,13 +171,14 @@ struct pg_conn {
 };
 
 /*
- * Connects, in at most most_ms, and sets the session up; *ret_shared when that fails (may be NULL):
- * because a pooler is in between. Then pg_conn_prepare enters pipeline mode. pg_conn_open: both.
+ * Connects and sets the session up; *ret_shared when that fails (may be NULL): because a pooler is
+ * in between. Then pg_conn_prepare enters pipeline mode. pg_conn_open: both.
  */
-int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, bool *ret_shared,
-                    struct err *err);
-int pg_conn_prepare(struct pg_conn *conn, const struct pg_db *db, struct err *err);
-int pg_conn_open(struct pg_conn **ret, const struct pg_db *db, int64_t most_ms, struct err *err);
+int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db,
+                    const struct pg_patience *patience, bool *ret_shared, struct err *err);
+int pg_conn_prepare(struct pg_conn *conn, struct pg_db *db, struct err *err);
+int pg_conn_open(struct pg_conn **ret, struct pg_db *db, const struct pg_patience *patience,
+                 struct err *err);
 void pg_conn_close(struct pg_conn *conn);
 /* Why the connection is lost. */
 enum pg_fault pg_conn_lost(const struct pg_conn *conn, const char *where, struct err *err);
@@ -200,9 +222,10 @@ void pg_pool_init(struct pg_pool *pool, int limit);
 void pg_pool_done(struct pg_pool *pool);
 /*
  * A connection for this thread alone; waits for one when all are in use (TEND_EBUSY when none has
- * become free), and tries again when the server cannot be reached, until deadline_ms (monotonic).
+ * become free), and tries again when the server cannot be reached, as long as there is patience.
  */
-int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, struct err *err);
+int pg_pool_take(struct pg_db *db, const struct pg_patience *patience, struct pg_conn **ret,
+                 struct err *err);
 /* Gives it back; a broken one is closed. */
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
 
@@ -290,14 +313,15 @@ struct pg_flight {
     struct pg_db *db;
     struct pg_conn *conn;
     struct err *err;
-    const char *before[2]; /* statements before the calls; NULL: none */
+    const char *before[3]; /* statements before the calls; NULL: none */
     struct pg_call *calls;
     const char *after; /* a statement after them; NULL: none */
     bool commits;      /* the transaction ends with this flight */
     uint64_t rings;    /* the bells that follow */
     /* how it went */
     enum pg_fault fault;
-    bool sent; /* what commits may have reached the server */
+    bool sent;   /* what commits may have reached the server */
+    bool unread; /* ... and was carried out, but an answer could not be taken */
 };
 
 /* 0, or a negative code with fault and err set. */
@@ -306,6 +330,25 @@ int pg_flight_go(struct pg_flight *flight);
 /* --- pg_schema.c --- */
 
 int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err);
+
+/* --- pg_gone.c --- */
+
+struct pg_identity {
+    int64_t table; /* 0: not known yet */
+    int64_t token_base;
+};
+
+/* Writes db->identity_sql, a query whose one value tells the store from others. */
+void pg_gone_write_sql(struct pg_db *db);
+/* Whether it was noticed that the store is gone. */
+bool pg_gone(const struct pg_db *db);
+/* It is: the sentence, and the code. */
+int pg_gone_say(struct pg_db *db, struct err *err);
+/* Looks at the answer to identity_sql; the first one is remembered. 0, or as pg_gone_say. */
+int pg_gone_check(struct pg_db *db, const char *identity, struct err *err);
+/* After a failure, with the sentence in err: when a table is missing, whether the store is. Returns
+ * the code that is in err then. */
+int pg_gone_missing(struct pg_db *db, struct err *err);
 
 /* --- pg_claim.c --- */
 
@@ -388,15 +431,16 @@ struct pg_keeper {
 
 int pg_keeper_init(struct pg_keeper *keeper, struct pg_db *db, struct err *err);
 void pg_keeper_done(struct pg_keeper *keeper);
-int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err);
+int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, int64_t wait_ms, struct err *err);
 void pg_keeper_release(struct pg_keeper *keeper, int64_t worker_id);
 /* False: it was taken for dead while the session was lost, or is not one of this handle. */
 bool pg_keeper_knows(struct pg_keeper *keeper, int64_t worker_id);
 /*
  * Around the sleep of a thread. When rings did not reach this handle before, that counts as a ring,
- * so that the caller looks once more; *ret_hears: whether they do now.
+ * so that the caller looks once more; *ret_hears: whether they do now. most_ms: how long that may
+ * take.
  */
-int pg_keeper_enter(struct pg_keeper *keeper, bool *ret_hears, struct err *err);
+int pg_keeper_enter(struct pg_keeper *keeper, int64_t most_ms, bool *ret_hears, struct err *err);
 void pg_keeper_leave(struct pg_keeper *keeper);
 bool pg_keeper_runs(struct pg_keeper *keeper);
 
@@ -416,6 +460,9 @@ struct pg_db {
     char session_name[20]; /* by which our own sessions are known; see pg_settings.c */
     char bell_sql[512];    /* rings the bells $1, if anybody waits for any */
     char local_sql[1024];  /* sets up a transaction behind a pooler */
+    char identity_sql[256];
+    struct pg_identity identity;
+    bool gone; /* see pg_gone.c */
 };
 
 /* How long a call waits for the server to say something: longer than a statement may take there. */
@@ -424,8 +471,7 @@ int64_t pg_db_limit_ms(const struct pg_db *db);
 double pg_db_random(struct pg_db *db);
 void pg_db_sleep(int64_t ms);
 /* Asks the server something with retries, as a read. *ret is to be freed with PQclear. */
-int pg_db_ask(struct pg_db *db, const char *sql, int params, const char *const *values,
-              PGresult **ret, struct err *err);
+int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret, struct err *err);
 
 int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
                  void *arg, struct err *err);

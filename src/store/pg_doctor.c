@@ -162,7 +162,7 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
         "ORDER BY xact_start LIMIT 1) AS oldest ON true",
         exam.db->url.schema, exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
     int64_t before_ms = clock_wall_ms();
-    int rc = pg_db_ask(exam.db, sql, 0, NULL, &row, err);
+    int rc = pg_db_ask(exam.db, -1, sql, &row, err);
     if (rc < 0)
         return rc;
     look_at_settings(&exam, row);

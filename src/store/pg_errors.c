@@ -11,6 +11,8 @@
 /* Prepared statements are there twice, or not at all: somebody else uses this session, too. */
 #define SHARED_HINT "a pooler lends this session to others; add tend_pooler=1 to the store URL"
 
+#define OTHER_HINT "is this the store of another version? see 'tend doctor'"
+
 /* The longest prefix that fits decides. */
 static const struct {
     const char *state; /* SQLSTATE or the beginning of one */
@@ -29,7 +31,9 @@ static const struct {
     {"25P03", TEND_EUNREACHABLE, PG_LOST, NULL}, /* idle in transaction for too long */
     {"42501", TEND_EREADONLY, PG_REFUSED, "grant this role the rights on the schema"},
     {"42P05", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
-    {"42P01", TEND_ENOTADB, PG_REFUSED, "is this the store of another version? see 'tend doctor'"},
+    {"3F000", TEND_ENOTADB, PG_REFUSED, OTHER_HINT}, /* no such schema */
+    {"42P01", TEND_ENOTADB, PG_REFUSED, OTHER_HINT}, /* ... table */
+    {"42883", TEND_ENOTADB, PG_REFUSED, OTHER_HINT}, /* ... function */
     {"53100", TEND_EFULL, PG_REFUSED, "make room on the server's disk"},
     {"53200", TEND_EIO, PG_REFUSED, "the server is short of memory"},
     {"53300", TEND_EUNREACHABLE, PG_LOST, "raise max_connections or lower --connections"},

@@ -12,6 +12,8 @@
 
 #include <tend.h>
 
+enum { BEFORE = sizeof((struct pg_flight *)0)->before / sizeof(const char *) };
+
 static int lost(struct pg_flight *flight)
 {
     flight->fault = pg_conn_lost(flight->conn, flight->db->url.where, flight->err);
@@ -40,8 +42,9 @@ static bool rings_later(const struct pg_flight *flight)
 static bool send_all(struct pg_flight *flight)
 {
     struct pg_conn *conn = flight->conn;
-    if (!send_plain(flight, flight->before[0]) || !send_plain(flight, flight->before[1]))
-        return false;
+    for (size_t i = 0; i < BEFORE; i++)
+        if (!send_plain(flight, flight->before[i]))
+            return false;
     for (struct pg_call *call = flight->calls; call != NULL; call = call->next)
         if (!pg_call_send(call, conn, flight->db->url.pooler))
             return false;
@@ -80,6 +83,7 @@ static bool take_one(struct pg_flight *flight, struct pg_call *call, const char 
              pg_call_answer(call, result) < 0) {
         *flight->err = *call->tx->err;
         flight->fault = PG_REFUSED;
+        flight->unread = true;
     }
     PQclear(result);
     PQclear(pg_conn_result(conn));
@@ -110,8 +114,10 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
     conn->owed = owed_before;
     if (pg_conn_skip(conn) != PG_FINE)
         return false;
-    if (!take_plain(flight, flight->before[0]) || !take_plain(flight, flight->before[1]) ||
-        !take_calls(flight) || !take_plain(flight, flight->after))
+    for (size_t i = 0; i < BEFORE; i++)
+        if (!take_plain(flight, flight->before[i]))
+            return false;
+    if (!take_calls(flight) || !take_plain(flight, flight->after))
         return false;
     conn->owed = 1; /* our own synchronisation point */
     if (pg_conn_skip(conn) != PG_FINE)

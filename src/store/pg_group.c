@@ -7,8 +7,9 @@
  *
  * They stand and fall together only as far as nobody notices: when anything is refused, the whole
  * is undone and each is run alone. When the connection is lost at the commit, all are told that the
- * outcome is not known. Who has waited PATIENCE_MS for a flight goes alone, so that a statement
- * that hangs on a lock does not hold up more than those that are with it.
+ * outcome is not known. Those in a hurry (pg_patience.c) go with those who have as long. Who has
+ * waited PATIENCE_MS for a flight goes alone, so that a statement that hangs on a lock does not
+ * hold up more than those that are with it.
  *
  * Invariant: a waiting thread's transaction, arena and parameters belong to its leader until it is
  * told.
@@ -102,7 +103,9 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
     if (txs == NULL)
         return false;
     bool complete = pg_merge(txs, count, &merged);
+    char hurry[PG_HURRY_BYTES];
     struct pg_flight flight = {.db = (struct pg_db *)leader->base.db,
+                               .before[2] = pg_patience_sql(&leader->patience, hurry),
                                .conn = leader->conn,
                                .err = leader->base.err,
                                .calls = merged.first,
@@ -111,10 +114,9 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
         flight.rings |= txs[i]->base.ring;
     int rc = complete ? pg_flight_go(&flight) : TEND_ENOMEM;
     pg_merge_undo(&merged);
-    if (rc < 0 && !(flight.fault == PG_LOST && flight.sent)) {
-        leader->broken = pg_fault_ends_it(flight.fault);
+    leader->broken = pg_fault_ends_it(flight.fault) || flight.unread;
+    if (rc < 0 && !flight.unread && !(flight.fault == PG_LOST && flight.sent))
         return false;
-    }
     for (size_t i = 0; i < count; i++) {
         settle(txs[i], &flight, rc);
         if (rc < 0 && i > 0)
@@ -125,22 +127,27 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
     return true;
 }
 
-/* The riders that wait, for one flight. Under the mutex. */
-static struct pg_rider *take_riders(struct pg_group *group)
+/* The riders that wait, for one flight whose leader has this patience. Under the mutex. */
+static struct pg_rider *take_riders(struct pg_group *group, const struct pg_patience *patience)
 {
-    struct pg_rider *riders = group->first;
-    struct pg_rider *last = riders;
-    if (riders == NULL)
-        return NULL;
-    last->state = RIDER_ABOARD;
-    for (int i = 1; i < RIDERS_MAX && last->next != NULL; i++) {
-        last = last->next;
-        last->state = RIDER_ABOARD;
+    struct pg_rider *riders = NULL;
+    struct pg_rider **tail = &riders;
+    struct pg_rider **link = &group->first;
+    group->last = NULL; /* of those that stay */
+    for (int taken = 0; *link != NULL;) {
+        struct pg_rider *rider = *link;
+        if (taken == RIDERS_MAX || !pg_patience_alike(patience, &rider->tx->patience)) {
+            group->last = rider;
+            link = &rider->next;
+            continue;
+        }
+        *link = rider->next;
+        rider->next = NULL;
+        rider->state = RIDER_ABOARD;
+        *tail = rider;
+        tail = &rider->next;
+        taken++;
     }
-    group->first = last->next;
-    if (group->first == NULL)
-        group->last = NULL;
-    last->next = NULL;
     return riders;
 }
 
@@ -196,9 +203,9 @@ static int lead(struct pg_group *group, struct pg_tx *tx)
     bool together = false;
     pthread_mutex_lock(&group->mutex);
     gather(group);
-    struct pg_rider *riders = take_riders(group);
+    struct pg_rider *riders = take_riders(group, &tx->patience);
     pthread_mutex_unlock(&group->mutex);
-    bool aboard = pg_pool_take(db, tx->deadline_ms, &tx->conn, tx->base.err) == 0;
+    bool aboard = pg_pool_take(db, &tx->patience, &tx->conn, tx->base.err) == 0;
     /* Counted from here: how long others wait for a connection says nothing about the server. */
     int64_t began_ns = clock_mono_ns();
     if (riders != NULL && aboard) {

@@ -22,7 +22,7 @@
 
 enum {
     LINGER_MS = 1000, /* how long after the last wait rings are still heard */
-    ENTER_MS = 2000,  /* how long a thread that goes to sleep waits for the session */
+    LEAVE_MS = 2000,  /* how long one that gives a worker up waits for the session */
     AGAIN_MS = 20,
 };
 
@@ -191,9 +191,11 @@ static bool have_served(struct pg_keeper *keeper, int64_t until_ms)
 }
 
 /* Under the mutex, which is given up meanwhile. */
-static int wait_until_held(struct pg_keeper *keeper, struct err *err)
+static int wait_until_held(struct pg_keeper *keeper, int64_t wait_ms, struct err *err)
 {
     int64_t busy_ms = keeper->db->options.busy_ms;
+    if (wait_ms >= 0 && wait_ms < busy_ms)
+        busy_ms = wait_ms;
     int64_t until_ms = clock_mono_ms() + busy_ms;
     bool served = false;
     for (;;) {
@@ -201,6 +203,8 @@ static int wait_until_held(struct pg_keeper *keeper, struct err *err)
         served |= now;
         if (now && keeper->complete)
             return 0;
+        if (pg_gone(keeper->db))
+            return pg_gone_say(keeper->db, err);
         if (clock_mono_ms() >= until_ms)
             break;
         pthread_mutex_unlock(&keeper->mutex);
@@ -218,7 +222,7 @@ static int wait_until_held(struct pg_keeper *keeper, struct err *err)
     return err_set(err, TEND_EBUSY, "the liveness lock of this worker is held by another session");
 }
 
-int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err)
+int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     pthread_mutex_lock(&keeper->mutex);
     int64_t *grown = realloc(keeper->workers, (keeper->worker_count + 1) * sizeof *grown);
@@ -230,7 +234,7 @@ int pg_keeper_hold(struct pg_keeper *keeper, int64_t worker_id, struct err *err)
         rc = start(keeper, err);
     }
     if (rc == 0)
-        rc = wait_until_held(keeper, err);
+        rc = wait_until_held(keeper, wait_ms, err);
     pthread_mutex_unlock(&keeper->mutex);
     if (rc < 0)
         pg_keeper_release(keeper, worker_id);
@@ -242,7 +246,7 @@ void pg_keeper_release(struct pg_keeper *keeper, int64_t worker_id)
     pthread_mutex_lock(&keeper->mutex);
     forget(keeper, worker_id);
     if (keeper->running)
-        have_served(keeper, clock_mono_ms() + ENTER_MS);
+        have_served(keeper, clock_mono_ms() + LEAVE_MS);
     pthread_mutex_unlock(&keeper->mutex);
 }
 
@@ -256,13 +260,13 @@ bool pg_keeper_knows(struct pg_keeper *keeper, int64_t worker_id)
     return known;
 }
 
-int pg_keeper_enter(struct pg_keeper *keeper, bool *ret_hears, struct err *err)
+int pg_keeper_enter(struct pg_keeper *keeper, int64_t most_ms, bool *ret_hears, struct err *err)
 {
     pthread_mutex_lock(&keeper->mutex);
     keeper->waiting++;
     int rc = start(keeper, err);
     if (rc == 0 && !keeper->registered)
-        have_served(keeper, clock_mono_ms() + ENTER_MS);
+        have_served(keeper, clock_mono_ms() + most_ms);
     else if (rc == 0 && keeper->waiting == 1)
         wake(keeper); /* there is somebody again to look after a neighbour for */
     *ret_hears = keeper->registered;

@@ -13,7 +13,8 @@
  *     then what waits for locks, then what waits for nobody: claims skip what is locked, adds meet
  *     nobody. If two of the first kind overlap, their jobs are locked before all of them.
  *   - A body that runs several statements keeps the order itself; queue/claim.c has it in one
- *     place. What it cannot know beforehand it locks with SKIP LOCKED.
+ *     place. What it cannot know beforehand it locks with SKIP LOCKED. What it has to wait for all
+ *     the same, the runs that a schedule replaces, is a transaction of its own.
  *   - Who holds a job may change what belongs to it (attempts, checkpoints, controls, and the lock
  *     it was taken with), because all others lock the job first.
  *

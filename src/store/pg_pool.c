@@ -18,7 +18,7 @@ struct pg_ticket {
     struct pg_ticket *next;
 };
 
-enum { RECONNECT_FIRST_MS = 50, RECONNECT_LONGEST_MS = 400, CONNECT_LEAST_MS = 2000 };
+enum { RECONNECT_FIRST_MS = 50, RECONNECT_LONGEST_MS = 400 };
 
 void pg_pool_init(struct pg_pool *pool, int limit)
 {
@@ -132,31 +132,33 @@ void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-int pg_pool_take(struct pg_db *db, int64_t deadline_ms, struct pg_conn **ret, struct err *err)
+int pg_pool_take(struct pg_db *db, const struct pg_patience *patience, struct pg_conn **ret,
+                 struct err *err)
 {
+    int64_t begun_ms = clock_mono_ms();
     int64_t delay_ms = RECONNECT_FIRST_MS;
     for (;;) {
         struct pg_conn *conn;
-        if (!take_or_reserve(&db->pool, deadline_ms, &conn))
+        if (!take_or_reserve(&db->pool, patience->deadline_ms, &conn))
             return err_set(err, TEND_EBUSY,
                            "all %d connections to PostgreSQL at %s were in use for %lld ms; raise "
                            "--connections, or see pg_stat_activity for what holds them up",
-                           db->pool.limit, db->url.where, (long long)db->options.busy_ms);
+                           db->pool.limit, db->url.where, (long long)(clock_mono_ms() - begun_ms));
+        if (conn != NULL)
+            conn->limit_ms = pg_patience_answer_ms(patience, db);
         if (conn != NULL && pg_conn_usable(conn)) {
             *ret = conn;
             return 0;
         }
         pg_conn_close(conn); /* its place is ours */
-        int64_t left_ms = deadline_ms - clock_mono_ms();
-        int rc =
-            pg_conn_open(&conn, db, left_ms > CONNECT_LEAST_MS ? left_ms : CONNECT_LEAST_MS, err);
+        int rc = pg_conn_open(&conn, db, patience, err);
         if (rc == 0) {
             *ret = conn;
             return 0;
         }
         give_place(&db->pool);
-        left_ms = deadline_ms - clock_mono_ms();
-        if (rc != TEND_EUNREACHABLE || left_ms <= 0)
+        int64_t left_ms = patience->deadline_ms - clock_mono_ms();
+        if (rc != TEND_EUNREACHABLE || left_ms <= 0 || pg_gone(db))
             return rc;
         int64_t jittered_ms = (int64_t)((double)delay_ms * (0.5 + pg_db_random(db)));
         pg_db_sleep(jittered_ms < left_ms ? jittered_ms : left_ms);

@@ -316,10 +316,28 @@ static void read_each(const struct pg_call *call, const PGresult *result)
     }
 }
 
+/* Whether the query returns the id of each row that it was given. Of others a row may be missing,
+ * which means that it was not changed. */
+static bool returns_ids(const struct pg_call *call)
+{
+    return pg_call_looks(call) || (call->each && call->query == Q_WORKER_ADD);
+}
+
+/* An id that is not there is no answer: whoever got 0 for it would take its job for saved. */
+static int say_missing(const struct pg_call *call, int found)
+{
+    return err_set(call->tx->err, TEND_EINTERNAL,
+                   "%s on PostgreSQL returned %d ids for %zu rows; whether they were saved is not "
+                   "known: look before trying again; do triggers of others or a pooler interfere?",
+                   db_query_texts[call->query].name, found, call->rows);
+}
+
 int pg_call_answer(struct pg_call *call, const PGresult *result)
 {
     struct db_result rows;
     struct arena *arena = call->tx->arena;
+    if (returns_ids(call) && (size_t)PQntuples(result) != call->rows)
+        return say_missing(call, PQntuples(result));
     if (pg_call_looks(call))
         call->quiet = PQntuples(result) > 0 && PQgetvalue(result, 0, 1)[0] == 't';
     if (call->each) {

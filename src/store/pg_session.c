@@ -51,7 +51,8 @@ enum {
     ANSWER_MS = 2000, /* a keeper that hangs loses its workers */
     SILENCE_S = 1,    /* after which the kernel looks whether the server is still there */
     SILENT_PROBES = 3,
-    REMIND_MS = 30, /* a lost worker is reported again after its grace, with this to spare */
+    GONE_LOOK_MS = 60000, /* there is nothing to come back to */
+    REMIND_MS = 30,       /* a lost worker is reported again after its grace, with this to spare */
 };
 
 void pg_session_init(struct pg_session *session, struct pg_db *db)
@@ -191,9 +192,14 @@ static PGconn *connect_own(struct pg_session *session)
 void pg_session_connect(struct pg_session *session)
 {
     struct pg_db *db = session->db;
-    char sql[384];
+    char sql[384 + sizeof db->identity_sql];
+    char identity[64] = "";
     if (session->pg != NULL || clock_mono_ms() < session->connect_at_ms)
         return;
+    if (pg_gone(db)) {
+        session->connect_at_ms = clock_mono_ms() + GONE_LOOK_MS;
+        return;
+    }
     PGconn *pg = connect_own(session);
     if (pg == NULL) {
         try_later(session);
@@ -204,9 +210,16 @@ void pg_session_connect(struct pg_session *session)
         sql, sizeof sql,
         "SELECT set_config('application_name', current_setting('application_name') || ' keeper', "
         "false); SET lock_timeout = '1s'; SET statement_timeout = '%dms'; "
-        "SET synchronous_commit = off; LISTEN \"tend_%s\"",
-        ANSWER_MS - 200, db->url.schema);
-    if (!ask(session, sql, NULL, 0)) {
+        "SET synchronous_commit = off; LISTEN \"tend_%s\"; %s",
+        ANSWER_MS - 200, db->url.schema, db->identity_sql);
+    if (!ask(session, sql, identity, sizeof identity)) {
+        if (session->err.code == TEND_ENOTADB)
+            pg_gone_say(db, &session->err);
+        try_later(session);
+        return;
+    }
+    if (pg_gone_check(db, identity, &session->err) < 0) {
+        drop(session);
         try_later(session);
         return;
     }
@@ -375,17 +388,17 @@ static void choose_neighbour(struct pg_session *session, int64_t now_ms)
 {
     char sql[640];
     char found[32];
-    int64_t self = 0;
+    uint32_t self = 0; /* the server knows of an id what fits into the key of a lock */
     for (size_t i = 0; i < session->held_count; i++)
-        if (session->held[i] > self)
-            self = session->held[i];
+        if ((uint32_t)session->held[i] > self)
+            self = (uint32_t)session->held[i];
     session->choose_at_ms = now_ms + CHOOSE_MS;
     snprintf(sql, sizeof sql,
              "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = %d AND "
              "objsubid = 2 AND mode = 'ExclusiveLock' AND granted AND pid <> pg_backend_pid() AND "
              "database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-             "ORDER BY objid::bigint < %lld, objid::bigint LIMIT 1",
-             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), (long long)self);
+             "ORDER BY objid::bigint < %u, objid::bigint LIMIT 1",
+             (int)pg_lock_class(&session->db->url, PG_LOCK_ALIVE), self);
     if (ask(session, sql, found, sizeof found))
         session->neighbour = strtoll(found, NULL, 10);
 }

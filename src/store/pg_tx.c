@@ -26,7 +26,7 @@ static int board(struct pg_tx *tx)
 {
     if (tx->conn != NULL)
         return 0;
-    int rc = pg_pool_take(db_of(tx), tx->deadline_ms, &tx->conn, tx->base.err);
+    int rc = pg_pool_take(db_of(tx), &tx->patience, &tx->conn, tx->base.err);
     tx->failed = rc < 0;
     return rc;
 }
@@ -40,9 +40,11 @@ static void forget_calls(struct pg_tx *tx)
 int pg_tx_fly(struct pg_tx *tx, bool last)
 {
     struct pg_db *db = db_of(tx);
+    char hurry[PG_HURRY_BYTES];
     int rc = board(tx);
     if (rc < 0)
         return rc;
+    tx->conn->limit_ms = pg_patience_answer_ms(&tx->patience, db);
     struct pg_flight flight = {.db = db,
                                .conn = tx->conn,
                                .err = tx->base.err,
@@ -56,6 +58,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
         flight.before[0] = tx->writes ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     if (!tx->begun && db->url.pooler)
         flight.before[1] = db->local_sql;
+    flight.before[2] = pg_patience_sql(&tx->patience, hurry);
     tx->begun |= begins;
     if (last && tx->begun)
         flight.after = "COMMIT";
@@ -63,6 +66,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
     tx->fault = flight.fault;
     tx->failed = rc < 0;
     tx->ended = flight.sent;
+    tx->broken |= flight.unread;
     tx->rung |= flight.rings;
     tx->over = rc == 0 && last;
     forget_calls(tx);
@@ -205,11 +209,11 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
 }
 
 /* Says in err why nothing can be written. */
-static enum pg_readonly explain_readonly(struct pg_db *db, struct err *err)
+static enum pg_readonly explain_readonly(struct pg_db *db, int64_t wait_ms, struct err *err)
 {
     struct err ignored;
     PGresult *result;
-    if (pg_db_ask(db, PG_READONLY_SQL, 0, NULL, &result, &ignored) < 0)
+    if (pg_db_ask(db, wait_ms, PG_READONLY_SQL, &result, &ignored) < 0)
         return PG_NOT_READONLY;
     enum pg_readonly why = (enum pg_readonly)(PQgetvalue(result, 0, 0)[0] - '0');
     PQclear(result);
@@ -217,28 +221,31 @@ static enum pg_readonly explain_readonly(struct pg_db *db, struct err *err)
     return why;
 }
 
-static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body, void *arg,
-               struct err *err)
+static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *arena, db_body *body,
+               void *arg, struct err *err)
 {
-    int64_t deadline_ms = clock_mono_ms() + db->options.busy_ms;
+    struct pg_db *db = (struct pg_db *)base;
+    const struct pg_patience patience = pg_patience_start(db, wait_ms);
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
     for (int tries = 1, losses = 0;;) {
         struct pg_tx tx = {.base = {.db = &db->base, .arena = arena, .err = err},
                            .writes = writes,
-                           .deadline_ms = deadline_ms};
+                           .patience = patience};
         int64_t delay_ms = 0;
         enum pg_readonly why = PG_NOT_READONLY;
         int rc = run_once(&tx, body, arg);
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
-            return rc;
+            return rc == TEND_ENOTADB ? pg_gone_missing(db, err) : rc;
         if (tx.fault == PG_READONLY)
-            why = explain_readonly(db, err);
+            why = explain_readonly(db, wait_ms, err);
         if (tx.fault == PG_CONTENDED) {
             delay_ms = policy_contention_delay(tries++, pg_db_random(db));
-            if (delay_ms < 0)
+            if (delay_ms < 0 || (patience.hurried && clock_mono_ms() >= patience.deadline_ms))
                 return rc;
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
             return outcome_unknown(err);
-        } else if (clock_mono_ms() >= deadline_ms ||
+        } else if (pg_gone(db) || clock_mono_ms() >= patience.deadline_ms ||
                    (tx.fault == PG_READONLY &&
                     (why == PG_READONLY_SET || !db->url.several_hosts))) {
             return rc;
@@ -252,28 +259,41 @@ static int run(struct pg_db *db, bool writes, struct arena *arena, db_body *body
 
 int pg_tx_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
-    return run((struct pg_db *)base, true, arena, body, arg, err);
+    return run(base, -1, true, arena, body, arg, err);
+}
+
+int pg_tx_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                       void *arg, struct err *err)
+{
+    return run(base, wait_ms, true, arena, body, arg, err);
 }
 
 int pg_tx_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err)
 {
-    return run((struct pg_db *)base, false, arena, body, arg, err);
+    return run(base, -1, false, arena, body, arg, err);
 }
 
-int pg_db_ask(struct pg_db *db, const char *sql, int params, const char *const *values,
-              PGresult **ret, struct err *err)
+int pg_tx_read_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                      void *arg, struct err *err)
 {
-    int64_t deadline_ms = clock_mono_ms() + db->options.busy_ms;
+    return run(base, wait_ms, false, arena, body, arg, err);
+}
+
+int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret, struct err *err)
+{
+    const struct pg_patience patience = pg_patience_start(db, wait_ms);
+    if (pg_gone(db))
+        return pg_gone_say(db, err);
     for (;;) {
         struct pg_conn *conn;
-        int rc = pg_pool_take(db, deadline_ms, &conn, err);
+        int rc = pg_pool_take(db, &patience, &conn, err);
         if (rc < 0)
             return rc;
-        enum pg_fault fault = pg_conn_ask(conn, sql, params, values, db->url.where, ret, err);
+        enum pg_fault fault = pg_conn_ask(conn, sql, 0, NULL, db->url.where, ret, err);
         pg_pool_give(db, conn, pg_fault_ends_it(fault));
         if (fault == PG_FINE)
             return 0;
-        if (fault != PG_LOST || clock_mono_ms() >= deadline_ms)
+        if (fault != PG_LOST || clock_mono_ms() >= patience.deadline_ms)
             return err->code;
         pg_db_sleep(20);
     }

@@ -7,7 +7,7 @@
 struct pg_tx {
     struct db_tx base;
     struct pg_conn *conn; /* NULL before the first flight */
-    int64_t deadline_ms;  /* monotonic: how long to try to reach the server */
+    struct pg_patience patience;
     bool writes;
     bool begun;    /* BEGIN was sent */
     bool ended;    /* what commits may have reached the server */
@@ -22,6 +22,10 @@ struct pg_tx {
 
 int pg_tx_write(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
 int pg_tx_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
+int pg_tx_write_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                       void *arg, struct err *err);
+int pg_tx_read_within(struct db *base, int64_t wait_ms, struct arena *arena, db_body *body,
+                      void *arg, struct err *err);
 int pg_tx_run(struct db_tx *base, enum db_query query, unsigned how, const struct db_value *params,
               struct db_result *result);
 int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const struct db_value *params,

@@ -321,9 +321,10 @@ static int watch(struct db *base, const struct db_watched *workers, size_t count
     return rc;
 }
 
-static int alive_begin(struct db *base, int64_t worker_id, struct err *err)
+static int alive_begin(struct db *base, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
+    (void)wait_ms;
     pthread_mutex_lock(&db->mutex);
     int64_t *ids = realloc(db->own_workers, (db->own_worker_count + 1) * sizeof *ids);
     int rc = ids == NULL ? err_set(err, TEND_ENOMEM, "out of memory while registering a worker")
@@ -347,10 +348,11 @@ static void alive_end(struct db *base, int64_t worker_id)
     pthread_mutex_unlock(&db->mutex);
 }
 
-static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                       struct err *err)
+static int alive_check(struct db *base, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                       bool *ret_alive, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
+    (void)wait_ms;
     bool all = true;
     pthread_mutex_lock(&db->mutex);
     for (size_t i = 0; i < count; i++) {
@@ -370,7 +372,7 @@ static int alive_check(struct db *base, const int64_t *worker_ids, size_t count,
 static int alive_deny(struct db_tx *tx, int64_t worker_id)
 {
     bool alive;
-    int rc = alive_check(tx->db, &worker_id, 1, &alive, tx->err);
+    int rc = alive_check(tx->db, &worker_id, 1, -1, &alive, tx->err);
     return rc < 0 ? rc : !alive;
 }
 

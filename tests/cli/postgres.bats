@@ -111,6 +111,11 @@ teardown() {
     exec 8>hold
     echo 'BEGIN; SELECT id FROM tend.job FOR UPDATE;' >&8
     until_true test -s held
+    # The dry run said that the job would be reclaimed.
+    run -0 tend heal --dry-run
+    [[ "$output" == "would skip 1 job whose row another session holds: $id; $id by session "*"; see 'tend explain $id'" ]]
+    run -0 tend heal --dry-run --json
+    json ".entries_reclaimed == 0 and .entries_skipped == 1 and .skipped == [$id] and (.skipped_by | test(\"psql\"))"
     run -0 tend heal
     [[ "$output" == "skipped 1 job whose row another session holds: $id; $id by session "*"; see 'tend explain $id'" ]]
     run -0 tend heal --json

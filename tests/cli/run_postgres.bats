@@ -149,3 +149,19 @@ three_jobs_of_a_limited_queue() {
     [ "$status" = 0 ]
     [ "$(tend stats --json | jq .jobs.done)" = 3 ]
 }
+
+# Symptom: the worker went on in the new store, where it was not registered.
+@test "a worker with a job ends with status 69 when its store was dropped and made anew" {
+    tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')" >/dev/null
+    "$TEND" work >work.log 2>err 3>&- &
+    worker=$!
+    started+=("$worker")
+    until_true test -s one.pid
+    psql -qX "$TEND_STORE" -c 'SET client_min_messages = error; DROP SCHEMA tend CASCADE'
+    tend add -q other >/dev/null
+    ended "$worker"
+    [ "$status" = 69 ]
+    grep -q 'was dropped or replaced while it was open' err
+    run -0 tend jobs --json
+    json '.state == "pending"'
+}

@@ -58,11 +58,11 @@ int fake_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, 
 int64_t fake_mono_ms(const struct db *db);
 void fake_interrupt(struct db *db);
 int fake_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
-int fake_alive_begin(struct db *db, int64_t worker_id, struct err *err);
+int fake_alive_begin(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
 void fake_alive_end(struct db *db, int64_t worker_id);
 bool fake_alive_buried(struct db *db, int64_t worker_id);
 int fake_alive_deny(struct db_tx *tx, int64_t worker_id);
-int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                     struct err *err);
+int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                     bool *ret_alive, struct err *err);
 
 #endif

@@ -125,10 +125,11 @@ int fake_watch(struct db *db, const struct db_watched *workers, size_t count, st
 
 /* --- liveness --- */
 
-int fake_alive_begin(struct db *db, int64_t worker_id, struct err *err)
+int fake_alive_begin(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     struct fake_db *fake = (struct fake_db *)db;
     bool ignored;
+    (void)wait_ms;
     int rc = fake_before(fake, BEFORE_READ, &ignored, err);
     if (rc == 0)
         expect(fake->world, fake->world->worker_actors[worker_id] == fake->actor->number,
@@ -155,12 +156,13 @@ int fake_alive_deny(struct db_tx *tx, int64_t worker_id)
     return actor->dead || actor->session_lost;
 }
 
-int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                     struct err *err)
+int fake_alive_check(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                     bool *ret_alive, struct err *err)
 {
     struct fake_db *fake = (struct fake_db *)db;
     struct world *world = fake->world;
     bool ignored;
+    (void)wait_ms;
     int rc = fake_before(fake, BEFORE_READ, &ignored, err);
     if (rc < 0)
         return rc;

@@ -1,9 +1,23 @@
 /* Generations of a store: what was given out before it was made anew or restored fits nothing. */
 #include "support/store.h"
 
+#include "queue/handle.h"
+
+#include <pthread.h>
 #include <unistd.h>
 
 enum { MILLION = 1000000 };
+
+static void delete_store(void)
+{
+    if (store_is_postgres())
+        sql_exec("DROP SCHEMA %s CASCADE", store_schema());
+    else
+        check_int(unlink(store_path()), ==, 0);
+    unlink(keep_text("%s-wal", store_path())); /* there while a handle is open */
+    unlink(keep_text("%s-shm", store_path()));
+    store_sql_close();
+}
 
 /* Tokens began at 1 in every store, so that "complete 1:1" completed the job of another. */
 TEST(generation, RC_11_a_lease_of_a_store_that_was_deleted_fits_no_job_of_the_next)
@@ -12,17 +26,123 @@ TEST(generation, RC_11_a_lease_of_a_store_that_was_deleted_fits_no_job_of_the_ne
     int64_t old_id = add_one(t, "q");
     struct tend_lease old = claim_one(t, "q");
     store_close(t);
-    if (store_is_postgres())
-        sql_exec("DROP SCHEMA %s CASCADE", store_schema());
-    else
-        check_int(unlink(store_path()), ==, 0);
-    store_sql_close();
+    delete_store();
     t = store_open("new");
     check_int(add_one(t, "q"), ==, old_id);
     struct tend_lease lease = claim_one(t, "q");
     check_int(lease.token, !=, old.token);
     check_rc(t, tend_complete(t, &old, 1, NULL, NULL), TEND_ELEASELOST);
     check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+}
+
+static int64_t worker_of_new_store(void)
+{
+    tend *t = store_open("w");
+    add_one(t, "q");
+    claim_one(t, "q");
+    int64_t id = sql_int("SELECT max(id) FROM worker");
+    store_close(t);
+    return id;
+}
+
+/* Symptom: on PostgreSQL workers began at 1 in every store, so that one that still ran on the old
+ * store kept the first of the new one from being seen dead. */
+TEST(generation, RC_11_workers_of_a_store_made_anew_have_other_ids)
+{
+    int64_t old = worker_of_new_store();
+    delete_store();
+    int64_t new = worker_of_new_store();
+    check_int(new, !=, old);
+    check_int((uint32_t) new, !=, (uint32_t)old); /* what a liveness lock of PostgreSQL has of it */
+}
+
+/* --- under an open handle --- */
+
+static void make_anew(struct helper *parent, void *arg)
+{
+    (void)arg;
+    tend *t = store_open("new");
+    helper_say(parent, add_one(t, "q"));
+    store_close(t);
+}
+
+/* The store is deleted and made anew by another process; the id of its one job. */
+static int64_t replace_store(void)
+{
+    delete_store();
+    struct helper maker = helper_start(make_anew, NULL);
+    int64_t id = helper_hear(&maker);
+    helper_join(&maker);
+    return id;
+}
+
+static void is_told(tend *t)
+{
+    struct tend_recovery recovery;
+    int64_t now_ms;
+    check_rc(t, tend_detect_and_recover_stale(t, &recovery), TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), "replaced while");
+    check(db_gone(t->db));
+    if (store_is_postgres()) /* SQLite can read what was deleted */
+        check_rc(t, tend_now(t, &now_ms), TEND_EUNREACHABLE);
+}
+
+/* Symptom: on PostgreSQL an open handle went on in the new store as if it were the old one. */
+TEST(generation, RC_11_a_handle_whose_store_was_made_anew_touches_nothing_there_and_says_so)
+{
+    tend *t = store_open_real("old");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    add_one(t, "q");
+    struct tend_lease old = claim_one(t, "q");
+    int64_t id = replace_store();
+    check_int(id, ==, old.id);
+    int rc = tend_complete(t, &old, 1, NULL, NULL);
+    check_rc(t, rc, store_is_postgres() ? TEND_ELEASELOST : TEND_EUNREACHABLE);
+    rc = tend_heartbeat(t, &old, 1, MINUTE_MS, NULL);
+    check_rc(t, rc, store_is_postgres() ? TEND_ELEASELOST : TEND_EUNREACHABLE);
+    /* What is added before it was noticed lands where its id says. */
+    rc = tend_add(t, &spec, &added);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, rc == 0 ? 2 : 1);
+    if (rc == 0)
+        check_int(sql_int("SELECT count(*) FROM job WHERE id = %lld", (long long)added.id), ==, 1);
+    check_int(sql_int("SELECT state FROM job WHERE id = %lld", (long long)id), ==, TEND_PENDING);
+    is_told(t);
+    check_rc(t, tend_add(t, &spec, &added), TEND_EUNREACHABLE);
+}
+
+static void *replace_soon(void *arg)
+{
+    wait_until(sql_int("SELECT count(*) FROM worker") == 1, PATIENCE_MS);
+    *(int64_t *)arg = replace_store();
+    return NULL;
+}
+
+TEST_WITHIN(generation, RC_11_whoever_waits_for_a_job_is_told_that_the_store_was_made_anew, 60)
+{
+    tend *t = store_open_real("old");
+    struct tend_claim claim = claim_for("other");
+    struct tend_jobs *jobs = NULL;
+    pthread_t thread;
+    int64_t id;
+    claim.wait_ms = PATIENCE_MS;
+    check_int(pthread_create(&thread, NULL, replace_soon, &id), ==, 0);
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), "replaced while");
+    check(db_gone(t->db));
+    pthread_join(thread, NULL);
+}
+
+TEST(generation, a_handle_whose_store_was_dropped_says_so)
+{
+    tend *t = store_open_real("old");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    add_one(t, "q");
+    delete_store();
+    check_rc(t, tend_add(t, &spec, &added), TEND_EUNREACHABLE);
+    check_contains(tend_errmsg(t), "replaced while");
+    check(db_gone(t->db));
 }
 
 /* Puts the store back to where it was when the newest event was this one. */

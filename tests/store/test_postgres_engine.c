@@ -500,3 +500,46 @@ TEST(postgres, CL_5_a_deadlock_is_not_the_callers_business)
     check_int(calls[0].runs + calls[1].runs, ==, 3);
     db_close(calls[0].db);
 }
+
+/* --- answers that are none --- */
+
+static void swallow_jobs(void)
+{
+    sql_exec("CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS "
+             "'BEGIN RETURN NULL; END'");
+    sql_exec("CREATE TRIGGER swallow BEFORE INSERT ON job FOR EACH ROW EXECUTE FUNCTION swallow()");
+}
+
+static void *add_to_nowhere(void *arg)
+{
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added = {0};
+    for (int i = 0; i < 20; i++)
+        check_rc(arg, tend_add(arg, &spec, &added), TEND_EINTERNAL);
+    return NULL;
+}
+
+/* Symptom: a row that was missing in the server's answer became the id 0, and the job that was not
+ * there was acknowledged. */
+TEST(postgres, an_id_that_the_server_did_not_return_is_an_error_and_no_answer)
+{
+    tend *t = store_open_real("w");
+    struct tend_job_spec specs[3] = {spec_for("q"), spec_for("q"), spec_for("q")};
+    struct tend_added added[3];
+    pthread_t threads[6];
+    swallow_jobs();
+    check_rc(t, tend_add(t, specs, added), TEND_EINTERNAL);
+    check_contains(tend_errmsg(t), "returned 0 ids for 1 rows");
+    check_rc(t, tend_add_many(t, specs, 3, added), TEND_EINTERNAL);
+    specs[0].subject = "s";
+    check_rc(t, tend_add(t, specs, added), TEND_EINTERNAL);
+    /* Together with others, too, and none of them is run again. */
+    int64_t events = sql_int("SELECT count(*) FROM event");
+    for (int i = 0; i < 6; i++)
+        check_int(pthread_create(&threads[i], NULL, add_to_nowhere, t), ==, 0);
+    for (int i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+    check_int(sql_int("SELECT count(*) FROM event") - events, <=, 6 * 20);
+    sql_exec("DROP TRIGGER swallow ON job");
+    check_int(add_one(t, "q"), >, 0);
+}

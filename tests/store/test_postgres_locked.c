@@ -124,6 +124,136 @@ TEST(postgres_locked, RC_2_what_recovery_had_to_leave_alone_is_counted_and_named
     PQfinish(pg);
 }
 
+TEST(postgres_locked, RC_2_what_recovery_would_have_to_leave_alone_is_counted_and_named_before)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    struct tend_recovery announced;
+    add_number(t, "q", 3);
+    struct tend_lease leases[3];
+    for (int i = 0; i < 3; i++)
+        leases[i] = claim_by_time(t);
+    clock_advance(LEASE_MS);
+    session_run(pg, "BEGIN");
+    session_run(pg, keep_text("SELECT 1 FROM job WHERE id IN (%lld, %lld) FOR NO KEY UPDATE",
+                              (long long)leases[0].id, (long long)leases[2].id));
+    check_ok(t, tend_get_recovery_stats(t, &announced));
+    struct tend_recovery recovery = recover_now(t);
+    check_int(announced.entries_reclaimed, ==, 1);
+    check_int(announced.entries_skipped, ==, 2);
+    check_int(announced.skipped_ids[0], ==, leases[0].id);
+    check_int(announced.skipped_ids[1], ==, leases[2].id);
+    check_contains(announced.skipped_by, keep_text("session %d", PQbackendPID(pg)));
+    check_int(recovery.entries_reclaimed, ==, announced.entries_reclaimed);
+    check_int(recovery.entries_skipped, ==, announced.entries_skipped);
+    PQfinish(pg);
+}
+
+/* --- dead workers --- */
+
+/* A worker that holds a job, and another with a named lock. Says the ids. */
+static void hold_two(struct helper *parent, void *arg)
+{
+    struct tend_claim claim = claim_for("locked");
+    struct tend_jobs *jobs;
+    (void)arg;
+    tend *t = store_open("doomed");
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), 1);
+    helper_say(parent, jobs->items[0].id);
+    helper_say(parent, claim_one(t, "q").id);
+    helper_hear(parent);
+}
+
+struct dead {
+    int64_t locked_id, id;
+};
+
+static struct dead kill_worker(tend *t)
+{
+    struct dead dead;
+    add_one(t, "locked");
+    add_one(t, "q");
+    struct helper worker = helper_start(hold_two, NULL);
+    dead.locked_id = helper_hear(&worker);
+    dead.id = helper_hear(&worker);
+    helper_kill(&worker);
+    return dead;
+}
+
+static void lock_row(PGconn *pg, int64_t id)
+{
+    session_run(pg, keep_text("BEGIN; SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE",
+                              (long long)id));
+}
+
+static int64_t locks_held(void)
+{
+    return sql_int("SELECT count(*) FROM lock WHERE owner IS NOT NULL");
+}
+
+/* Symptom: the burial of a dead worker waited for the row of one of its jobs that a stopped session
+ * had locked, and the whole recovery with it, again and again. */
+TEST(postgres_locked, RC_2_a_dead_worker_is_buried_when_the_last_of_its_jobs_can_be_moved)
+{
+    tend *t = open_busy("w", 2000);
+    PGconn *pg = stranger();
+    struct tend_recovery recovery;
+    struct dead dead = kill_worker(t);
+    lock_row(pg, dead.locked_id);
+    check_ok(t, tend_get_recovery_stats(t, &recovery));
+    check_int(recovery.entries_reclaimed, ==, 1);
+    check_int(recovery.entries_skipped, ==, 1);
+    for (int i = 0; i < 2; i++) {
+        recovery = recover_now(t);
+        check_int(recovery.entries_reclaimed, ==, 1 - i);
+        check_int(recovery.entries_skipped, ==, 1);
+        check_int(recovery.skipped_ids[0], ==, dead.locked_id);
+        check_contains(recovery.skipped_by, keep_text("session %d", PQbackendPID(pg)));
+    }
+    check_int(state_of(t, dead.id), ==, TEND_PENDING);
+    check_int(state_of(t, dead.locked_id), ==, TEND_RUNNING);
+    check_int(locks_held(), ==, 1); /* the job still runs under it */
+    check_int(sql_int("SELECT count(*) FROM worker WHERE name = 'doomed'"), ==, 1);
+    check_int(count_events("worker.died"), ==, 0);
+    session_run(pg, "COMMIT");
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 1);
+    check_int(recovery.locks_cleaned, ==, 1);
+    check_int(recovery.entries_skipped, ==, 0);
+    check_int(state_of(t, dead.locked_id), ==, TEND_PENDING);
+    check_int(locks_held(), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE name = 'doomed'"), ==, 0);
+    check_int(count_events("worker.died"), ==, 1);
+    PQfinish(pg);
+}
+
+/* Of one that is known by its liveness lock alone, the row may be locked by its heartbeat. */
+TEST(postgres_locked, RC_13_a_lost_worker_whose_job_is_being_written_keeps_all_of_its_jobs)
+{
+    tend *t = open_busy("w", 2000);
+    PGconn *pg = stranger();
+    struct tend_recovery recovery;
+    add_number(t, "q", 2);
+    struct tend_lease leases[] = {claim_by_time(t), claim_by_time(t)};
+    sql_exec("INSERT INTO worker (id, name, host, boot_id, pid, pid_ns, start_ticks, session, "
+             "since, registration, lost_at) VALUES (41, 'w', 'h', 'b', 1, 1, 1, 1, 1, 41, %lld)",
+             (long long)clock_now());
+    sql_exec("UPDATE job SET worker_id = 41, alarm_at = alarm_at + 3600000");
+    clock_advance(HOUR_MS / 2);
+    lock_row(pg, leases[0].id);
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 0);
+    check_int(recovery.entries_skipped, ==, 1);
+    check_int(recovery.skipped_ids[0], ==, leases[0].id);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 1);
+    session_run(pg, "COMMIT");
+    recovery = recover_now(t);
+    check_int(recovery.entries_reclaimed, ==, 2);
+    check_int(recovery.entries_skipped, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 0);
+    PQfinish(pg);
+}
+
 /* Every transaction asks for the time. */
 static int transactions;
 
@@ -158,6 +288,32 @@ TEST(postgres_locked, an_expired_lease_that_cannot_be_recovered_now_keeps_no_wai
     claim.wait_ms = PATIENCE_MS;
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), 1);
     check_int(jobs->items[0].id, ==, lease.id);
+    tend_jobs_free(jobs);
+    PQfinish(pg);
+}
+
+/* It is dead again and again, until its last job can be moved. */
+TEST(postgres_locked, a_dead_worker_that_cannot_be_buried_now_keeps_no_waiter_busy)
+{
+    struct tend_options options = store_options("w");
+    options.clock_ms = count_transactions;
+    tend *t = store_open_with(&options);
+    PGconn *pg = stranger();
+    struct tend_claim claim = claim_for("empty");
+    struct tend_jobs *jobs = NULL;
+    struct dead dead = kill_worker(t);
+    lock_row(pg, dead.locked_id);
+    claim.wait_ms = 2000;
+    transactions = 0;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EEMPTY);
+    check_int(transactions, <, 50);
+    check_contains(store_log(), keep_text("job %lld first, are locked by session %d",
+                                          (long long)dead.locked_id, PQbackendPID(pg)));
+    session_run(pg, "COMMIT");
+    claim.queue = "locked";
+    claim.wait_ms = PATIENCE_MS;
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), 1);
+    check_int(jobs->items[0].id, ==, dead.locked_id);
     tend_jobs_free(jobs);
     PQfinish(pg);
 }

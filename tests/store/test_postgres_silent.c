@@ -3,7 +3,7 @@
  * the keeper is back soon. Between tend and the server is a proxy that holds answers back or hangs
  * up when it is told to.
  */
-#include "support/store.h"
+#include "support/session.h"
 
 #include "base/clock.h"
 #include "queue/handle.h"
@@ -31,13 +31,13 @@ enum {
 /* --- the proxy --- */
 
 /* What it is told. It says 0; or, to TRIES, the longest pause between two of many, else -1. */
-enum { FORWARD, SILENT, AWAY, TRIES };
+enum { FORWARD, SILENT, STALLED, AWAY, TRIES };
 
 struct proxy {
     int mode;
     int listener;
     int clients[PAIRS], servers[PAIRS];
-    bool silent[PAIRS]; /* the connections there were when it was told to be */
+    bool silent[PAIRS]; /* the connections there were when it was told so; STALLED: new ones too */
     int pairs;
     int64_t tries, tried_at_ms, longest_ms;
 };
@@ -97,7 +97,7 @@ static void let_in(struct proxy *proxy)
     }
     check_int(proxy->pairs, <, PAIRS);
     proxy->clients[proxy->pairs] = client;
-    proxy->silent[proxy->pairs] = false;
+    proxy->silent[proxy->pairs] = proxy->mode == STALLED;
     proxy->servers[proxy->pairs++] = connect_server();
 }
 
@@ -117,7 +117,7 @@ static void obey(struct proxy *proxy, struct helper *parent)
     }
     proxy->mode = (int)told;
     for (int i = 0; i < proxy->pairs; i++)
-        proxy->silent[i] = proxy->mode == SILENT;
+        proxy->silent[i] = proxy->mode == SILENT || proxy->mode == STALLED;
     while (proxy->mode == AWAY && proxy->pairs > 0)
         end_pair(proxy, 0);
     helper_say(parent, 0);
@@ -251,6 +251,122 @@ TEST(postgres_silent, waiting_for_a_free_connection_has_an_end_too)
     tell(&proxy, FORWARD);
     tend_close(t);
     helper_kill(&proxy);
+}
+
+/* --- callers in a hurry --- */
+
+enum { WAIT_MS = 2000, LATEST_MS = WAIT_MS + 1000 + 700 /* the least patience; a slow machine */ };
+
+/* A call that waits has the patience of its caller, not that of the options. */
+static tend *open_patient(const char *url)
+{
+    tend *t;
+    struct tend_options options = store_options("w");
+    options.clock_ms = NULL;
+    options.busy_ms = 10 * MUCH_LATER_MS;
+    check_int(tend_open(&t, url, &options), ==, 0);
+    return t;
+}
+
+static struct tend_claim claim_in_a_hurry(unsigned flags)
+{
+    struct tend_claim claim = claim_for("q");
+    claim.wait_ms = WAIT_MS;
+    claim.flags = flags;
+    return claim;
+}
+
+static void ended_in_time(long long began_ms)
+{
+    check_int(test_clock_ms() - began_ms, <, LATEST_MS);
+}
+
+/* Symptom: 'tend claim --wait=15s' over a line that had stalled ended after 43 s. */
+TEST(postgres_silent, CL_6_a_claim_that_is_not_answered_ends_soon_after_its_wait)
+{
+    const char *url;
+    struct helper proxy = proxy_start(&url);
+    unsigned flags[] = {TEND_CLAIM_BY_TIME, 0};
+    for (int i = 0; i < 2; i++) {
+        tend *t = open_patient(url);
+        struct tend_claim claim = claim_in_a_hurry(flags[i]);
+        struct tend_jobs *jobs = NULL;
+        add_one(t, "q");
+        if (i == 1)
+            claim_one(t, "q"); /* registered: the keeper has a session, too */
+        tell(&proxy, STALLED);
+        long long began_ms = test_clock_ms();
+        check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EUNREACHABLE);
+        check_contains(tend_errmsg(t), "answer");
+        ended_in_time(began_ms);
+        tell(&proxy, FORWARD);
+        tend_close(t);
+    }
+    helper_kill(&proxy);
+}
+
+TEST(postgres_silent, a_claim_while_the_server_cannot_be_reached_ends_soon_after_its_wait)
+{
+    const char *url;
+    struct helper proxy = proxy_start(&url);
+    tend *t = open_patient(url);
+    struct tend_claim claim = claim_in_a_hurry(TEND_CLAIM_BY_TIME);
+    struct tend_jobs *jobs = NULL;
+    tell(&proxy, AWAY);
+    long long began_ms = test_clock_ms();
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EUNREACHABLE);
+    ended_in_time(began_ms);
+    tell(&proxy, FORWARD);
+    tend_close(t);
+    helper_kill(&proxy);
+}
+
+TEST(postgres_silent, LK_2_a_lock_that_is_not_answered_ends_soon_after_its_wait)
+{
+    const char *url;
+    struct helper proxy = proxy_start(&url);
+    tend *t = open_patient(url);
+    struct tend_lock_request request;
+    int64_t now_ms;
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.flags = TEND_CLAIM_BY_TIME;
+    request.wait_ms = WAIT_MS;
+    check_ok(t, tend_now(t, &now_ms));
+    tell(&proxy, STALLED);
+    long long began_ms = test_clock_ms();
+    check_rc(t, tend_lock_acquire(t, &request, NULL), TEND_EUNREACHABLE);
+    ended_in_time(began_ms);
+    tell(&proxy, FORWARD);
+    tend_close(t);
+    helper_kill(&proxy);
+}
+
+/* What another session keeps locked is waited for no longer either; and nothing was saved. */
+TEST(postgres_silent, CL_6_a_claim_held_up_by_a_lock_of_another_session_ends_soon_after_its_wait)
+{
+    static const char *const locks[] = {"LOCK TABLE job", "LOCK TABLE worker", "LOCK TABLE event",
+                                        "SELECT 1 FROM queue FOR UPDATE"};
+    tend *t = open_patient(store_url());
+    struct tend_jobs *jobs = NULL;
+    set_queue(t, "q", "concurrency", "5");
+    add_one(t, "q");
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+        struct tend_claim claim = claim_in_a_hurry(i % 2 == 0 ? TEND_CLAIM_BY_TIME : 0);
+        PGconn *pg = session_open();
+        session_run(pg, "BEGIN");
+        session_run(pg, locks[i]);
+        long long began_ms = test_clock_ms();
+        check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EBUSY);
+        check_contains(tend_errmsg(t), "lock timeout");
+        ended_in_time(began_ms);
+        PQfinish(pg);
+    }
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 1"), ==, 1);
+    struct tend_claim claim = claim_in_a_hurry(0);
+    check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), 1);
+    tend_jobs_free(jobs);
+    tend_close(t);
 }
 
 /* --- the keeper --- */

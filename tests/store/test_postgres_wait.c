@@ -346,21 +346,20 @@ static void hold_liveness(struct helper *parent, void *arg)
     helper_hear(parent);
 }
 
-/* RC-13: the loss of a session is noticed at once, and told again when its grace is over. */
-TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_after_the_grace)
+static void lose_both_neighbours(int64_t base)
 {
     struct err err;
-    int64_t ids[] = {5, 9};
+    int64_t ids[] = {base + 5, base + 9};
     struct helper helpers[2];
     store_close(store_open("maker"));
-    enter_worker(7);
+    enter_worker(base + 7);
     for (int i = 0; i < 2; i++) {
         enter_worker(ids[i]);
         helpers[i] = helper_start(hold_liveness, &ids[i]);
         helper_hear(&helpers[i]);
     }
     struct db *db = db_named("watcher");
-    check_int(db_alive_begin(db, 7, &err), ==, 0);
+    check_int(db_alive_begin(db, base + 7, &err), ==, 0);
     for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
         while (db_wait(db, DB_BELLS_ALL, db_bell(db, DB_BELLS_ALL), 800, &err) != DB_TIMEOUT)
             ;
@@ -380,6 +379,19 @@ TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_aft
         check_int(test_clock_ms() - before_ms, <, db_alive_grace_ms(db) + 1500);
     }
     db_close(db);
+}
+
+/* RC-13: the loss of a session is noticed at once, and told again when its grace is over. */
+TEST(postgres_wait, RC_13_the_neighbour_of_a_lost_worker_is_told_at_once_and_after_the_grace)
+{
+    lose_both_neighbours(0);
+}
+
+/* The server knows 32 bits of an id. Symptom: a worker with a larger one looked after the lowest of
+ * all, and nobody after the one above it. */
+TEST(postgres_wait, RC_13_workers_with_large_ids_have_neighbours_too)
+{
+    lose_both_neighbours(INT64_C(3) << 33);
 }
 
 /*

@@ -271,8 +271,8 @@ RETURNING u.ordinal, 1;
 -- name: clock_acts
 -- A row when the clock has something to do now: a lease or a lock has expired, a scheduled job is due, or a schedule.
 -- Mostly it has not, and this costs a third of looking what it is. Indexes job_alarm, lock_expiry, schedule_next.
--- Called by queue/claim.c.
-SELECT 1
+-- The column: 1 when it is a schedule, perhaps among others. Called by queue/claim.c.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM schedule WHERE next_at <= now($1) AND paused = 0) THEN 1 ELSE 0 END
 WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM job WHERE state = 0 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM lock WHERE expires_at <= now($1))
@@ -357,6 +357,17 @@ WHERE {stale} AND NOT EXISTS (SELECT 1 FROM free f WHERE f.id = j.id)
 ORDER BY j.id + 0
 LIMIT $3;
 
+-- name: job_held
+-- The same, in a transaction that only reads: stale jobs whose row is seen to be locked by another session. One that several
+-- have locked together, as foreign keys do, is not seen. Index job_alarm. PostgreSQL only. Called by queue/holder.c.
+SELECT $1, $2, $3 WHERE false;
+-- dialect: postgres
+SELECT j.id, count(*) OVER (), h.pid, h.program, h.host, h.for_ms
+FROM job j CROSS JOIN LATERAL ({row_holder}) h
+WHERE {stale}
+ORDER BY j.id + 0
+LIMIT $3;
+
 -- name: job_row_holder
 -- Who has locked the row of job $1. Primary key. PostgreSQL only. Called by queue/holder.c.
 SELECT $1 WHERE false;
@@ -394,23 +405,45 @@ WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
 LIMIT $3
 FOR UPDATE OF j SKIP LOCKED;
 
--- name: job_of_worker
--- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
--- queue/recover.c and queue/worker.c. On PostgreSQL they are locked, by id (+ 0: not by the index of the ids, which has
--- all jobs).
-SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
-       coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
-       coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
-FROM job j LEFT JOIN queue q ON q.name = j.queue
-WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1;
--- dialect: postgres
+-- define: leases_of_worker
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
+
+-- name: job_of_worker
+-- Leases held by one worker. Index job_alarm, all that are running: a worker dies rarely. Called by
+-- queue/recover.c and queue/worker.c. On PostgreSQL they are locked, by id (+ 0: not by the index of the ids, which has
+-- all jobs).
+{leases_of_worker};
+-- dialect: postgres
+{leases_of_worker}
 ORDER BY j.id + 0
 FOR UPDATE OF j;
+
+-- name: job_of_dead
+-- The same of a worker that is dead, $2 at most. On PostgreSQL what somebody is working on is left alone: job_left.
+-- Called by queue/recover.c.
+{leases_of_worker}
+LIMIT $2;
+-- dialect: postgres
+{leases_of_worker}
+ORDER BY j.id + 0
+LIMIT $2
+FOR UPDATE OF j SKIP LOCKED;
+
+-- name: job_left
+-- The leases of one worker, the first $2: those whose row is seen to be locked by another session come first, with how
+-- many they are and who holds each; the last column counts all. Index job_alarm, all that are running. PostgreSQL only.
+-- Called by queue/holder.c.
+SELECT $1, $2 WHERE false;
+-- dialect: postgres
+SELECT j.id, count(h.pid) OVER (), h.pid, h.program, h.host, h.for_ms, count(*) OVER ()
+FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = $1
+ORDER BY h.pid IS NULL, j.id + 0
+LIMIT $2;
 
 -- name: job_ahead
 -- Pending jobs before one in its queue. Index job_pending. Called by queue/explain.c.

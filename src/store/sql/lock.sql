@@ -99,8 +99,14 @@ LIMIT $1
 FOR UPDATE OF l SKIP LOCKED;
 
 -- name: lock_of_worker
--- By name, as lock_expired. Index lock_worker. Called by queue/recover.c and queue/worker.c.
-SELECT name, owner, token FROM lock WHERE worker_id = $1 ORDER BY name || '' LIMIT $2;
+-- By name, and with the job that still runs under it, as lock_expired. Index lock_worker. Called by queue/recover.c and
+-- queue/worker.c.
+SELECT l.name, l.owner, l.token,
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name)
+FROM lock l
+WHERE l.worker_id = $1
+ORDER BY l.name || ''
+LIMIT $2;
 
 -- name: lock_clean_untied
 -- As lock_clean, for a row that lock_untied has found, and locked: now it is looked at as it is. For db_each. Called by

@@ -28,8 +28,8 @@ ORDER BY name;
 name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
 
 -- name: schedule_due
--- Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: who
--- comes here may hold jobs already, and whoever fires may wait for jobs.
+-- Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: whoever
+-- fires may wait for jobs.
 SELECT {firing}
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0

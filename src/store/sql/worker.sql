@@ -69,21 +69,23 @@ SELECT lost_at FROM worker WHERE id = $1 FOR UPDATE;
 
 -- name: worker_sign
 -- The last sign of life that is on record: of its leases, and of the locks it has taken. PostgreSQL: no heartbeat comes
--- in until the transaction has ended. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
-SELECT max(at)
+-- in until the transaction has ended, but one may be on its way: the second column counts the leases whose rows somebody
+-- else is writing, or has just written. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
+SELECT max(at), 0
 FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
       UNION ALL
       SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
 -- dialect: postgres
-SELECT max(at)
-FROM (SELECT at
-      FROM (SELECT seen_at AS at
+SELECT max(at),
+       (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1) - count(lease_id)
+FROM (SELECT at, lease_id
+      FROM (SELECT seen_at AS at, id AS lease_id
             FROM job
             WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
             ORDER BY id
-            FOR UPDATE) AS lease
+            FOR UPDATE SKIP LOCKED) AS lease
       UNION ALL
-      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
+      SELECT acquired_at, NULL FROM lock WHERE worker_id = $1) AS sign;
 
 -- name: worker_remove
 -- For db_each. Called by queue/worker.c and queue/recover.c.

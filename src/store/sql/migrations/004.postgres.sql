@@ -11,6 +11,9 @@ CREATE TABLE store (
 INSERT INTO store (id, token_base, server_since)
 VALUES (1, 1 + floor(random() * 1099511627776)::bigint,
         (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint);
+-- Workers too. A process may still hold the liveness lock of a worker of a store that was in this schema before; the key
+-- of that lock is the low 32 bits of the id.
+SELECT setval(pg_get_serial_sequence('worker', 'id'), token_base) FROM store;
 
 CREATE TABLE migration (
     version   integer PRIMARY KEY,
