@@ -408,14 +408,16 @@ static int count_body(struct db_tx *tx, void *arg)
     struct tend_recovery *ret = arg;
     struct db_result jobs;
     struct db_result locks;
-    const struct db_value params[] = {db_now(tx)};
+    struct db_value now;
     int rc;
-    if ((rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, params, &jobs)) < 0 ||
-        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, params, &locks)) < 0)
+    if ((rc = db_lease_now(tx, &now)) < 0 ||
+        (rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, &now, &jobs)) < 0 ||
+        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, &now, &locks)) < 0)
         return rc;
     ret->entries_reclaimed += db_number(&jobs, 0, 0);
     ret->locks_cleaned += db_number(&locks, 0, 0);
-    return db_time(tx, &ret->recovery_timestamp_ms);
+    ret->recovery_timestamp_ms = now.number;
+    return now.type == DB_INT ? 0 : db_time(tx, &ret->recovery_timestamp_ms);
 }
 
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)

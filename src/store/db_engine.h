@@ -27,7 +27,8 @@ struct db_engine {
     int (*each)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
                 size_t count, int64_t *ret_each);
     int (*time)(struct db_tx *tx, int64_t *ret_ms);
-    int (*skip_ids)(struct db_tx *tx, int64_t next); /* NULL: by the query store_skip_ids */
+    int (*owed)(struct db_tx *tx, struct db_owed *ret); /* NULL: nothing ever is */
+    int (*skip_ids)(struct db_tx *tx, int64_t next);    /* NULL: by the query store_skip_ids */
     uint64_t (*bell)(struct db *db);
     int (*wait)(struct db *db, uint64_t seen, int64_t timeout_ms, struct err *err);
     int64_t (*mono_ms)(const struct db *db); /* NULL: the monotonic clock */

@@ -236,6 +236,11 @@ static int tx_time(struct db_tx *tx, int64_t *ret_ms)
     return 0;
 }
 
+static int owed(struct db_tx *tx, struct db_owed *ret)
+{
+    return sqlite_clock_owed((struct sqlite_db *)tx->db, (struct sqlite_tx *)tx, ret);
+}
+
 /* Also for those whose bodies are committed together with this one. */
 static int skip_ids(struct db_tx *tx, int64_t next)
 {
@@ -413,6 +418,7 @@ static const struct db_engine engine = {
     .run = run,
     .each = each,
     .time = tx_time,
+    .owed = owed,
     .skip_ids = skip_ids,
     .bell = bell,
     .wait = wait_for_news,
