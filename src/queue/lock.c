@@ -45,8 +45,10 @@ static int get_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     struct db_result rows;
-    const struct db_value params[] = {db_text(call->name), db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
+    struct db_value params[] = {db_text(call->name), db_null()};
+    int rc = db_lease_now(tx, &params[1]);
+    if (rc >= 0)
+        rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
     if (rc < 0)
         return rc;
     call->done = rows.rows > 0;
@@ -163,8 +165,10 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         uint64_t seen = request->wait_ms == 0 ? 0 : db_bell(t->db);
         if (ret != NULL)
             *ret = (struct tend_lock){0};
-        if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0)
-            return rc;
+        if ((rc = handle_write_within(t, wait_clock_patience(&clock), acquire_body, &call)) < 0) {
+            rc = wait_out(t, &clock, rc, "acquiring lock", call.name);
+            continue;
+        }
         if (ret != NULL)
             *ret = call.lock;
         if (call.done)
@@ -289,8 +293,10 @@ static int list_body(struct db_tx *tx, void *arg)
 {
     struct locks_box *box = arg;
     struct db_result rows;
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_LIST, DB_LAST, params, &rows);
+    struct db_value now;
+    int rc = db_lease_now(tx, &now);
+    if (rc >= 0)
+        rc = db_run(tx, Q_LOCK_LIST, DB_LAST, &now, &rows);
     if (rc < 0)
         return rc;
     struct tend_lock *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
