@@ -63,6 +63,7 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
             .alive = fate == FATE_DEAD   ? 0
                      : fate == FATE_LOST ? -1
                                          : 1,
+            .stopped = registry_is_stopped(entry),
         };
         holdings_of(&holdings, entry->id, &items[i].leases, &items[i].locks);
     }
@@ -73,8 +74,9 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
 
 static int expired_body(struct db_tx *tx, void *arg)
 {
-    const struct db_value params[] = {db_now(tx)};
-    return db_run(tx, Q_WORKER_EXPIRED, DB_LAST, params, arg);
+    struct db_value now;
+    int rc = db_lease_now(tx, &now);
+    return rc < 0 ? rc : db_run(tx, Q_WORKER_EXPIRED, DB_LAST, &now, arg);
 }
 
 /* Leases of a living worker that have expired and would be extended once. */
