@@ -269,7 +269,7 @@ struct tend_claim {
     const char *owner; /* NULL: the handle's name */
     size_t count;      /* how many at most; 0: 1 */
     int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says, default 60 s */
-    int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
+    int64_t wait_ms;   /* 0: answer at once; -1: wait for ever; a full disk is waited for, too */
     int64_t while_pid; /* > 0: the lease, and the wait for it, end with that process */
     unsigned flags;
     const char *const *not_kinds; /* jobs of these kinds are passed over; at most 1000 */
@@ -665,7 +665,7 @@ struct tend_explanation {
     int waiting;      /* 1: not running and not finished */
     char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
                          "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
-                         "behind", "worker_dead", "worker_silent", "warned" */
+                         "behind", "worker_dead", "worker_silent", "worker_stopped", "warned" */
     char text[512];   /* why it is not running, or what it is doing, in a sentence */
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */
@@ -736,7 +736,7 @@ TEND_API void tend_locks_free(struct tend_locks *locks);
 struct tend_recovery {
     int64_t locks_cleaned;
     int64_t entries_reclaimed;
-    int64_t recovery_timestamp_ms;
+    int64_t recovery_timestamp_ms; /* store time, less what counts against no lease */
     /* PostgreSQL: jobs that are stale but were left alone, because another session is writing their
      * rows, or was cut off while it did. They are taken back when that session has ended. */
     int64_t entries_skipped;
@@ -816,7 +816,8 @@ struct tend_worker {
     int64_t pid;
     int64_t since_ms, lost_at_ms; /* lost_at_ms: its sign of life was missed since, or TEND_UNSET */
     int64_t leases, locks;
-    int alive; /* as far as can be told from here: 1, 0, or -1 unknown */
+    int alive;   /* as far as can be told from here: 1, 0, or -1 unknown */
+    int stopped; /* 1: its process is stopped (a signal, a debugger), as far as seen from here */
 };
 struct tend_workers {
     size_t count;

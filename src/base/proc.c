@@ -148,6 +148,11 @@ bool proc_has_ended(const struct proc_stat *stat)
     return stat->state == 'X' || (stat->state == 'Z' && stat->threads <= 1);
 }
 
+bool proc_is_stopped(const struct proc_stat *stat)
+{
+    return stat->state == 'T' || stat->state == 't';
+}
+
 enum proc_fate proc_fate(const struct proc_id *id)
 {
     char boot_id[sizeof id->boot_id];

@@ -42,6 +42,9 @@ int proc_stat(int64_t pid, struct proc_stat *ret_stat);
 /* It runs no more, although its parent may not have asked for its end yet. */
 bool proc_has_ended(const struct proc_stat *stat);
 
+/* It does nothing until somebody continues it: stopped by a signal, or by a debugger. */
+bool proc_is_stopped(const struct proc_stat *stat);
+
 /* 0, or TEND_EIO when /proc cannot be read. */
 int proc_self(struct proc_id *ret_id);
 

@@ -10,20 +10,24 @@ static const struct column columns[] = {
     {"LEASES", COLUMN_RIGHT}, {"LOCKS", COLUMN_RIGHT},
 };
 
-static const char *alive_text(int alive)
+static const char *alive_text(const struct tend_worker *worker)
 {
-    return alive < 0 ? "unknown" : alive ? "yes" : "no";
+    if (worker->stopped)
+        return "stopped";
+    return worker->alive < 0 ? "unknown" : worker->alive ? "yes" : "no";
 }
 
 static void add_row(struct table *table, const struct tend_worker *worker, int64_t now_ms)
 {
     char since[DURATION_TEXT_BYTES];
-    enum color color = worker->alive < 0 ? COLOR_YELLOW : worker->alive ? COLOR_GREEN : COLOR_RED;
+    enum color color = worker->alive < 0 || worker->stopped ? COLOR_YELLOW
+                       : worker->alive                      ? COLOR_GREEN
+                                                            : COLOR_RED;
     table_number(table, COLOR_NONE, worker->id);
     table_cell(table, COLOR_NONE, "%s", worker->name);
     table_cell(table, COLOR_NONE, "%s", worker->host);
     table_number(table, COLOR_NONE, worker->pid);
-    table_cell(table, color, "%s", alive_text(worker->alive));
+    table_cell(table, color, "%s", alive_text(worker));
     table_cell(table, COLOR_DIM, "%s", relative_text(worker->since_ms, now_ms, since));
     table_number(table, COLOR_NONE, worker->leases);
     table_number(table, COLOR_NONE, worker->locks);

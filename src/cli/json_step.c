@@ -160,6 +160,7 @@ void json_worker(struct buf *out, const char *key, const struct tend_worker *wor
         json_raw(out, "alive", NULL, 0);
     else
         json_bool(out, "alive", worker->alive);
+    json_bool(out, "stopped", worker->stopped);
     json_int(out, "since_ms", worker->since_ms);
     json_int_or_null(out, "lost_at_ms", worker->lost_at_ms);
     json_int(out, "leases", worker->leases);

@@ -2,7 +2,6 @@
 
 /* NTP slews by 500 µs a second at most, which is half of DRIFT_PART. */
 enum { SLOWER_PART = 16, DRIFT_PART = 1000 };
-static const int64_t slack_us = 500000;
 static const int64_t jump_slack_us = 1000000; /* of a clock that is asked over a network */
 
 int64_t pace_since(const struct pace_mark *mark, int64_t boottime_us)
@@ -15,7 +14,7 @@ int64_t pace_unlived(const struct pace_mark *from, const struct pace_mark *to)
 {
     int64_t lived_us = to->monotonic_us - from->monotonic_us;
     int64_t unlived_us = to->store_us - from->store_us - lived_us;
-    return unlived_us > slack_us + lived_us / DRIFT_PART ? unlived_us : 0;
+    return unlived_us > PACE_SLACK_US + lived_us / DRIFT_PART ? unlived_us : 0;
 }
 
 int64_t pace_owed(const struct pace_mark *from, const struct pace_mark *to, int64_t blocked_us)
@@ -24,7 +23,7 @@ int64_t pace_owed(const struct pace_mark *from, const struct pace_mark *to, int6
     int64_t owed_us = pace_unlived(from, to) + blocked_us;
     if (owed_us > most_us)
         owed_us = most_us;
-    return owed_us > slack_us ? owed_us : 0;
+    return owed_us > PACE_SLACK_US ? owed_us : 0;
 }
 
 int64_t pace_jump(const struct pace_mark *from, const struct pace_mark *to, int64_t error_us)

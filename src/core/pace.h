@@ -16,6 +16,9 @@
 
 #include <stdint.h>
 
+/* What is less than this is not worth a word: clocks differ by a little all the time. */
+enum { PACE_SLACK_US = 500000 };
+
 /* Store time at one moment, and the clocks that run evenly. */
 struct pace_mark {
     int64_t store_us;

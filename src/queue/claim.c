@@ -405,14 +405,19 @@ static int keep_for_process(struct claim_call *call, int claimed)
 static int claim_loop(struct claim_call *call)
 {
     tend *t = call->t;
-    const struct wait_clock *clock = &call->clock;
+    struct wait_clock *clock = &call->clock;
     for (;;) {
         int rc = worker_check_process(t, &clock->process, "claimed");
         if (rc < 0)
             return rc;
         uint64_t seen = clock->waits ? db_bell(t->db, db_bell_of(call->want.queue)) : 0;
-        if ((rc = claim_once(call)) != 0)
-            return rc < 0 ? rc : keep_for_process(call, rc);
+        if ((rc = claim_once(call)) > 0)
+            return keep_for_process(call, rc);
+        if (rc < 0) {
+            if ((rc = wait_out(t, clock, rc, "claiming from queue", call->want.queue)) < 0)
+                return rc;
+            continue;
+        }
         if (wait_clock_over(clock))
             return none_sentence(t, call);
         call->hint.recovery_failed = call->skip_recovery || call->fire_failed;
@@ -431,7 +436,10 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
         return rc;
     call.clock = wait_clock_start(claim->wait_ms);
     call.none.until_ms = TEND_UNSET;
-    if ((rc = fill_want(t, claim, with_lock, &call.want, &call.clock)) < 0) {
+    while ((rc = fill_want(t, claim, with_lock, &call.want, &call.clock)) < 0 &&
+           (rc = wait_out(t, &call.clock, rc, "claiming from queue", call.want.queue)) == 0)
+        continue;
+    if (rc < 0) {
         if (ret_none != NULL)
             *ret_none = call.none;
         return rc;

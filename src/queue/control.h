@@ -36,6 +36,10 @@ int control_find_step(struct db_tx *tx, struct control_call *call, const struct 
 
 /* --- control_take.c --- */
 
+/* tend_controls_take for one that waits for the store no longer than wait_ms (db_write_within). */
+int control_take(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                 struct tend_controls **ret);
+
 /* Its columns are {control} in sql/control.sql. */
 void control_read(struct tend_control *control, const struct db_result *from, size_t row);
 

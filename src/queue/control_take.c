@@ -122,6 +122,7 @@ struct read_call {
     int64_t job_id; /* 0: those open under the leases */
     const struct tend_lease *leases;
     size_t count;
+    int64_t wait_ms; /* as in db_write_within */
     struct tend_control *items;
     int64_t *tokens; /* of the lease of each */
     size_t item_count;
@@ -205,7 +206,7 @@ static int read_controls(tend *t, struct read_call *call, struct tend_controls *
     arena_init(&call->box->arena);
     int rc = db_read(t->db, &call->box->arena, read_body, call, handle_err(t));
     if (rc >= 0 && call->fresh > 0) {
-        rc = handle_write(t, take_body, call);
+        rc = handle_write_within(t, call->wait_ms, take_body, call);
         leave_out_closed(call);
     }
     if (rc < 0) {
@@ -217,16 +218,22 @@ static int read_controls(tend *t, struct read_call *call, struct tend_controls *
     return 0;
 }
 
+int control_take(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                 struct tend_controls **ret)
+{
+    struct read_call call = {.leases = leases, .count = count, .wait_ms = wait_ms};
+    return read_controls(t, &call, ret);
+}
+
 int tend_controls_take(tend *t, const struct tend_lease *leases, size_t count,
                        struct tend_controls **ret)
 {
-    struct read_call call = {.leases = leases, .count = count};
-    return read_controls(t, &call, ret);
+    return control_take(t, -1, leases, count, ret);
 }
 
 int tend_controls(tend *t, int64_t job_id, struct tend_controls **ret)
 {
-    struct read_call call = {.job_id = job_id};
+    struct read_call call = {.job_id = job_id, .wait_ms = -1};
     if (job_id < 1)
         return handle_fail(t, TEND_ENOTFOUND, "there is no job %lld", (long long)job_id);
     return read_controls(t, &call, ret);

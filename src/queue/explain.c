@@ -48,7 +48,7 @@ static void explain_running(struct explain_call *call)
     const struct tend_job *job = call->job;
     char left[DURATION_TEXT_BYTES];
     explain_because(call, "leased", job->owner, job->until_ms);
-    if (job->until_ms <= call->now_ms) {
+    if (job->until_ms <= call->lease_now_ms) {
         SAY(call, "It is held by %s, whose lease has expired; the next claim takes it back.",
             job->owner);
         explain_take_back(call);
@@ -56,10 +56,13 @@ static void explain_running(struct explain_call *call)
     }
     SAY(call, "It is %s by %s; the lease ends in %s unless it is renewed%s.",
         job->started_at_ms != TEND_UNSET ? "being worked on" : "leased but not yet started",
-        job->owner, explain_left(call, job->until_ms, left),
+        job->owner, duration_text(job->until_ms - call->lease_now_ms, left),
         job->worker_id != TEND_UNSET ? ", or at once when that worker dies" : "");
+    if (call->blocked_ms > 0)
+        explain_add(call, " Nobody could write to the store for %s, which is not counted.",
+                    duration_text(call->blocked_ms, left));
     /* Who works renews the lease long before half of it is over. */
-    int64_t silent_ms = call->now_ms - job->seen_at_ms;
+    int64_t silent_ms = call->lease_now_ms - job->seen_at_ms;
     if (job->seen_at_ms != TEND_UNSET && 2 * silent_ms >= job->until_ms - job->seen_at_ms)
         explain_add(call, " Nothing was heard of it for %s.", duration_text(silent_ms, left));
 }
@@ -73,7 +76,7 @@ static int explain_warning(struct db_tx *tx, struct explain_call *call)
     const struct db_value params[] = {db_int(call->id)};
     int rc = db_run(tx, Q_JOB_WARNED, 0, params, &found);
     if (rc < 0 || found.rows == 0 || db_number(&found, 0, 0) != 1 ||
-        call->job->until_ms <= call->now_ms)
+        call->job->until_ms <= call->lease_now_ms)
         return rc;
     explain_because(call, "warned", call->job->owner, call->job->until_ms);
     SAY(call,
@@ -158,9 +161,10 @@ static int explain_body(struct db_tx *tx, void *arg)
     struct explain_call *call = arg;
     struct db_result found;
     struct tend_jobs jobs;
+    struct db_owed owed;
     const struct db_value params[] = {db_int(call->id), db_now(tx)};
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
-    if (rc < 0)
+    if (rc < 0 || (rc = db_owed(tx, &owed)) < 0)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
@@ -170,6 +174,8 @@ static int explain_body(struct db_tx *tx, void *arg)
         return rc;
     call->job = &jobs.items[0];
     call->now_ms = db_number(&found, 0, found.columns - 1);
+    call->lease_now_ms = call->now_ms - owed.all_ms;
+    call->blocked_ms = owed.blocked_ms;
     call->worker_id = call->job->worker_id;
     snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
     call->out = (struct tend_explanation){.state = call->job->state, .until_ms = TEND_UNSET};

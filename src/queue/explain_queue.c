@@ -22,11 +22,11 @@ static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
     const char *name = arena_printf(db_arena(tx), "queue:%s", call->job->queue);
     const struct db_value params[] = {db_text(name), db_now(tx)};
     int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
-    if (rc < 0 || lock.rows == 0 || db_number(&lock, 0, 4) <= call->now_ms)
+    if (rc < 0 || lock.rows == 0 || db_number(&lock, 0, 4) <= call->lease_now_ms)
         return rc;
     explain_because(call, "lock", db_string(&lock, 0, 1), db_number(&lock, 0, 4));
     SAY(call, "Its queue takes one job at a time, and %s holds the lock for another %s.",
-        db_string(&lock, 0, 1), explain_left(call, db_number(&lock, 0, 4), left));
+        db_string(&lock, 0, 1), duration_text(db_number(&lock, 0, 4) - call->lease_now_ms, left));
     *ret = true;
     return 0;
 }

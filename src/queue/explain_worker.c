@@ -38,16 +38,26 @@ static void explain_silent(tend *t, struct explain_call *call, const struct regi
     explain_because(call, "worker_silent", entry->name, dead_ms);
 }
 
+static void explain_stopped(struct explain_call *call, const struct registry_entry *entry)
+{
+    long long pid = (long long)entry->process.pid;
+    explain_add(call, " But the process of that worker (pid %lld) is stopped.", pid);
+    explain_because(call, "worker_stopped", entry->name, call->out.until_ms);
+    HINT(call, "'kill -CONT %lld' continues it.", pid);
+}
+
 static void explain_holder(tend *t, struct explain_call *call, const struct registry *registry)
 {
     const struct registry_entry *entry = entry_of(registry, call->worker_id);
-    if (entry == NULL || call->out.until_ms <= call->now_ms)
+    if (entry == NULL || call->out.until_ms <= call->lease_now_ms)
         return; /* an expired lease is explained without */
     enum fate fate = registry_fate(t, entry, registry->now_ms, NULL);
     if (fate == FATE_DEAD)
         explain_dead(call, entry);
     else if (fate == FATE_LOST || (fate == FATE_ALIVE && entry->lost_at_ms != TEND_UNSET))
         explain_silent(t, call, entry);
+    else if (registry_is_stopped(entry))
+        explain_stopped(call, entry);
 }
 
 /* Which queues and kinds a worker serves it tells nobody, and who claims by the hour is not seen.

@@ -247,7 +247,7 @@ static int touch_body(struct db_tx *tx, void *arg)
 }
 
 /* Starts or extends the leases and turns what it changed into verdicts. */
-static int touch(tend *t, struct lease_call *call, int *ret_each)
+static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_each)
 {
     if (call->count == 0)
         return 0;
@@ -257,7 +257,7 @@ static int touch(tend *t, struct lease_call *call, int *ret_each)
     call->changed = changed;
     const struct lease_answers answers = {
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
-    int rc = handle_write(t, touch_body, call);
+    int rc = handle_write_within(t, wait_ms, touch_body, call);
     if (rc >= 0)
         rc = lease_verdicts(t, &answers, ret_each);
     free(changed);
@@ -267,7 +267,7 @@ static int touch(tend *t, struct lease_call *call, int *ret_each)
 int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
 {
     struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
-    return touch(t, &call, ret_each);
+    return touch(t, -1, &call, ret_each);
 }
 
 int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
@@ -282,8 +282,8 @@ int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_
     return rc;
 }
 
-int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
-                   int *ret_each)
+int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                    int64_t ttl_ms, int *ret_each)
 {
     int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
     if (rc < 0)
@@ -293,7 +293,24 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
                               .query = Q_JOB_HEARTBEAT,
                               .ttl_ms = ttl_ms,
                               .with_locks = true};
-    return touch(t, &call, ret_each);
+    return touch(t, wait_ms, &call, ret_each);
+}
+
+int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
+                   int *ret_each)
+{
+    return lease_heartbeat(t, -1, leases, count, ttl_ms, ret_each);
+}
+
+static int owed_body(struct db_tx *tx, void *arg)
+{
+    return db_owed(tx, arg);
+}
+
+int64_t lease_blocked_ms(tend *t)
+{
+    struct db_owed owed;
+    return handle_read(t, owed_body, &owed) < 0 ? 0 : owed.blocked_ms;
 }
 
 int lease_check_results(tend *t, const char *const *results, size_t count)

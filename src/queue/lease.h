@@ -35,6 +35,14 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
                   enum lease_asked asked);
 
+/* tend_heartbeat for one that waits for the store no longer than wait_ms (db_write_within). */
+int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                    int64_t ttl_ms, int *ret_each);
+
+/* For how long, until now, nobody could write, so that no lease can be lost by this time: see
+ * db_owed. 0: that is not certain. */
+int64_t lease_blocked_ms(tend *t);
+
 /*
  * Whether leases ended through this handle may be under a limit or lock: then others may wait for
  * their end. Not so for a handle all of whose claims were plain.

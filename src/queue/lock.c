@@ -50,8 +50,10 @@ static int get_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     struct db_result rows;
-    const struct db_value params[] = {db_text(call->name), db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
+    struct db_value params[] = {db_text(call->name), db_null()};
+    int rc = db_lease_now(tx, &params[1]);
+    if (rc >= 0)
+        rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
     if (rc < 0)
         return rc;
     call->done = rows.rows > 0;
@@ -200,8 +202,10 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             rc = recover_settle_clock(t, wait_clock_patience(&clock));
             continue;
         }
-        if (rc < 0)
-            return rc;
+        if (rc < 0) {
+            rc = wait_out(t, &clock, rc, "acquiring lock", call.name);
+            continue;
+        }
         if (ret != NULL)
             *ret = call.lock;
         if (call.done)
@@ -330,8 +334,10 @@ static int list_body(struct db_tx *tx, void *arg)
 {
     struct locks_box *box = arg;
     struct db_result rows;
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_LIST, DB_LAST, params, &rows);
+    struct db_value now;
+    int rc = db_lease_now(tx, &now);
+    if (rc >= 0)
+        rc = db_run(tx, Q_LOCK_LIST, DB_LAST, &now, &rows);
     if (rc < 0)
         return rc;
     struct tend_lock *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);

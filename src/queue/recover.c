@@ -541,10 +541,11 @@ static int count_body(struct db_tx *tx, void *arg)
     struct tend_recovery held;
     struct db_result jobs;
     struct db_result locks;
-    const struct db_value params[] = {db_now(tx)};
+    struct db_value now;
     int rc;
-    if ((rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, params, &jobs)) < 0 ||
-        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, params, &locks)) < 0 ||
+    if ((rc = db_lease_now(tx, &now)) < 0 ||
+        (rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, &now, &jobs)) < 0 ||
+        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, &now, &locks)) < 0 ||
         (rc = holder_read_held(tx, &held)) < 0)
         return rc;
     *all = call->workers;
@@ -553,7 +554,8 @@ static int count_body(struct db_tx *tx, void *arg)
     if (all->entries_reclaimed < 0) /* a lease that is locked would have been spared, too */
         all->entries_reclaimed = 0;
     all->locks_cleaned += db_number(&locks, 0, 0);
-    return db_time(tx, &all->recovery_timestamp_ms);
+    all->recovery_timestamp_ms = now.number;
+    return now.type == DB_INT ? 0 : db_time(tx, &all->recovery_timestamp_ms);
 }
 
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)

@@ -71,6 +71,14 @@ int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
     return 0;
 }
 
+bool registry_is_stopped(const struct registry_entry *entry)
+{
+    struct proc_stat stat;
+    return entry->here && proc_fate(&entry->process) == PROC_ALIVE &&
+           proc_stat(entry->process.pid, &stat) == 0 &&
+           stat.start_ticks == entry->process.start_ticks && proc_is_stopped(&stat);
+}
+
 /*
  * What the kernel or the server knows of a worker. Its process, where it can be looked at, is proof
  * either way. Otherwise its liveness lock counts, with a grace where a lost session can come back;

@@ -36,6 +36,10 @@ struct registry {
 int registry_load(tend *t, int64_t wait_ms, struct registry *registry);
 void registry_done(struct registry *registry);
 
+/* Whether the worker's process is seen to be stopped, by a signal or a debugger: it lives, and does
+ * nothing. False also where it cannot be looked at from here. */
+bool registry_is_stopped(const struct registry_entry *entry);
+
 /* *ret_by_lock (may be NULL): a worker that was judged dead was so by its lock, not its process. */
 enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now_ms,
                         bool *ret_by_lock);

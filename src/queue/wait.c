@@ -40,6 +40,28 @@ bool wait_clock_over(const struct wait_clock *clock)
     return clock->deadline_ms != INT64_MAX && clock_mono_ms() >= clock->deadline_ms;
 }
 
+int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, const char *name)
+{
+    struct err kept = *handle_err(t);
+    int64_t until_ms = clock_mono_ms() + RECOVERY_RETRY_MS;
+    if (!clock->waits || wait_clock_over(clock) || (failed != TEND_EFULL && failed != TEND_EIO))
+        return failed;
+    if (!clock->told)
+        handle_log(t, "%s %s failed and is tried again every second: %s", what, name, kept.text);
+    clock->told = true;
+    /* Whatever the news: where others can write and this process cannot, they come all the time. */
+    for (int64_t left_ms; (left_ms = until_ms - clock_mono_ms()) > 0 && !wait_clock_over(clock);) {
+        int news = db_wait(t->db, db_bell(t->db), wait_clock_limit(clock, left_ms), handle_err(t));
+        if (news == DB_INTERRUPTED)
+            return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting: %s %s failed",
+                               what, name);
+        if (news < 0)
+            return news;
+    }
+    *handle_err(t) = kept;
+    return wait_clock_over(clock) ? failed : 0;
+}
+
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret)
 {
     struct db_result alarm;

@@ -10,6 +10,7 @@ struct wait_clock {
     int64_t deadline_ms;    /* INT64_MAX: for ever */
     struct proc_id process; /* ... and only while it lives; pid 0: none */
     bool waits;             /* more than not at all */
+    bool told;              /* the log has said that the store fails meanwhile */
 };
 struct wait_clock wait_clock_start(int64_t wait_ms);
 /* For db_write_within: who waits for a job or a lock waits no longer for the store either, but at
@@ -20,6 +21,13 @@ bool wait_clock_over(const struct wait_clock *clock);
 /* How long to sleep of timeout_ms: not beyond the deadline, nor long without a look at the process.
  */
 int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms);
+
+/*
+ * A call could not be made. If that may pass by itself (the disk is full, or fails), whoever waits
+ * waits for it too: sleeps until it is time to try again, and says once that it does. 0: try again;
+ * otherwise the answer: what failed, or TEND_EINTERRUPTED. what: "claiming from queue".
+ */
+int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, const char *name);
 
 /* When the clock will act next in this store. */
 struct wait_hint {

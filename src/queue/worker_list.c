@@ -64,6 +64,7 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
             .alive = fate == FATE_DEAD   ? 0
                      : fate == FATE_LOST ? -1
                                          : 1,
+            .stopped = registry_is_stopped(entry),
         };
         holdings_of(&holdings, entry->id, &items[i].leases, &items[i].locks);
     }
@@ -81,9 +82,11 @@ struct stale_call {
 static int stale_body(struct db_tx *tx, void *arg)
 {
     struct stale_call *call = arg;
-    const struct db_value params[] = {db_now(tx)};
+    struct db_value now;
     call->left = (struct tend_recovery){0};
-    int rc = db_run(tx, Q_WORKER_EXPIRED, 0, params, &call->expired);
+    int rc = db_lease_now(tx, &now);
+    if (rc >= 0)
+        rc = db_run(tx, Q_WORKER_EXPIRED, 0, &now, &call->expired);
     for (size_t i = 0; rc >= 0 && i < call->workers->count; i++)
         if (call->workers->items[i].alive == 0)
             rc = holder_read_left(tx, call->workers->items[i].id, false, &call->left);

@@ -6,9 +6,16 @@
  * A task whose lease could not be extended for two thirds of its time must stop what it runs (the
  * task and its minder look at safe_until_ms): the lease may end, and the job run elsewhere, while
  * the store is out of reach from here.
+ *
+ * Not so while nobody can write to the store, because a stopped process has the write lock or the
+ * disk is full: whoever writes first gives that time back to all leases, before it can take one
+ * (db_owed). So safe_until_ms moves on by the time that is known to be given back, and no further.
+ * To see it in time, the pulse waits for the store no longer than a part of the shortest lease.
  */
 #include "base/clock.h"
 #include "base/thread.h"
+#include "queue/control.h"
+#include "queue/lease.h"
 #include "run/runner.h"
 
 #include <poll.h>
@@ -21,6 +28,8 @@ enum {
     BEATS_A_LEASE = 4, /* heartbeats in the time of a lease */
     HURRY_BELOW_MS =
         2 * BEATS_A_LEASE * LOOK_MS, /* a new lease so short does not wait for a look */
+    WAITS_A_LEASE = 8,               /* a wait for the store lasts such a part of a lease */
+    WAIT_LEAST_MS = 1200,            /* ... and long enough to see that nobody can write */
 };
 
 /* Leases of the tasks at one moment; the tasks may have ended since, so they are found by lease. */
@@ -53,6 +62,13 @@ static struct roll call_roll(tend_runner *runner)
     return roll;
 }
 
+/* How long the store is waited for. */
+static int64_t patience_ms(const struct roll *roll)
+{
+    int64_t wait_ms = roll->shortest_ms / WAITS_A_LEASE;
+    return wait_ms > WAIT_LEAST_MS ? wait_ms : WAIT_LEAST_MS;
+}
+
 static void roll_done(struct roll *roll)
 {
     free(roll->leases);
@@ -71,10 +87,28 @@ static void note(tend_runner *runner, const struct roll *roll, int64_t extended_
         struct task *task = task_find(runner, roll->leases[i].id, roll->leases[i].token);
         if (task == NULL || roll->each[i] != 0 || extended_ms == 0)
             continue;
-        task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
+        task->beat_until_ms = task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
         task_wake(task);
     }
     pthread_mutex_unlock(&runner->mutex);
+}
+
+/* Leases could not be extended. If nobody can write, they will get that time back. */
+static void note_blocked(tend_runner *runner)
+{
+    int64_t blocked_ms = lease_blocked_ms(runner->t);
+    if (blocked_ms == 0)
+        return;
+    pthread_mutex_lock(&runner->mutex);
+    for (struct task *task = runner->tasks; task != NULL; task = task->next)
+        if (!task->ended && !task->lost && task->beat_until_ms + blocked_ms > task->safe_until_ms)
+            task_keep(task, task->beat_until_ms + blocked_ms);
+    pthread_mutex_unlock(&runner->mutex);
+    if (!runner->store_blocked)
+        runner_tell(
+            runner, TEND_NEWS_NOTE, TEND_UNSET, -1,
+            "nobody can write to the store: no lease ends meanwhile, and what runs goes on");
+    runner->store_blocked = true;
 }
 
 static char *copy(const char *text)
@@ -124,10 +158,11 @@ static void give_order(struct task *task, const struct tend_control *control)
     task_wake(task);
 }
 
-static void bring_orders(tend_runner *runner, const struct tend_lease *leases, size_t count)
+static void bring_orders(tend_runner *runner, int64_t wait_ms, const struct tend_lease *leases,
+                         size_t count)
 {
     struct tend_controls *controls;
-    if (tend_controls_take(runner->t, leases, count, &controls) < 0)
+    if (control_take(runner->t, wait_ms, leases, count, &controls) < 0)
         return; /* they are told again */
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < controls->count; i++) {
@@ -150,8 +185,8 @@ static int beat_all(tend_runner *runner, const struct roll *roll)
     for (size_t end = 1; end <= roll->count; end++) {
         if (end < roll->count && roll->lengths_ms[end] == roll->lengths_ms[begin])
             continue;
-        int rc = tend_heartbeat(runner->t, roll->leases + begin, end - begin,
-                                roll->lengths_ms[begin], roll->each + begin);
+        int rc = lease_heartbeat(runner->t, patience_ms(roll), roll->leases + begin, end - begin,
+                                 roll->lengths_ms[begin], roll->each + begin);
         if (rc < 0 && rc != TEND_ELEASELOST)
             return rc;
         lost |= rc;
@@ -166,6 +201,7 @@ static void tell_outage(tend_runner *runner, bool away)
     if (away == runner->store_away)
         return;
     runner->store_away = away;
+    runner->store_blocked = false;
     if (away)
         runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "leases cannot be extended: %s",
                     tend_errmsg(runner->t));
@@ -184,6 +220,8 @@ static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms
     tell_outage(runner, !answered);
     if (answered)
         note(runner, roll, beats ? now_ms : 0);
+    else
+        note_blocked(runner);
     return answered && beats ? now_ms : last_beat_ms;
 }
 
@@ -204,7 +242,8 @@ static void *pulse(void *arg)
         int64_t pause_ms = roll.shortest_ms / BEATS_A_LEASE / 2;
         if (roll.count > 0) {
             last_beat_ms = beat(runner, &roll, last_beat_ms);
-            bring_orders(runner, roll.leases, roll.count);
+            if (!runner->store_away)
+                bring_orders(runner, patience_ms(&roll), roll.leases, roll.count);
         }
         roll_done(&roll);
         struct pollfd fd = {.fd = runner->pulse_fd, .events = POLLIN};
@@ -222,7 +261,7 @@ void pulse_hurry(struct task *task)
 
 void pulse_bring_orders(struct task *task)
 {
-    bring_orders(task->runner, &task->lease, 1);
+    bring_orders(task->runner, -1, &task->lease, 1);
 }
 
 int pulse_start(tend_runner *runner)

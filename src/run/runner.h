@@ -62,7 +62,8 @@ struct task {
     bool cancelled; /* ... the job was cancelled: stop, tell how the attempt ended */
     char cancelled_why[256];
     bool ended;            /* its thread is done and can be joined */
-    int64_t safe_until_ms; /* monotonic: nothing may run longer without another heartbeat */
+    int64_t beat_until_ms; /* monotonic: nothing may run longer without another heartbeat */
+    int64_t safe_until_ms; /* ... but for time in which nobody could write; not before the other */
     struct order *orders;  /* oldest first */
     int64_t last_order;    /* the newest that was ever given */
     int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
@@ -103,7 +104,8 @@ struct tend_runner {
     pthread_t pulse_thread;
     int pulse_fd; /* an eventfd: it is to end, or to look at once */
     bool pulse_runs, pulse_ends;
-    bool store_away; /* the pulse's own: it has told so */
+    bool store_away;    /* the pulse's own: it has told so */
+    bool store_blocked; /* ... that nobody can write */
 };
 
 /* --- task.c --- */
@@ -117,6 +119,10 @@ void task_reap(tend_runner *runner);
 /* An eventfd as a flag: readable while it is set. */
 void flag_set(int fd);
 void flag_clear(int fd);
+
+/* What it runs may go on until then (monotonic); its thread and its tree are told. Under
+ * runner->mutex. */
+void task_keep(struct task *task, int64_t safe_until_ms);
 
 /* Wakes the task's thread; under runner->mutex. */
 void task_wake(struct task *task);

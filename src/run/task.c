@@ -117,6 +117,14 @@ int64_t task_safe_until(struct task *task)
     return until_ms;
 }
 
+void task_keep(struct task *task, int64_t safe_until_ms)
+{
+    task->safe_until_ms = safe_until_ms;
+    if (task->tree != NULL) /* its thread may be waiting for the store */
+        tree_keep(task->tree, safe_until_ms);
+    task_wake(task);
+}
+
 void task_sleep(struct task *task, int64_t ms)
 {
     struct pollfd fd = {.fd = task->wake_fd, .events = POLLIN};
@@ -160,7 +168,7 @@ void task_lose(tend_runner *runner, struct tend_lease lease)
         if (!task->cancelled)
             memcpy(task->cancelled_why, why, sizeof why);
         task->cancelled = true;
-        task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
+        task->beat_until_ms = task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
     }
     if (task != NULL) {
         /* Out of reach: what is cancelled stays so until its time is over. */
@@ -296,7 +304,7 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
                           .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     pthread_mutex_lock(&runner->mutex);
     haul->users++;
-    task->safe_until_ms = claimed_mono_ms + task->lease_ms * 2 / 3;
+    task->beat_until_ms = task->safe_until_ms = claimed_mono_ms + task->lease_ms * 2 / 3;
     struct bulkhead *bulkhead = bulkhead_of(&runner->bulkheads, bulkhead_kind(job->kind));
     if (bulkhead_take(bulkhead))
         task->slot = bulkhead;

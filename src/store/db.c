@@ -237,6 +237,22 @@ int db_time(struct db_tx *tx, int64_t *ret_ms)
     return tx->db->engine->time(tx, ret_ms);
 }
 
+int db_owed(struct db_tx *tx, struct db_owed *ret)
+{
+    *ret = (struct db_owed){0};
+    return tx->db->engine->owed == NULL ? 0 : tx->db->engine->owed(tx, ret);
+}
+
+int db_lease_now(struct db_tx *tx, struct db_value *ret)
+{
+    struct db_owed owed;
+    int rc = db_owed(tx, &owed);
+    *ret = tx->now;
+    if (rc >= 0 && ret->type == DB_INT)
+        ret->number -= owed.all_ms;
+    return rc;
+}
+
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
     const struct db_value base[] = {db_int(token_base)};

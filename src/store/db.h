@@ -156,6 +156,22 @@ struct db_value db_now(struct db_tx *tx);
 /* Store time as a number; may cost a round trip. */
 int db_time(struct db_tx *tx, int64_t *ret_ms);
 
+/*
+ * Time that counts against no lease, but that no lease has got back yet: the next commit moves all
+ * of them. In a write nothing is owed, as the write has done it.
+ */
+struct db_owed {
+    int64_t all_ms;     /* by so much the leases will be moved */
+    int64_t blocked_ms; /* the part of it in which nobody could write */
+};
+/* 0 or a negative code. Certain: whoever writes first gives back all of it, and what comes after.
+ */
+int db_owed(struct db_tx *tx, struct db_owed *ret);
+
+/* The parameter behind now($n) with which a reader compares the ends of leases: what is owed to
+ * them is taken off. 0 or a negative code. */
+int db_lease_now(struct db_tx *tx, struct db_value *ret);
+
 /* Ids go on at first_id and tokens above token_base, which are above all that there are. */
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base);
 

@@ -29,6 +29,7 @@ struct db_engine {
     int (*each)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
                 size_t count, int64_t *ret_each);
     int (*time)(struct db_tx *tx, int64_t *ret_ms);
+    int (*owed)(struct db_tx *tx, struct db_owed *ret); /* NULL: nothing ever is */
     int (*begin_generation)(struct db_tx *tx, int64_t first_id,
                             int64_t token_base); /* NULL: by the query store_skip_ids */
     uint64_t (*bell)(struct db *db, uint64_t bells);

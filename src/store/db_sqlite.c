@@ -261,7 +261,7 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
     int changes = sqlite3_total_changes(db->writer.sqlite);
     db->writer.unwritable = false;
     rc = run_group(db, group, &committed, &err);
-    sqlite_clock_end(&db->clock, outcome_of(db, committed, changes));
+    sqlite_clock_end(db, outcome_of(db, committed, changes));
     if (rc == 0)
         sqlite_wal_tend(db);
     turnstile_leave(&db->turnstile);

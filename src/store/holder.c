@@ -97,7 +97,7 @@ static void describe(struct holder *holder, const struct proc_stat *stat, const 
     int64_t now_ms = clock_boot_ms();
     if (since_ms > 0 && since_ms <= now_ms)
         snprintf(time, sizeof time, " for %lld s", (long long)(now_ms - since_ms) / 1000);
-    holder->stopped = stat->state == 'T' || stat->state == 't';
+    holder->stopped = proc_is_stopped(stat);
     if (stat->state == 't')
         snprintf(holder->text, sizeof holder->text,
                  "process %lld (%s) %sis stopped by a debugger %s%s; let the "

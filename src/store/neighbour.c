@@ -1,6 +1,7 @@
 #include "store/neighbour.h"
 
 #include "base/thread.h"
+#include "store/byte_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,23 +10,16 @@
 
 enum { STACK_BYTES = 64 << 10 };
 
-static int set_lock(const struct neighbour *neighbour, int command, short type)
-{
-    struct flock lock = {
-        .l_type = type, .l_whence = SEEK_SET, .l_start = neighbour->id, .l_len = 1};
-    return fcntl(neighbour->fd, command, &lock);
-}
-
 static void *wait_for_end(void *arg)
 {
     struct neighbour *neighbour = arg;
     int ignored;
     int rc;
     do
-        rc = set_lock(neighbour, F_OFD_SETLKW, F_RDLCK);
+        rc = byte_lock_wait(neighbour->fd, neighbour->id, F_RDLCK);
     while (rc != 0 && errno == EINTR);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
-    set_lock(neighbour, F_OFD_SETLK, F_UNLCK);
+    byte_lock_set(neighbour->fd, neighbour->id, F_UNLCK);
     __atomic_store_n(&neighbour->gone, true, __ATOMIC_RELAXED);
     if (rc == 0)
         neighbour->on_end(neighbour->arg);
@@ -43,7 +37,8 @@ static void stop(struct neighbour *neighbour)
         return;
     pthread_cancel(neighbour->thread);
     pthread_join(neighbour->thread, NULL);
-    set_lock(neighbour, F_OFD_SETLK, F_UNLCK); /* it may have been ended with the lock in hand */
+    byte_lock_set(neighbour->fd, neighbour->id,
+                  F_UNLCK); /* it may have been ended with the lock in hand */
     neighbour->id = 0;
 }
 

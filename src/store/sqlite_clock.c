@@ -85,9 +85,8 @@ void sqlite_clock_open(struct sqlite_clock *clock, int fd)
     memcpy(clock->blank.boot_id, self.boot_id, sizeof self.boot_id);
 }
 
-/* False: there is none, or it belongs to other clocks. Whoever has no turn may read half of it. */
-static bool read_page(const struct sqlite_clock *clock, const struct clock_look *look,
-                      struct clock_page *ret)
+/* False: there is none, or it belongs to another boot. Whoever has no turn may read half of it. */
+static bool read_page(const struct sqlite_clock *clock, struct clock_page *ret)
 {
     if (!clock->has_page)
         return false;
@@ -95,9 +94,7 @@ static bool read_page(const struct sqlite_clock *clock, const struct clock_look 
         if (pread(clock->fd, ret, sizeof *ret, PAGE_AT) != (ssize_t)sizeof *ret)
             return false;
         if (ret->checksum == checksum(ret))
-            return memcmp(ret, &clock->blank, offsetof(struct clock_page, mark)) == 0 &&
-                   ret->mark.boottime_us <= look->boottime_us &&
-                   ret->mark.monotonic_us <= look->monotonic_us;
+            return memcmp(ret, &clock->blank, offsetof(struct clock_page, mark)) == 0;
     }
     return false;
 }
@@ -110,6 +107,13 @@ static bool is_fresh(const struct sqlite_clock *clock)
     return clock->known && page->failing_since_us == 0 && page->blocked_us == 0 &&
            page->clock_steps == next->clock_steps &&
            next->mark.boottime_us - page->mark.boottime_us < FRESH_US;
+}
+
+/* Otherwise it was written after the look, or belongs to other clocks. */
+static bool is_past(const struct clock_page *page, const struct clock_look *look)
+{
+    return page->mark.boottime_us <= look->boottime_us &&
+           page->mark.monotonic_us <= look->monotonic_us;
 }
 
 static void write_page(const struct sqlite_clock *clock, struct clock_page *page)
@@ -144,7 +148,11 @@ int64_t sqlite_clock_read(struct sqlite_clock *clock, int64_t newest_ms)
     struct clock_look look;
     struct clock_page page;
     look_at_clocks(clock, &look);
-    bool known = read_page(clock, &look, &page);
+    bool known = read_page(clock, &page);
+    if (known && !is_past(&page, &look)) { /* somebody has committed meanwhile */
+        look_at_clocks(clock, &look);
+        known = is_past(&page, &look);
+    }
     return give_out(clock, known ? &page : NULL, &look, newest_ms) / 1000;
 }
 
@@ -155,16 +163,72 @@ int64_t sqlite_clock_ahead_ms(const struct sqlite_clock *clock, int64_t now_ms)
     return now_ms - look.wall_us / 1000;
 }
 
-/* --- writing --- */
+/* --- what is owed to the leases --- */
 
-static int read_steps(struct sqlite_db *db, struct db_tx *tx, int64_t *ret)
+static int read_steps(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret)
 {
     struct db_result steps;
-    int rc = sqlite_conn_run(&db->writer, tx, Q_CLOCK_STEPS, NULL, &steps);
+    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps);
     if (rc == 0)
         *ret = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
     return rc;
 }
+
+/*
+ * In which nobody could write, since the last commit. While nothing could be saved, whatever the
+ * turnstile tells of (noted_us) falls into the same time.
+ */
+static int64_t blocked_us(const struct clock_page *page, const struct clock_look *look,
+                          int64_t noted_us)
+{
+    int64_t since_us = page->failing_since_us;
+    return page->blocked_us + (since_us != 0 ? look->monotonic_us - since_us : noted_us);
+}
+
+/* Where no page tells of the last commit, the note of those who waited counts all the same. */
+static int64_t noted_alone_us(int64_t noted_us)
+{
+    return noted_us > PACE_SLACK_US ? noted_us : 0;
+}
+
+/*
+ * As a writer will do it, in the order that makes the answer certain: the clocks are read first, so
+ * that time that passes after it, while this process is stopped, is not counted; a note that is
+ * there after that has not been settled by anybody at the time of the clocks.
+ */
+int sqlite_clock_owed(struct sqlite_db *db, struct sqlite_tx *tx, struct db_owed *ret)
+{
+    struct sqlite_clock *clock = &db->clock;
+    struct clock_look look;
+    struct clock_page page;
+    int64_t steps = 0;
+    if (!clock->has_page || tx->conn == &db->writer)
+        return 0;
+    look_at_clocks(clock, &look);
+    int64_t noted_us = to_us(turnstile_blocked_ms(&db->turnstile));
+    bool known = read_page(clock, &page) && is_past(&page, &look);
+    int rc = read_steps(tx->conn, &tx->base, &steps);
+    if (rc < 0)
+        return rc;
+    struct pace_mark now = {.store_us =
+                                give_out(clock, known ? &page : NULL, &look, tx->base.now.number),
+                            .boottime_us = look.boottime_us,
+                            .monotonic_us = look.monotonic_us};
+    known = known && page.clock_steps == steps;
+    int64_t owed_us = known ? pace_owed(&page.mark, &now, blocked_us(&page, &look, noted_us))
+                            : noted_alone_us(noted_us);
+    int64_t unlived_us = known ? pace_unlived(&page.mark, &now) : 0;
+    int64_t lease_now_ms = now.store_us / 1000 - owed_us / 1000;
+    if (lease_now_ms < tx->base.now.number)
+        ret->all_ms = tx->base.now.number - lease_now_ms;
+    /* Who had the turn when the note began may have read its clocks a little later. */
+    int64_t unsure_us = noted_us > 0 ? to_us(TURNSTILE_STILL_MS) : 0;
+    if (owed_us > unlived_us + unsure_us)
+        ret->blocked_ms = (owed_us - unlived_us - unsure_us) / 1000;
+    return 0;
+}
+
+/* --- writing --- */
 
 /* The clocks are read first: if the process is stopped after that, it goes on with clocks that are
  * too early, and clocks that are too early end no lease. */
@@ -172,21 +236,10 @@ static void take_up(struct sqlite_clock *clock, struct turnstile *turnstile)
 {
     look_at_clocks(clock, &clock->look);
     clock->blocked_us = turnstile == NULL ? 0 : to_us(turnstile_take_blocked(turnstile));
-    clock->known = read_page(clock, &clock->look, &clock->page);
+    clock->known = read_page(clock, &clock->page) && is_past(&clock->page, &clock->look);
     if (!clock->known)
         clock->page = clock->blank;
     clock->begun = true;
-}
-
-/*
- * In which nobody could write, since the last commit. While nothing could be saved, whatever the
- * turnstile tells of falls into the same time.
- */
-static int64_t blocked_us(const struct sqlite_clock *clock)
-{
-    int64_t since_us = clock->page.failing_since_us;
-    return clock->page.blocked_us +
-           (since_us != 0 ? clock->look.monotonic_us - since_us : clock->blocked_us);
 }
 
 int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms,
@@ -204,12 +257,16 @@ int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms
                                     .boottime_us = clock->look.boottime_us,
                                     .monotonic_us = clock->look.monotonic_us};
     next->failing_since_us = next->blocked_us = 0;
-    int64_t owed_us =
-        clock->known ? pace_owed(&clock->page.mark, &next->mark, blocked_us(clock)) : 0;
+    int64_t owed_us = clock->known
+                          ? pace_owed(&clock->page.mark, &next->mark,
+                                      blocked_us(&clock->page, &clock->look, clock->blocked_us))
+                          : noted_alone_us(clock->blocked_us);
     if (clock->known && owed_us == 0)
         return 0;
-    int rc = read_steps(db, tx, &next->clock_steps);
-    if (rc < 0 || owed_us == 0 || next->clock_steps != clock->page.clock_steps)
+    int rc = read_steps(&db->writer, tx, &next->clock_steps);
+    if (clock->known && next->clock_steps != clock->page.clock_steps)
+        owed_us = noted_alone_us(clock->blocked_us);
+    if (rc < 0 || owed_us == 0)
         return rc;
     next->clock_steps++;
     int64_t by_ms = owed_us / 1000;
@@ -217,9 +274,11 @@ int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms
                       arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms));
 }
 
-void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)
+void sqlite_clock_end(struct sqlite_db *db, enum clock_outcome outcome)
 {
+    struct sqlite_clock *clock = &db->clock;
     struct clock_page *page = &clock->page;
+    bool saved = outcome == CLOCK_WRITTEN; /* that the time noted at the turnstile was given back */
     if (!clock->has_page)
         return;
     if (!clock->begun)
@@ -233,7 +292,10 @@ void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome)
         page->blocked_us += clock->blocked_us;
         if (outcome == CLOCK_UNWRITABLE)
             page->failing_since_us = clock->look.monotonic_us;
-        if (outcome == CLOCK_UNWRITABLE || (outcome == CLOCK_UNDONE && clock->blocked_us > 0))
+        saved = outcome == CLOCK_UNWRITABLE || (outcome == CLOCK_UNDONE && clock->blocked_us > 0);
+        if (saved)
             write_page(clock, page);
     }
+    if (saved)
+        turnstile_settle_blocked(&db->turnstile);
 }

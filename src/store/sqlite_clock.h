@@ -15,6 +15,12 @@
  * store.clock_steps counts these moves. The page has the number too: if they differ, a process has
  * moved the leases and died before it could write the page, which is then too old to tell anything.
  *
+ * Until somebody commits, readers still find the old ends of the leases. They compare them with a
+ * time that lacks what the next commit will give back (sqlite_clock_owed). It is also what tells
+ * the owner of a lease that it cannot lose it while nobody can write. What is owed is forgotten by
+ * nobody: the turnstile's note is removed after the page or the commit has taken it over, and a
+ * note is given back also where no page of this boot, or one that is too old, is found.
+ *
  * With a test's clock and no uptime, store time is that clock, never backwards, and no page is
  * read or written.
  */
@@ -30,6 +36,7 @@
 #include <stdint.h>
 
 struct sqlite_db;
+struct sqlite_tx;
 
 /* As it is in the file. */
 struct clock_page {
@@ -77,6 +84,9 @@ void sqlite_clock_open(struct sqlite_clock *clock, int fd);
 /* Store time for a reader, not before the newest event it can see. */
 int64_t sqlite_clock_read(struct sqlite_clock *clock, int64_t newest_ms);
 
+/* db_owed; ret is all 0 before. */
+int sqlite_clock_owed(struct sqlite_db *db, struct sqlite_tx *tx, struct db_owed *ret);
+
 /*
  * In a write transaction, before anything else in it: store time. Moves leases and locks where time
  * has passed that counts against none. 0 or a negative code.
@@ -85,7 +95,7 @@ int sqlite_clock_begin(struct sqlite_db *db, struct db_tx *tx, int64_t newest_ms
                        int64_t *ret_now_ms);
 
 /* After it, while the turn is held; also when it could not begin. */
-void sqlite_clock_end(struct sqlite_clock *clock, enum clock_outcome outcome);
+void sqlite_clock_end(struct sqlite_db *db, enum clock_outcome outcome);
 
 /* By how much a store time is ahead of this machine's wall clock. */
 int64_t sqlite_clock_ahead_ms(const struct sqlite_clock *clock, int64_t now_ms);

@@ -1,6 +1,7 @@
 #include "store/sqlite_files.h"
 
 #include "base/clock.h"
+#include "store/byte_lock.h"
 #include "store/sqlite_path.h"
 
 #include <errno.h>
@@ -17,12 +18,6 @@
 #include <unistd.h>
 
 enum { BEGIN_TRIES = 100 };
-
-static int set_lock(int fd, int command, short type, int64_t byte)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, command, &lock);
-}
 
 /* --- opening --- */
 
@@ -87,9 +82,8 @@ static int open_new(const char *name, const struct stat *main, struct err *err)
     return fd;
 }
 
-static int open_named(const char *name, const struct stat *main, struct err *err)
+static int make_named(const char *name, const struct stat *main, struct err *err)
 {
-    err_clear(err);
     for (int i = 0; i < OPEN_TRIES; i++) { /* others may make it, or remove it, at the same time */
         int fd = open_present(name, main, err);
         if (fd < 0 && err->code == 0)
@@ -102,19 +96,68 @@ static int open_named(const char *name, const struct stat *main, struct err *err
                    name);
 }
 
-static int open_beside(const char *path, const char *suffix, char **ret_name, struct err *err)
+/* A file beside the store. */
+struct companion {
+    const char *suffix;
+    int *fd;
+    char **name;
+    int64_t present_byte; /* locked for reading by all who have the store open */
+};
+
+enum { COMPANIONS = 3 };
+
+static void list_companions(struct sqlite_files *files, struct companion ret[COMPANIONS])
 {
-    char *name = NULL;
+    ret[0] = (struct companion){"-lock", &files->lock_fd, &files->lock_path, LOCK_FILE_PRESENT};
+    ret[1] = (struct companion){"-workers", &files->workers_fd, &files->workers_path, 0};
+    ret[2] = (struct companion){"-bell", &files->bell_fd, &files->bell_path, 0};
+}
+
+/* Those that are not open yet; makes what is missing, or leaves it. 0 or a negative code. */
+static int open_companions(const char *path, const struct companion all[COMPANIONS], bool makes,
+                           struct err *err)
+{
     struct stat main;
-    if (asprintf(&name, "%s%s", path, suffix) < 0)
-        return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
-    int fd = stat(path, &main) != 0 ? sqlite_path_fail(path, "reached", errno, err)
-                                    : open_named(name, &main, err);
-    if (fd >= 0)
-        *ret_name = name;
-    else
-        free(name);
-    return fd;
+    err_clear(err);
+    if (stat(path, &main) != 0)
+        return sqlite_path_fail(path, "reached", errno, err);
+    for (size_t i = 0; i < COMPANIONS; i++) {
+        if (*all[i].fd >= 0)
+            continue;
+        if (*all[i].name == NULL && asprintf(all[i].name, "%s%s", path, all[i].suffix) < 0) {
+            *all[i].name = NULL;
+            return err_set(err, TEND_ENOMEM, "out of memory while opening %s", path);
+        }
+        int fd =
+            makes ? make_named(*all[i].name, &main, err) : open_present(*all[i].name, &main, err);
+        if (err->code != 0)
+            return err->code;
+        *all[i].fd = fd;
+    }
+    return 0;
+}
+
+/* One that the others who have the store open do not have open; NULL: they have the same ones. */
+static const char *find_odd(const struct companion all[COMPANIONS])
+{
+    const char *odd = NULL;
+    bool others = false;
+    for (size_t i = 0; i < COMPANIONS; i++) {
+        if (*all[i].fd >= 0 && byte_lock_ask(*all[i].fd, all[i].present_byte, F_WRLCK) != 0)
+            others = true;
+        else if (odd == NULL)
+            odd = all[i].suffix;
+    }
+    return others ? odd : NULL;
+}
+
+/* Whether this process is seen by others that open the store. */
+static void set_present(struct sqlite_files *files, bool present)
+{
+    struct companion all[COMPANIONS];
+    list_companions(files, all);
+    for (size_t i = 0; i < COMPANIONS; i++)
+        byte_lock_set(*all[i].fd, all[i].present_byte, present ? F_RDLCK : F_UNLCK);
 }
 
 void sqlite_files_init(struct sqlite_files *files, const char *path)
@@ -139,10 +182,27 @@ int sqlite_files_know_store(struct sqlite_files *files, struct err *err)
 
 int sqlite_files_open(struct sqlite_files *files, struct err *err)
 {
-    if ((files->lock_fd = open_beside(files->path, "-lock", &files->lock_path, err)) < 0 ||
-        (files->workers_fd = open_beside(files->path, "-workers", &files->workers_path, err)) < 0 ||
-        (files->bell_fd = open_beside(files->path, "-bell", &files->bell_path, err)) < 0)
-        return err->code;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct companion all[COMPANIONS];
+    const char *odd;
+    int rc;
+    list_companions(files, all);
+    for (int tries = 0;; tries++) {
+        if ((rc = open_companions(files->path, all, false, err)) < 0)
+            return rc;
+        if ((odd = find_odd(all)) == NULL)
+            break;
+        if (tries == OPEN_TRIES)
+            return err_set(err, TEND_EUNREACHABLE,
+                           "%s%s was renamed, deleted or replaced while other programs have the "
+                           "store open: this one would not see them; give the file its name back, "
+                           "or end all programs that have the store open ('fuser %s' shows which)",
+                           files->path, odd, files->path);
+        nanosleep(&pause, NULL); /* one that is opening or closing it does so file by file */
+    }
+    if ((rc = open_companions(files->path, all, true, err)) < 0)
+        return rc;
+    set_present(files, true);
     return 0;
 }
 
@@ -196,6 +256,7 @@ static int say_gone(struct sqlite_files *files, const char *suffix, struct err *
     if (!__atomic_compare_exchange_n(&files->gone, &first, suffix, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         suffix = first;
+    set_present(files, false); /* nothing is done here any more: others may begin anew */
     if (*suffix == '\0')
         return err_set(err, TEND_EUNREACHABLE,
                        "the store %s was deleted or replaced while it was open: nothing was saved; "
@@ -334,7 +395,7 @@ int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, stru
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int tries = 0; tries < BEGIN_TRIES; tries++) {
-        if (set_lock(files->workers_fd, F_OFD_SETLK, F_WRLCK, worker_id) == 0)
+        if (byte_lock_set(files->workers_fd, worker_id, F_WRLCK) == 0)
             return 0;
         if (errno != EAGAIN && errno != EACCES)
             break;
@@ -352,13 +413,12 @@ int sqlite_files_alive_begin(struct sqlite_files *files, int64_t worker_id, stru
 
 void sqlite_files_alive_end(struct sqlite_files *files, int64_t worker_id)
 {
-    set_lock(files->workers_fd, F_OFD_SETLK, F_UNLCK, worker_id);
+    byte_lock_set(files->workers_fd, worker_id, F_UNLCK);
 }
 
 bool sqlite_files_is_alive(struct sqlite_files *files, int64_t worker_id)
 {
-    /* Not as a writer: the read locks of those who watch it are no sign of life. */
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = worker_id, .l_len = 1};
-    /* When the kernel cannot tell, the lease's time must. */
-    return fcntl(files->workers_fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+    /* Not as a writer: the read locks of those who watch it are no sign of life. When the kernel
+     * cannot tell, the lease's time must. */
+    return byte_lock_ask(files->workers_fd, worker_id, F_RDLCK) != 0;
 }

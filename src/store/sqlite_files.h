@@ -28,6 +28,12 @@
  * after each commit, before anybody is answered, and after each read; the companions at the start
  * of a turn, before anything is written, but only every BESIDE_CHECK_MS, as six more calls would
  * make each commit slower. They are always looked at before a free liveness lock is believed.
+ *
+ * A process that opens the store when one of the companions is missing or new would be alone with
+ * it: it would not wait for the writers that have the old one, and take living workers for dead. So
+ * whoever has the store open holds a read lock on one byte of each companion, and who opens it is
+ * refused when others are present at some of the files and not at all. Where all three were taken
+ * away at once, nothing is left by which the others could be seen; they notice it themselves.
  */
 #ifndef STORE_SQLITE_FILES_H
 #define STORE_SQLITE_FILES_H
@@ -43,6 +49,10 @@ enum { BESIDE_CHECK_MS = 100 };
 
 /* How often the bell is looked at by processes that inotify does not wake. */
 enum { BELL_TICK_MS = 50 };
+
+/* Which byte of PATH-lock all who have the store open lock for reading; the first two are the
+ * turnstile's. */
+enum { LOCK_FILE_PRESENT = 2 };
 
 /* Where in PATH-lock the schedule of checkpoints is; the turnstile's notes are before it. */
 enum { LOCK_FILE_CHECKPOINT_AT = 512 };

@@ -236,6 +236,11 @@ static int tx_time(struct db_tx *tx, int64_t *ret_ms)
     return 0;
 }
 
+static int owed(struct db_tx *tx, struct db_owed *ret)
+{
+    return sqlite_clock_owed((struct sqlite_db *)tx->db, (struct sqlite_tx *)tx, ret);
+}
+
 /* Also for those whose bodies are committed together with this one. */
 static int begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
@@ -418,6 +423,7 @@ static const struct db_engine engine = {
     .run = run,
     .each = each,
     .time = tx_time,
+    .owed = owed,
     .begin_generation = begin_generation,
     .bell = bell,
     .wait = wait_for_news,

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "store/byte_lock.h"
 #include "store/gate.h"
 
 #include <errno.h>
@@ -13,12 +14,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TURN_BYTE = 0, DOOR_BYTE = 1, TURN_NOTE_AT = 64, DOOR_NOTE_AT = 96, BLOCKED_AT = 128 };
+enum {
+    TURN_BYTE = 0,
+    DOOR_BYTE = 1,
+    TURN_NOTE_AT = 64,
+    DOOR_NOTE_AT = 96,
+    BLOCKED_AT = 128,
+    STUCK_AT = 144
+};
 enum { LONGEST_MS = 86400000 };
 
 /* After which time without movement somebody is taken to be stopped, and how often the turn is
  * tried past the door then. */
-enum { STILL_MS = 1000, PAST_DOOR_MS = 5 };
+enum { STILL_MS = TURNSTILE_STILL_MS, PAST_DOOR_MS = 5 };
+
+/* Those who wait look every STILL_MS whether the turn still does not change hands. If nobody has
+ * for so long, it may have. */
+enum { UNSEEN_MS = 3 * STILL_MS };
 
 /* How many bits of a noted time say which boot of the machine it belongs to. */
 enum { BOOT_BITS = 16 };
@@ -26,27 +38,20 @@ enum { BOOT_BITS = 16 };
 static const char writing[] = "in the middle of a write";
 static const char in_line[] = "at the head of the line of those who want to write";
 
-static int set_lock(int fd, int command, short type, int64_t byte)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, command, &lock);
-}
-
 static bool try_lock(const struct turnstile *turnstile, int64_t byte)
 {
-    return set_lock(turnstile->fd, F_OFD_SETLK, F_WRLCK, byte) == 0;
+    return byte_lock_set(turnstile->fd, byte, F_WRLCK) == 0;
 }
 
 static void unlock(const struct turnstile *turnstile, int64_t byte)
 {
-    set_lock(turnstile->fd, F_OFD_SETLK, F_UNLCK, byte);
+    byte_lock_set(turnstile->fd, byte, F_UNLCK);
 }
 
 /* By another descriptor than this one. */
 static bool is_locked(const struct turnstile *turnstile, int64_t byte)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(turnstile->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return byte_lock_ask(turnstile->fd, byte, F_WRLCK) > 0;
 }
 
 void turnstile_init(struct turnstile *turnstile, int fd)
@@ -62,12 +67,13 @@ void turnstile_init(struct turnstile *turnstile, int fd)
 
 /* --- notes --- */
 
-static void write_note(const struct turnstile *turnstile, int64_t at)
+static int64_t write_note(const struct turnstile *turnstile, int64_t at)
 {
     struct holder_note note = turnstile->self;
     note.since_ms = clock_boot_ms();
     ssize_t ignored = pwrite(turnstile->fd, &note, sizeof note, at);
     (void)ignored;
+    return note.since_ms;
 }
 
 static struct holder_note read_note(const struct turnstile *turnstile, int64_t at)
@@ -98,35 +104,80 @@ static int64_t stamp(int64_t boot_ms)
     return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | hash) & INT64_MAX);
 }
 
-static int64_t read_blocked(const struct turnstile *turnstile)
+static struct blocked_note read_blocked(const struct turnstile *turnstile)
 {
-    int64_t noted = 0;
-    return pread(turnstile->fd, &noted, sizeof noted, BLOCKED_AT) == (ssize_t)sizeof noted ? noted
-                                                                                           : 0;
+    struct blocked_note note;
+    if (pread(turnstile->fd, &note, sizeof note, BLOCKED_AT) != (ssize_t)sizeof note ||
+        (note.since != 0 && note.since != stamp(note.since >> BOOT_BITS)))
+        note = (struct blocked_note){0};
+    return note;
 }
 
-static void write_blocked(const struct turnstile *turnstile, int64_t noted)
+static void write_blocked(const struct turnstile *turnstile, const struct blocked_note *note)
 {
-    ssize_t ignored = pwrite(turnstile->fd, &noted, sizeof noted, BLOCKED_AT);
+    ssize_t ignored = pwrite(turnstile->fd, note, sizeof *note, BLOCKED_AT);
     (void)ignored;
 }
 
-/* The first note counts. */
+/* The first since counts. */
 static void note_blocked(const struct turnstile *turnstile, int64_t since_ms)
 {
-    if (read_blocked(turnstile) == 0)
-        write_blocked(turnstile, stamp(since_ms));
+    struct blocked_note note = read_blocked(turnstile);
+    if (note.since == 0)
+        note.since = stamp(since_ms);
+    note.seen_ms = clock_boot_ms();
+    write_blocked(turnstile, &note);
+}
+
+static int64_t blocked_ms(const struct blocked_note *note)
+{
+    int64_t now_ms = clock_boot_ms();
+    int64_t since_ms = note->since >> BOOT_BITS;
+    int64_t until_ms = note->seen_ms + UNSEEN_MS < now_ms ? note->seen_ms + UNSEEN_MS : now_ms;
+    return note->since != 0 && since_ms < until_ms ? until_ms - since_ms : 0;
+}
+
+int64_t turnstile_blocked_ms(const struct turnstile *turnstile)
+{
+    struct blocked_note note = read_blocked(turnstile);
+    return blocked_ms(&note);
 }
 
 int64_t turnstile_take_blocked(struct turnstile *turnstile)
 {
-    int64_t noted = read_blocked(turnstile);
-    if (noted == 0)
-        return 0;
-    write_blocked(turnstile, 0);
-    int64_t since_ms = noted >> BOOT_BITS;
-    int64_t now_ms = clock_boot_ms();
-    return noted == stamp(since_ms) && since_ms < now_ms ? now_ms - since_ms : 0;
+    turnstile->taken = read_blocked(turnstile);
+    return blocked_ms(&turnstile->taken);
+}
+
+static bool is_long(const struct turnstile *turnstile)
+{
+    return clock_boot_ms() - turnstile->entered_ms > STILL_MS;
+}
+
+/* What came after the clocks were read in this turn, while this process was stopped, stays. */
+void turnstile_settle_blocked(struct turnstile *turnstile)
+{
+    static const struct blocked_note none = {0};
+    if (turnstile->taken.since == 0)
+        return;
+    struct blocked_note note = read_blocked(turnstile);
+    bool same = note.since == turnstile->taken.since && note.seen_ms == turnstile->taken.seen_ms;
+    turnstile->taken = none;
+    if (same && !is_long(turnstile))
+        note = none;
+    else
+        note.since = stamp(turnstile->entered_ms);
+    write_blocked(turnstile, &note);
+}
+
+/* A turn in which this process was stopped has ended. What others noted of it ends now. */
+static void end_long_turn(const struct turnstile *turnstile)
+{
+    struct blocked_note note = read_blocked(turnstile);
+    if (note.since == 0)
+        return;
+    note.seen_ms = clock_boot_ms();
+    write_blocked(turnstile, &note);
 }
 
 /* --- the thread that stands in line --- */
@@ -138,15 +189,15 @@ static int wait_for_byte(int fd, int64_t byte)
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE,
                            &ignored); /* turnstile_done need not wait for it */
     do
-        rc = set_lock(fd, F_OFD_SETLKW, F_WRLCK, byte);
+        rc = byte_lock_wait(fd, byte, F_WRLCK);
     while (rc != 0 && errno == EINTR);
     int failed = rc != 0 ? errno : 0;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
     return failed;
 }
 
-/* Called and returns with the mutex held. */
-static int stand_in_line(struct turnstile *turnstile)
+/* Called and returns with the mutex held. ret_entered_ms: when it got the turn. */
+static int stand_in_line(struct turnstile *turnstile, int64_t *ret_entered_ms)
 {
     pthread_mutex_unlock(&turnstile->mutex);
     int failed = wait_for_byte(turnstile->fd, DOOR_BYTE);
@@ -159,7 +210,7 @@ static int stand_in_line(struct turnstile *turnstile)
         failed = wait_for_byte(turnstile->fd, TURN_BYTE);
         /* Here and not by the thread that is woken: it may take a while until that one runs. */
         if (failed == 0)
-            write_note(turnstile, TURN_NOTE_AT);
+            *ret_entered_ms = write_note(turnstile, TURN_NOTE_AT);
         unlock(turnstile, DOOR_BYTE);
     }
     pthread_mutex_lock(&turnstile->mutex);
@@ -172,13 +223,14 @@ static int stand_in_line(struct turnstile *turnstile)
  * kernel told the thread that it has it. So the lock is taken once more under the mutex, which does
  * nothing when it is ours. Under the mutex.
  */
-static void hand_over(struct turnstile *turnstile, int failed)
+static void hand_over(struct turnstile *turnstile, int failed, int64_t entered_ms)
 {
     turnstile->failure = failed;
     turnstile->stuck = false;
     turnstile->turn = TURN_IDLE;
     if (turnstile->held)
         return;
+    turnstile->entered_ms = entered_ms;
     if (turnstile->abandoned)
         unlock(turnstile, TURN_BYTE);
     else if (failed != 0 || try_lock(turnstile, TURN_BYTE))
@@ -198,8 +250,9 @@ static void *serve(void *arg)
             pthread_cond_wait(&turnstile->changed, &turnstile->mutex);
             continue;
         }
-        int failed = stand_in_line(turnstile);
-        hand_over(turnstile, failed);
+        int64_t entered_ms = 0;
+        int failed = stand_in_line(turnstile, &entered_ms);
+        hand_over(turnstile, failed, entered_ms);
         pthread_cond_broadcast(&turnstile->changed);
     }
     pthread_mutex_unlock(&turnstile->mutex);
@@ -316,7 +369,7 @@ static bool take_at_once(struct turnstile *turnstile)
         return false;
     turnstile->held = try_lock(turnstile, TURN_BYTE);
     if (turnstile->held)
-        write_note(turnstile, TURN_NOTE_AT);
+        turnstile->entered_ms = write_note(turnstile, TURN_NOTE_AT);
     unlock(turnstile, DOOR_BYTE);
     return turnstile->held;
 }
@@ -326,7 +379,7 @@ static bool take_past_door(struct turnstile *turnstile)
 {
     turnstile->held = try_lock(turnstile, TURN_BYTE);
     if (turnstile->held) {
-        write_note(turnstile, TURN_NOTE_AT);
+        turnstile->entered_ms = write_note(turnstile, TURN_NOTE_AT);
         turnstile->abandoned = true;
     }
     return turnstile->held;
@@ -342,9 +395,27 @@ struct turn_wait {
 
 static void begin_look(const struct turnstile *turnstile, struct turn_wait *wait)
 {
+    struct holder_note notes[2] = {0}; /* in a new file the second may be missing */
+    _Static_assert(DOOR_NOTE_AT - TURN_NOTE_AT == sizeof notes[0], "they follow each other");
     wait->look_ns = clock_mono_ns() + (int64_t)STILL_MS * 1000000;
-    wait->turn = read_note(turnstile, TURN_NOTE_AT);
-    wait->door = read_note(turnstile, DOOR_NOTE_AT);
+    ssize_t ignored = pread(turnstile->fd, notes, sizeof notes, TURN_NOTE_AT);
+    (void)ignored;
+    wait->turn = notes[0];
+    wait->door = notes[1];
+}
+
+/* Somebody has found that the one at the door does not move, and it is still there: everybody else
+ * goes past it without waiting for a second. */
+static bool is_known_stuck(const struct turnstile *turnstile, const struct holder_note *door)
+{
+    struct holder_note stuck = read_note(turnstile, STUCK_AT);
+    return stuck.pid != 0 && same_note(&stuck, door);
+}
+
+static void note_stuck(const struct turnstile *turnstile, const struct holder_note *door)
+{
+    ssize_t ignored = pwrite(turnstile->fd, door, sizeof *door, STUCK_AT);
+    (void)ignored;
 }
 
 /* Whether anything has moved since the last look. The mutex is given up while the log is told. */
@@ -352,8 +423,10 @@ static void look(struct turnstile *turnstile, struct turn_wait *wait)
 {
     struct turn_wait before = *wait;
     begin_look(turnstile, wait);
-    if (turnstile->turn == TURN_WANTED && same_note(&before.door, &wait->door))
+    if (turnstile->turn == TURN_WANTED && same_note(&before.door, &wait->door)) {
         turnstile->stuck = true;
+        note_stuck(turnstile, &wait->door);
+    }
     if (!same_note(&before.turn, &wait->turn) || !is_locked(turnstile, TURN_BYTE)) {
         wait->since_ms = clock_boot_ms();
         return;
@@ -398,6 +471,8 @@ static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct er
         turnstile->turn = TURN_WANTED;
     pthread_cond_broadcast(&turnstile->changed);
     begin_look(turnstile, &wait);
+    if (turnstile->turn == TURN_WANTED && is_known_stuck(turnstile, &wait.door))
+        turnstile->stuck = true;
     while (is_in_line(turnstile)) {
         if (turnstile->stuck && take_past_door(turnstile))
             return 0;
@@ -473,6 +548,9 @@ bool turnstile_try_enter(struct turnstile *turnstile)
 
 void turnstile_leave(struct turnstile *turnstile)
 {
+    turnstile->taken = (struct blocked_note){0};
+    if (is_long(turnstile))
+        end_long_turn(turnstile);
     give_back(turnstile);
     gate_leave(true);
 }

@@ -12,20 +12,23 @@
  *   - Whoever does not get the turn at once has a thread of the turnstile's wait for it, and waits
  *     for that thread only as long as it wants to.
  *   - When the line before the door has not moved for a second, its head is stopped or hung. Then
- *     the turn is tried past the door, again and again. Fairness is lost, not exclusion.
+ *     the turn is tried past the door, again and again. Fairness is lost, not exclusion. The lock
+ *     file notes it, so that others go past the same one at once.
  *   - When the turn has not changed hands for a second, the log and the sentence say which process
  *     has it and what state that one is in (holder.c), and the lock file notes since when nobody
  *     could write.
  *   - A process that is stopped by Ctrl-Z is stopped outside of the turn (gate.c).
  *
- * The lock file, in bytes of this machine's order. The notes are for sentences alone: they may be
- * old, and nothing that must be right depends on them.
+ * The lock file, in bytes of this machine's order. Who has the turn and the door is noted for
+ * sentences alone: these notes may be old, and nothing that must be right depends on them.
  *
  *     0         locked: the turn
  *     1         locked: the door
+ *     2         locked: the store is open; not the turnstile's
  *     64..95    who has the turn, as noted by itself (struct holder_note)
  *     96..127   who has the door
- *     128..135  since when nobody could write (turnstile_take_blocked); 0: nothing noted
+ *     128..143  since when nobody could write (struct blocked_note)
+ *     144..175  who had the door, as noted there, when somebody found that it does not move
  *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
@@ -45,14 +48,30 @@ enum turn {
     TURN_READY,  /* it has the turn, and nobody has taken it from the thread yet */
 };
 
+/* After which time without movement somebody is taken to be stopped. */
+enum { TURNSTILE_STILL_MS = 1000 };
+
+/*
+ * The time in which nobody could write. Whoever waits and sees that the turn has not changed hands
+ * for a second writes it, and whoever has the turn removes it once the leases have got that time
+ * back. A process that was stopped with the turn says itself when it has ended; one that was killed
+ * cannot, so the time ends soon after somebody has seen it last.
+ */
+struct blocked_note {
+    int64_t since;   /* clock_boot_ms, and which boot of the machine; 0: nothing noted */
+    int64_t seen_ms; /* clock_boot_ms: until when, as far as anybody has seen */
+};
+
 struct turnstile {
     int fd;
     void (*log)(void *arg, const char *line); /* NULL: nobody is told */
     void *log_arg;
-    struct holder_note self; /* pid 0: not looked at yet */
-    bool told;               /* the log has said that nobody can write */
-    int64_t told_since_ms;   /* ... since when (clock_boot_ms) */
-    bool gave_up;            /* the last one that wanted the turn did not get it; atomic */
+    struct holder_note self;   /* pid 0: not looked at yet */
+    bool told;                 /* the log has said that nobody can write */
+    int64_t told_since_ms;     /* ... since when (clock_boot_ms) */
+    int64_t entered_ms;        /* clock_boot_ms when it got the turn */
+    struct blocked_note taken; /* told to the one who has the turn, and not settled yet */
+    bool gave_up;              /* the last one that wanted the turn did not get it; atomic */
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
@@ -88,10 +107,14 @@ bool turnstile_gave_up(const struct turnstile *turnstile);
 bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct holder *ret);
 
 /*
- * While nobody got the turn for more than a second, those who wait for it note since when. The next
- * one that has the turn asks here: for how many ms nobody could write, 0: there was no such time.
- * The note is gone then.
+ * For how many ms nobody could write, as noted by those who wait for the turn and not given back
+ * yet; 0: there was no such time. Any thread. Whoever gives it back says at least this much.
  */
+int64_t turnstile_blocked_ms(const struct turnstile *turnstile);
+
+/* The same for the one who has the turn, who calls turnstile_settle_blocked when it is saved that
+ * the time was given back. If it dies before, the next one is told the same. */
 int64_t turnstile_take_blocked(struct turnstile *turnstile);
+void turnstile_settle_blocked(struct turnstile *turnstile);
 
 #endif

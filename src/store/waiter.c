@@ -118,7 +118,8 @@ static void watch_process(struct waiter *waiter, struct waiter_process *process)
 {
     int pidfd = take_pidfd(waiter, &process->id);
     process->pidfd = pidfd < 0 ? -1 : pidfd;
-    /* It may have ended before the descriptor was there, or its pid be another's by now. */
+    /* It may have ended before the descriptor was there, or its pid be another's by now. Asked
+     * after the descriptor was opened: if the process lives, the descriptor is its own. */
     bool dead = pidfd == TEND_ENOTFOUND || proc_fate(&process->id) == PROC_DEAD;
     process->unseen = pidfd < 0 && !dead;
     if (dead)
@@ -177,6 +178,13 @@ static void look_at_unseen(struct waiter *waiter)
     }
 }
 
+/* Asked again: the number that was polled may be another descriptor's by now. */
+static bool has_ended(int pidfd)
+{
+    struct pollfd fd = {.fd = pidfd, .events = POLLIN};
+    return poll(&fd, 1, 0) > 0;
+}
+
 /* Everything that can be heard at this moment goes into the counters. Under the mutex. */
 static void hear(struct waiter *waiter, const struct pollfd *fds, size_t count)
 {
@@ -193,7 +201,7 @@ static void hear(struct waiter *waiter, const struct pollfd *fds, size_t count)
                 if (waiter->engine_fds[k].fd == fds[i].fd)
                     waiter->on_readable(waiter, k, waiter->arg);
             for (size_t k = 0; k < waiter->process_count; k++) {
-                if (waiter->processes[k].pidfd == fds[i].fd) {
+                if (waiter->processes[k].pidfd == fds[i].fd && has_ended(fds[i].fd)) {
                     waiter->deaths++;
                     close(waiter->processes[k].pidfd);
                     waiter->processes[k].pidfd = -1;

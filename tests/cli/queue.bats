@@ -76,7 +76,7 @@ load helper
     [ -z "$output" ]
     claim -w me --while-pid $$
     run -0 tend workers --json
-    json ".pid == $$ and .alive and .leases == 1 and .locks == 0"
+    json ".pid == $$ and .alive and (.stopped | not) and .leases == 1 and .locks == 0"
     run -0 tend workers
     [[ "${lines[1]}" == *$$*yes* ]]
 }

@@ -84,6 +84,63 @@ stop_in_turn() {
     [ "$(grep -c "the store cannot be written" work.log)" = 1 ]
 }
 
+# outlive_stop SIGNAL: a step runs for longer than its lease while a stopped process keeps all from
+# writing, until that one gets the signal. A healer is in line meanwhile, to take what it can.
+outlive_stop() {
+    tend queue set first --lease 6s
+    start_adder
+    start_worker -q first
+    id=$(tend add -q first --payload '{"run": "echo begun >> ran; sleep 10; echo ended >> ran"}')
+    until_true grep -q begun ran
+    stop_in_turn
+    until_true grep -q "leases cannot be extended: .*process $adder (tend) is stopped" work.log
+    until_true grep -q "nobody can write to the store: no lease ends meanwhile" work.log
+    until_true grep -q ended ran
+    is_stopped
+    tend heal --json >healed.json 3>&- &
+    healer=$!
+    started+=("$healer")
+    # RC-3: nobody announces what nobody will do.
+    tend heal --dry-run --json >stale.json
+    [ "$(jq .entries_reclaimed stale.json)" = 0 ]
+    tend explain "$id" >why
+    grep -q "Nobody could write to the store for" why
+    run -1 grep "has expired" why
+    kill -"$1" "$adder"
+    wait "$healer"
+    [ "$(jq .entries_reclaimed healed.json)" = 0 ]
+    is_done() { [ "$(state_of "$id")" = done ]; }
+    until_true is_done
+    until_true grep -q "the store answers again" work.log
+    [ "$(grep -c "leases cannot be extended" work.log)" = 1 ]
+    [ "$(cat ran)" = $'begun\nended' ]
+    tend show "$id" --json >job.json
+    [ "$(jq -c '[(.attempts | length), .job.crashes]' job.json)" = '[1,0]' ]
+}
+
+# The step was ended after two thirds of its lease, although nobody could have taken the lease.
+@test "BY-9: a step goes on for longer than its lease while a stopped process keeps all from writing" {
+    outlive_stop CONT
+}
+
+@test "BY-9: a step goes on also when the stopped process is killed" {
+    outlive_stop KILL
+}
+
+@test "workers and explain say that the process of a worker is stopped" {
+    tend add -q first --payload '{"run": "sleep 600"}' >/dev/null
+    start_worker -q first
+    runs() { [ "$(state_of 1)" = running ]; }
+    until_true runs
+    kill -STOP "$worker"
+    shown() { tend workers | grep -q " $worker  *stopped "; }
+    until_true shown
+    run -0 tend workers --json
+    json '.alive and .stopped'
+    run -0 tend explain 1
+    [[ "$output" == *"the process of that worker (pid $worker) is stopped"*"kill -CONT $worker"* ]]
+}
+
 @test "Ctrl-Z stops a program that writes without end, and never in the middle of a write" {
     local round
     start_adder

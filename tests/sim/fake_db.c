@@ -237,6 +237,17 @@ static int fake_time(struct db_tx *tx, int64_t *ret_ms)
     return rc;
 }
 
+static int fake_owed(struct db_tx *tx, struct db_owed *ret)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    if (fake->real->engine->owed == NULL)
+        return 0;
+    tx->db = fake->real;
+    int rc = fake->real->engine->owed(tx, ret);
+    tx->db = &fake->base;
+    return rc;
+}
+
 /* --- transactions --- */
 
 static void note_clocks(struct fake_db *fake, const struct db_tx *tx)
@@ -458,6 +469,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .run = fake_run,
         .each = fake_each,
         .time = fake_time,
+        .owed = fake_owed,
         .begin_generation = real->engine->begin_generation == NULL ? NULL : fake_begin_generation,
         .bell = fake_bell,
         .wait = fake_wait,

@@ -167,7 +167,6 @@ void fault_freeze(struct world *world, struct actor *actor)
 static int64_t jump_ms(struct world *world)
 {
     static const int64_t most_ms[] = {5000, 120000, 3600000, 20000000};
-    world->uneven = true;
     return between(world, 1, most_ms[between(world, 0, 3)]);
 }
 

@@ -118,8 +118,6 @@ void model_clock(struct world *world, const struct actor *actor, const struct si
     world->mark = *now;
     world->mark_known = true;
     world->failing = false;
-    /* The clock may have been set since it began. */
-    world->uneven = world->clock_ms - now->wall_ms != world->awake_ms - now->awake_ms;
 }
 
 void model_not_saved(struct world *world, const struct actor *actor, int rc)
@@ -128,6 +126,6 @@ void model_not_saved(struct world *world, const struct actor *actor, int rc)
         return;
     if (rc != TEND_EFULL && rc != TEND_EIO && rc != TEND_EREADONLY)
         return;
-    world->failing = world->uneven = true;
+    world->failing = true;
     world->failing_since_ms = actor->fake->at.awake_ms;
 }

@@ -128,10 +128,6 @@ void op_restore(struct world *world, struct actor *actor)
  * between. */
 static void check_stats(struct world *world, struct actor *actor)
 {
-    if (world->uneven) { /* leases that the next commit will move are announced */
-        actor->busy = false;
-        return;
-    }
     struct tend_recovery announced = {0};
     struct tend_recovery done = {0};
     bool quiet = world->quiet;

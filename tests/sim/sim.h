@@ -347,7 +347,6 @@ struct world {
     int64_t last_event_id, last_event_ms;
     struct clock_mark mark; /* of the last commit that changed something */
     bool mark_known;        /* there was one */
-    bool uneven;            /* since then time has passed that counts against no lease */
     bool failing;           /* ... a commit could not be saved */
     int64_t failing_since_ms;
     int64_t scheduled_runs, schedule_first_ms;

@@ -5,6 +5,7 @@
  * The tests have a wall clock and a time since boot of their own, which they move apart.
  */
 #include "queue/handle.h"
+#include "queue/lease.h"
 #include "support/store.h"
 
 #include <fcntl.h>
@@ -31,10 +32,22 @@ static int64_t wall_ms(void *wrong_ms)
     return machine.wall_ms + *(int64_t *)wrong_ms;
 }
 
+/* Commits once, right after the clocks were read by another. */
+static tend *intruder;
+
+static void live(int64_t ms);
+
 static int64_t uptime_ms(void *wrong_ms, int with_sleep)
 {
     (void)wrong_ms;
-    return machine.awake_ms + (with_sleep ? machine.slept_ms : 0);
+    int64_t uptime = machine.awake_ms + (with_sleep ? machine.slept_ms : 0);
+    tend *t = with_sleep ? NULL : intruder;
+    if (t != NULL) {
+        intruder = NULL;
+        live(1);
+        add_one(t, "between");
+    }
+    return uptime;
 }
 
 static tend *open_with_clock(const char *name, int64_t *wrong_ms)
@@ -98,6 +111,26 @@ static void take_lock(tend *t, const char *name, int64_t ttl_ms)
     check_ok(t, tend_lock_acquire(t, &request, NULL));
 }
 
+/*
+ * RC-3: readers said that leases had expired, which the next writer was to move and nobody would
+ * take.
+ */
+static void check_nothing_announced(tend *t, int64_t running_id)
+{
+    struct tend_recovery announced;
+    struct tend_explanation why;
+    struct tend_locks *locks;
+    check_ok(t, tend_get_recovery_stats(t, &announced));
+    check_int(announced.entries_reclaimed, ==, 0);
+    check_int(announced.locks_cleaned, ==, 0);
+    check_ok(t, tend_explain(t, running_id, &why));
+    check(strstr(why.text, "expired") == NULL);
+    check_ok(t, tend_lock_list(t, &locks));
+    for (size_t i = 0; i < locks->count; i++)
+        check_int(locks->items[i].expired, ==, 0);
+    tend_locks_free(locks);
+}
+
 /* Four jobs of healthy workers were poison after three steps, though nobody had died. */
 static void check_leases_outlive(void (*jump)(int64_t ms))
 {
@@ -113,6 +146,8 @@ static void check_leases_outlive(void (*jump)(int64_t ms))
         check_ok(t, tend_heartbeat(t, leases, 4, LEASE_MS, NULL));
         live(LEASE_MS / 2);
         jump(600 * SECOND_MS);
+        check_nothing_announced(other, leases[0].id);
+        check_int(lease_blocked_ms(other), ==, 0);
         struct tend_recovery recovery = recover_now(other);
         check_int(recovery.entries_reclaimed, ==, 0);
         check_int(claim_none(other, "q").code, ==, TEND_EEMPTY);
@@ -303,6 +338,22 @@ TEST(clock, store_time_goes_on_for_readers_too)
     check_int(now_of(open_here("new")), ==, before_ms + 15 * SECOND_MS);
 }
 
+/* The page was of a later time than the clocks, and was left aside: store time ran back to the
+ * newest event. */
+TEST(clock, a_commit_in_the_moment_of_reading_does_not_move_store_time)
+{
+    tend *t = open_here("worker");
+    add_one(t, "q");
+    int64_t before_ms = now_of(t);
+    set_clock_by(-HOUR_MS);
+    live(16 * SECOND_MS);
+    tend *reader = open_here("reader");
+    intruder = t;
+    check_int(now_of(reader), >=, before_ms + 15 * SECOND_MS);
+    check(intruder == NULL);
+    check_int(count_events("job.added"), ==, 2);
+}
+
 /* A worker that waits sleeps by a clock that runs evenly; the time it waits for comes later. */
 TEST(clock, a_wait_for_the_next_due_job_ends_when_it_is_due)
 {
@@ -387,6 +438,8 @@ TEST(clock, BY_9_time_in_which_a_stopped_process_kept_all_from_writing_counts_ag
     helper_hear(&holder);
     check_int(pthread_create(&thread, NULL, add_in_thread, other), ==, 0);
     wait_until(left_of(other, id) < -SECOND_MS, PATIENCE_MS);
+    check_nothing_announced(t, id);
+    check_int(lease_blocked_ms(t), >, 0);
     helper_kill(&holder);
     pthread_join(thread, NULL);
     check_int(recover_now(other).entries_reclaimed, ==, 0);
@@ -422,6 +475,8 @@ TEST(clock, BY_9_time_in_which_nothing_could_be_saved_counts_against_no_lease)
         /* Whoever finds nothing to do writes nothing: that does not show that one could. */
         check_int(tend_claim_jobs(other, &claim, &jobs, NULL), <, 0);
         live(LEASE_MS);
+        check_nothing_announced(other, id);
+        check_int(lease_blocked_ms(t), ==, (i + 1) * LEASE_MS);
     }
     let_files_grow(true);
     check_int(recover_now(other).entries_reclaimed, ==, 0);
@@ -431,6 +486,42 @@ TEST(clock, BY_9_time_in_which_nothing_could_be_saved_counts_against_no_lease)
     /* It can be written again: from here on silence counts. */
     live(LEASE_MS);
     check_int(recover_now(other).entries_reclaimed, ==, 1);
+}
+
+static void *claim_and_wait(void *t)
+{
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    claim.wait_ms = PATIENCE_MS;
+    check_int(tend_claim_jobs(t, &claim, &jobs, NULL), ==, 1);
+    tend_jobs_free(jobs);
+    return NULL;
+}
+
+/* claim --wait on a full disk ended at once, with an error. */
+TEST(clock, a_claim_that_waits_waits_for_room_on_the_disk_too)
+{
+    const char *said = "claiming from queue q failed and is tried again every second";
+    tend *t = open_here("worker");
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    struct tend_none none = {.code = 1};
+    pthread_t thread;
+    add_one(t, "q");
+    let_files_grow(false);
+    int64_t begun_ms = db_mono_ms(t->db);
+    claim.wait_ms = 1500;
+    int rc = tend_claim_jobs(t, &claim, &jobs, &none);
+    check(rc == TEND_EFULL || rc == TEND_EIO);
+    check_contains(tend_errmsg(t), store_path());
+    check_int(none.code, ==, 0);
+    check_int(db_mono_ms(t->db) - begun_ms, >=, 1500);
+    check_int(pthread_create(&thread, NULL, claim_and_wait, open_here("other")), ==, 0);
+    wait_until(strstr(strstr(store_log(), said) + 1, said) != NULL, PATIENCE_MS);
+    let_files_grow(true);
+    pthread_join(thread, NULL);
+    /* Each of the two has said it once. */
+    check(strstr(strstr(strstr(store_log(), said) + 1, said) + 1, said) == NULL);
 }
 
 static int fail_by_itself(struct db_tx *tx, void *arg)

@@ -2,6 +2,8 @@
  * reason. */
 #include "base/text.h"
 #include "support/store.h"
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <string.h>
 
@@ -107,6 +109,32 @@ TEST(explain, a_job_whose_worker_is_dead)
     check_contains(why.text, keep_text("pid %d", (int)worker.pid));
     check_contains(why.text, "next claim takes the job back");
     check_contains(why.hint, "heal");
+}
+
+/* It was "leased" for ever, as a stopped process looks alive. */
+TEST(explain, a_job_whose_worker_is_stopped)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct helper worker = helper_start(hold_a_job, NULL);
+    struct tend_workers *workers;
+    check_int(helper_hear(&worker), ==, id);
+    check_int(kill(worker.pid, SIGSTOP), ==, 0);
+    check_int(waitpid(worker.pid, NULL, WUNTRACED), ==, worker.pid);
+    struct tend_explanation why = explain(t, id);
+    check_int(why.state, ==, TEND_RUNNING);
+    check_str(why.reason, "worker_stopped");
+    check_str(why.by, "doomed");
+    check_contains(why.text, keep_text("(pid %d) is stopped", (int)worker.pid));
+    check_str(why.hint, keep_text("'kill -CONT %d' continues it.", (int)worker.pid));
+    check_ok(t, tend_worker_list(t, &workers));
+    check_int(workers->count, ==, 1);
+    check_int(workers->items[0].alive, ==, 1);
+    check_int(workers->items[0].stopped, ==, 1);
+    tend_workers_free(workers);
+    check_int(kill(worker.pid, SIGCONT), ==, 0);
+    wait_until(strcmp(explain(t, id).reason, "leased") == 0, PATIENCE_MS);
+    helper_kill(&worker);
 }
 
 /* The worker runs on another machine: only the server knows, and gives it time to come back. On one

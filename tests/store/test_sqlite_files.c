@@ -438,16 +438,42 @@ TEST(sqlite_files, nobody_is_buried_by_a_lock_file_that_is_out_of_place)
     struct tend_recovery recovery;
     tend *other = store_open("other");
     add_one(other, "q");
+    claim_one(store_open("living"), "q");
     check_int(rename(beside("-workers"), test_path("moved")), ==, 0);
-    tend *living = store_open("living");
-    claim_one(living, "q");
-    sql_exec("UPDATE worker SET pid_ns = 1");
+    /* Its lock is in another file. */
+    sql_exec("UPDATE worker SET id = 1000, pid_ns = 1");
+    sql_exec("UPDATE job SET worker_id = 1000");
     clock_advance(10 * SECOND_MS);
     check_rc(other, tend_detect_and_recover_stale(other, &recovery), TEND_EUNREACHABLE);
     check_contains(tend_errmsg(other), beside("-workers"));
     check_rc(other, tend_doctor(other, NULL, NULL), TEND_EUNREACHABLE);
     check_int(sql_int("SELECT count(*) FROM worker"), ==, 1);
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 2"), ==, 1);
+}
+
+/* Who came after the rename had files of its own: two lines of writers, and workers that the others
+ * took for dead. */
+TEST(sqlite_files, who_would_get_other_companions_than_those_who_are_there_is_refused)
+{
+    for (size_t i = 0; i < COUNT(companions) * 2; i++) {
+        const char *name = beside(companions[i / 2]);
+        tend *refused;
+        tend *t = store_open("w");
+        check_int(rename(name, test_path("moved")), ==, 0);
+        if (i % 2 == 1)
+            make_file(name, "", 0600);
+        check_int(tend_open(&refused, store_url(), NULL), ==, TEND_EUNREACHABLE);
+        check_contains(tend_errmsg(refused), name);
+        check_contains(tend_errmsg(refused), "give the file its name back");
+        tend_close(refused);
+        check(i % 2 == 1 || access(name, F_OK) != 0); /* nothing was made */
+        check_int(rename(test_path("moved"), name), ==, 0);
+        add_one(t, "q");
+        check_opens();
+        check_int(rename(name, test_path("moved")), ==, 0);
+        store_close(t);
+        check_opens(); /* alone, it may have new ones */
+    }
 }
 
 /* The new store's worker 1 could not register while the old store's worker 1 lived. */

@@ -63,7 +63,7 @@ static size_t count_in(const char *text, const char *part)
 }
 
 /* A process that another one has noted before it. */
-static void note_as_holder(pid_t pid)
+static void note_as_holder(pid_t pid, int64_t at)
 {
     struct proc_id id;
     check_int(proc_of(pid, &id), ==, 0);
@@ -72,7 +72,7 @@ static void note_as_holder(pid_t pid)
                                .pid_ns = id.pid_ns,
                                .since_ms = clock_boot_ms()};
     int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
-    check_int(pwrite(fd, &note, sizeof note, 64), ==, sizeof note);
+    check_int(pwrite(fd, &note, sizeof note, at), ==, sizeof note);
     close(fd);
 }
 
@@ -108,7 +108,7 @@ TEST(turnstile, the_holder_is_named_although_the_note_is_of_another)
     tend *t = open_with_busy("w", 200);
     struct helper bystander = start_holder(100, true);
     struct helper holder = start_holder(TURN, false);
-    note_as_holder(bystander.pid);
+    note_as_holder(bystander.pid, 64);
     check_rc(t, try_add(t), TEND_EBUSY);
     check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
     check(strstr(tend_errmsg(t), keep_text("%d", (int)bystander.pid)) == NULL);
@@ -148,6 +148,23 @@ TEST_WITHIN(turnstile, a_process_stopped_at_the_door_keeps_nobody_from_writing, 
     helper_kill(&holder);
     check_ok(t, try_add(t)); /* and in line again */
     check_int(sql_int("SELECT count(*) FROM job"), ==, 21);
+}
+
+/* Each command waited for a second at the door at which another one was stopped by Ctrl-Z. */
+TEST_WITHIN(turnstile, who_is_known_to_be_stopped_at_the_door_is_waited_for_once, 60)
+{
+    tend *t = open_with_busy("w", 20000);
+    struct helper holder = start_holder(DOOR, true);
+    note_as_holder(holder.pid, 96);
+    check_ok(t, try_add(t));
+    int64_t begun_ms = clock_mono_ms();
+    for (int i = 0; i < 20; i++) {
+        tend *other = open_with_busy("v", 20000);
+        check_ok(other, try_add(other));
+        store_close(other);
+    }
+    check_int(clock_mono_ms() - begun_ms, <, 15000);
+    helper_kill(&holder);
 }
 
 struct adder {
@@ -250,7 +267,7 @@ TEST_WITHIN(turnstile, one_that_gives_up_takes_nobody_with_it, 60)
 
 /* --- time in which nobody could write --- */
 
-TEST(turnstile, the_time_in_which_nobody_could_write_is_told_once)
+TEST(turnstile, BY_9_the_time_in_which_nobody_could_write_is_told_once)
 {
     struct turnstile line;
     struct err err = {0};
@@ -266,8 +283,26 @@ TEST(turnstile, the_time_in_which_nobody_could_write_is_told_once)
     helper_kill(&holder);
     check_int(turnstile_enter(&line, 1000, &err), ==, 0);
     check_int(turnstile_take_blocked(&line), >=, 1000);
+    turnstile_leave(&line); /* as one that was killed: nobody has given it back */
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_blocked_ms(&line), >=, 1000);
+    check_int(turnstile_take_blocked(&line), >=, 1000);
+    turnstile_settle_blocked(&line);
     check_int(turnstile_take_blocked(&line), ==, 0);
+    check_int(turnstile_blocked_ms(&line), ==, 0);
     turnstile_leave(&line);
+    /* The one that had the turn was killed, and nobody wanted to write for a long time after that:
+     * it counted as time in which nobody could. */
+    struct blocked_note note;
+    holder = start_holder(TURN, true);
+    check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
+    helper_kill(&holder);
+    check_int(pread(fd, &note, sizeof note, 128), ==, sizeof note);
+    note.since -= 100 * SECOND_MS << 16;
+    note.seen_ms -= 90 * SECOND_MS;
+    check_int(pwrite(fd, &note, sizeof note, 128), ==, sizeof note);
+    check_int(turnstile_blocked_ms(&line), >=, 11 * SECOND_MS);
+    check_int(turnstile_blocked_ms(&line), <, 30 * SECOND_MS);
     /* What is left of an earlier boot says nothing. */
     int64_t old = 123LL << 16;
     check_int(pwrite(fd, &old, sizeof old, 128), ==, sizeof old);
