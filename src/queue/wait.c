@@ -49,9 +49,9 @@ int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, co
     if (!clock->told)
         handle_log(t, "%s %s failed and is tried again every second: %s", what, name, kept.text);
     clock->told = true;
-    /* Whatever the news: where others can write and this process cannot, they come all the time. */
+    /* No bell: where others can write and this process cannot, they ring all the time. */
     for (int64_t left_ms; (left_ms = until_ms - clock_mono_ms()) > 0 && !wait_clock_over(clock);) {
-        int news = db_wait(t->db, db_bell(t->db), wait_clock_limit(clock, left_ms), handle_err(t));
+        int news = db_wait(t->db, 0, 0, wait_clock_limit(clock, left_ms), handle_err(t));
         if (news == DB_INTERRUPTED)
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting: %s %s failed",
                                what, name);
