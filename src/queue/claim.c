@@ -106,7 +106,8 @@ static int slow_body(struct db_tx *tx, void *arg)
         return rc;
     if (call->completion != NULL && (rc = lease_complete(tx, call->completion, DB_LATER)) < 0)
         return rc;
-    /* Nor is the lock of a serial queue taken over by its time. */
+    /* While the clock is unsettled nothing is claimed here: a lock could be taken over by its time.
+     */
     if ((rc = recover_on_the_way(tx, call, SLOW_ALARMS)) < 0 || call->recovery.clock_unsettled)
         return rc;
     if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)

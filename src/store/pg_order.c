@@ -2,7 +2,7 @@
  * The order in which rows are locked. Two transactions that lock the same rows in opposite orders
  * wait for each other, and the server ends one of them after a second. So all lock in one order:
  *
- *     the row of a queue  ->  jobs by id  ->  named locks by name
+ *     the row of the store, or of a queue  ->  jobs by id  ->  named locks by name
  *
  *   - A statement over many rows takes them by the first parameter of its query, whatever order the
  *     caller gave: it is the id of the job, or the name of the lock. The rows of a db_each are
