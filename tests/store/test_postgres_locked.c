@@ -182,8 +182,8 @@ static struct dead kill_worker(tend *t)
 
 static void lock_row(PGconn *pg, int64_t id)
 {
-    session_run(pg, keep_text("BEGIN; SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE",
-                              (long long)id));
+    session_run(
+        pg, keep_text("BEGIN; SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE", (long long)id));
 }
 
 static int64_t locks_held(void)
