@@ -99,7 +99,8 @@ struct tend_options {
     int connections;       /* PostgreSQL: connections at most, default 8 */
     int64_t busy_ms;     /* how long a write waits: on SQLite for another process that writes, or is
                             stopped in the middle of it (then TEND_EBUSY), on PostgreSQL for a row
-                            lock, and 2 s more for an answer. Default 30 s */
+                            lock, and 2 s more for an answer; a call with a wait_ms no longer than
+                            that, or 1 s. Default 30 s */
     int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
                             TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
@@ -110,6 +111,7 @@ struct tend_options {
      * machine slept. clock_ms is then the wall clock (on PostgreSQL the server's), which may jump;
      * NULL: it runs evenly. */
     int64_t (*uptime_ms)(void *arg, int with_sleep);
+    int64_t open_ms; /* PostgreSQL: how long opening waits for the server; 0: as busy_ms */
 };
 
 TEND_API void tend_options_init(struct tend_options *options);
@@ -123,7 +125,9 @@ TEND_API void tend_options_init(struct tend_options *options);
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
- * is acknowledged any more: close the handle and open the store again.
+ * is acknowledged any more: close the handle and open the store again. So it is, some seconds
+ * later, when a PostgreSQL schema is dropped or replaced; leases of the old store fit no job of the
+ * new.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 
@@ -749,7 +753,7 @@ struct tend_recovery {
 
 /* Find and heal everything stale: expired leases and locks, and those of dead workers. */
 TEND_API int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret);
-/* The figures the call above would have now; changes nothing. */
+/* The figures the call above would have now, with what it would have to skip; changes nothing. */
 TEND_API int tend_get_recovery_stats(tend *t, struct tend_recovery *ret);
 /* By hand: leases without a sign of life for threshold_ms, whatever their time says. Returns 0. */
 TEND_API int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret);

@@ -74,8 +74,7 @@ static void put_skipped(struct buf *out, const struct tend_recovery *recovery)
     if (skipped == 0)
         return;
     buf_printf(out, "%s %" PRId64 " %s whose row another session holds:",
-               args.dry_run ? "would skip" : "skipped", skipped,
-               skipped == 1 ? "job" : "jobs");
+               args.dry_run ? "would skip" : "skipped", skipped, skipped == 1 ? "job" : "jobs");
     for (size_t i = 0; i < named(recovery); i++)
         buf_printf(out, "%s %" PRId64, i == 0 ? "" : ",", recovery->skipped_ids[i]);
     if (skipped > TEND_SKIPPED_NAMED)

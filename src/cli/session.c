@@ -77,6 +77,19 @@ static void log_line(void *arg, const char *line)
         dprintf(STDERR_FILENO, "tend: %s\n", line);
 }
 
+/* What --wait says, at least a second; 0: it says nothing, or for ever. */
+static int64_t wait_of(const struct command *command)
+{
+    enum { LEAST_MS = 1000 };
+    for (const struct option *option = command->options; option && option->name; option++) {
+        if (option->type != OPTION_WAIT || *(const int64_t *)option->target <= 0)
+            continue;
+        return *(const int64_t *)option->target > LEAST_MS ? *(const int64_t *)option->target
+                                                           : LEAST_MS;
+    }
+    return 0;
+}
+
 int cli_open_store(struct cli *cli, enum store_need need)
 {
     const char *url = cli_store_url();
@@ -89,6 +102,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     options.log = cli->json ? NULL : log_line;
     options.log_arg = cli;
+    options.open_ms = wait_of(cli->command);
     int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
     if (status != EXIT_DONE)
         return status;

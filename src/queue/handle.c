@@ -229,6 +229,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .durability_normal = options->durability_normal != 0,
         .connections = options->connections > 0 ? options->connections : 8,
         .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
+        .open_ms = options->open_ms,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,
         .notice = log_notice,

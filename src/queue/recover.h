@@ -22,10 +22,10 @@ struct recovery {
 /*
  * Recovery that goes along with something else (a claim, a wait) must not keep that from happening:
  * it waits for SQLite's write lock only so long, takes at most half of the time of whoever has
- * little of it (wait_ms, as in db_write_within), and after any failure, of whatever kind, those who wait try
- * none for a pause. A worker that cannot be buried stays dead, an alarm stays due; without the
- * pause whoever waits would try again at once, for ever. The log is told when it begins to fail and
- * when it works again. A claim's first look at the alarms is not held up by a pause.
+ * little of it (wait_ms, as in db_write_within), and after any failure, of whatever kind, those who
+ * wait try none for a pause. A worker that cannot be buried stays dead, an alarm stays due; without
+ * the pause whoever waits would try again at once, for ever. The log is told when it begins to fail
+ * and when it works again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
 enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2, RECOVER_SCHEDULES = 4 };

@@ -68,6 +68,7 @@ struct db_options {
     bool (*claim_behind)(void *arg);
     int connections;
     int64_t busy_ms;
+    int64_t open_ms;                /* see tend.h */
     int64_t (*clock_ms)(void *arg); /* store time for tests, or NULL */
     void *clock_arg;
     /* What somebody should know although nothing failed; any thread, outside of transactions. */

@@ -22,7 +22,7 @@ struct db_engine {
                         void *arg, struct err *err); /* NULL: as write */
     int (*read_within)(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body,
                        void *arg, struct err *err); /* NULL: as read */
-    bool (*is_blocked)(struct db *db);               /* NULL: never */
+    bool (*is_blocked)(struct db *db);              /* NULL: never */
     int (*read)(struct db *db, struct arena *arena, db_body *body, void *arg, struct err *err);
     int (*run)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
                struct db_result *result);

@@ -311,7 +311,8 @@ static int connect_first(struct pg_db *db, struct err *err)
 {
     struct pg_conn *conn;
     bool shared;
-    struct pg_patience patience = pg_patience_start(db, -1);
+    int64_t open_ms = db->options.open_ms;
+    struct pg_patience patience = pg_patience_start(db, open_ms > 0 ? open_ms : -1);
     int rc = pg_conn_connect(&conn, db, &patience, &shared, err);
     if (rc < 0 && shared) {
         db->url.pooler = true;
@@ -320,7 +321,7 @@ static int connect_first(struct pg_db *db, struct err *err)
     }
     if (rc < 0)
         return rc;
-    rc = pg_schema_update(db, conn->pg, err);
+    rc = pg_schema_update(db, conn->pg, conn->limit_ms, err);
     if (rc == 0)
         rc = pg_conn_prepare(conn, db, err);
     if (rc < 0) {

@@ -329,7 +329,8 @@ int pg_flight_go(struct pg_flight *flight);
 
 /* --- pg_schema.c --- */
 
-int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err);
+/* limit_ms: how long to wait for an answer while there is nothing to do. */
+int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err *err);
 
 /* --- pg_gone.c --- */
 

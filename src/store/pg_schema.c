@@ -200,14 +200,14 @@ static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
     return rc;
 }
 
-int pg_schema_update(struct pg_db *db, PGconn *pg, struct err *err)
+int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err *err)
 {
     const struct pg_url *url = &db->url;
     int version;
     if (PQserverVersion(pg) < OLDEST_SERVER)
         return err_set(err, TEND_ESCHEMA, "PostgreSQL at %s is version %d; tend needs 13 or newer",
                        url->where, PQserverVersion(pg) / 10000);
-    int rc = read_version(pg, url, pg_db_limit_ms(db), &version, err);
+    int rc = read_version(pg, url, limit_ms, &version, err);
     if (rc < 0 || version == library_version())
         return rc;
     if (version > library_version())

@@ -154,3 +154,15 @@ usual_calls() {
     fails 69 tend add
     says 'tend_pooler=1'
 }
+
+# Symptom: 'claim --wait=15s' to a server that accepts and never answers ended after 43 s.
+@test "claim and lock acquire with --wait give up on a server that accepts and never answers" {
+    start_pooler
+    tend migrate >/dev/null
+    kill -STOP "${started[-1]}"
+    before=$SECONDS
+    fails 69 tend claim -w me --wait 1s
+    fails 69 tend lock acquire l --owner me --wait 1s
+    [ "$((SECONDS - before))" -lt 15 ]
+    kill -CONT "${started[-1]}"
+}

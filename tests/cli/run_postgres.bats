@@ -150,7 +150,7 @@ three_jobs_of_a_limited_queue() {
     [ "$(tend stats --json | jq .jobs.done)" = 3 ]
 }
 
-# Symptom: the worker went on in the new store, where it was not registered.
+# RC-11. Symptom: the worker went on in the new store, where it was not registered.
 @test "a worker with a job ends with status 69 when its store was dropped and made anew" {
     tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')" >/dev/null
     "$TEND" work >work.log 2>err 3>&- &

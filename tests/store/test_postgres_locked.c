@@ -90,18 +90,24 @@ TEST_WITHIN(postgres_locked, a_worker_cut_off_while_it_sends_a_patch_does_not_ke
 
 /* --- what is left alone is named --- */
 
-TEST(postgres_locked, RC_2_what_recovery_had_to_leave_alone_is_counted_and_named)
+/* Three expired leases; the rows of the first and the last are locked. */
+static void hold_two_of_three(tend *t, PGconn *pg, struct tend_lease leases[3])
 {
-    tend *t = open_busy("w", 300);
-    PGconn *pg = stranger();
     add_number(t, "q", 3);
-    struct tend_lease leases[3];
     for (int i = 0; i < 3; i++)
         leases[i] = claim_by_time(t);
     clock_advance(LEASE_MS);
     session_run(pg, "BEGIN");
     session_run(pg, keep_text("SELECT 1 FROM job WHERE id IN (%lld, %lld) FOR NO KEY UPDATE",
                               (long long)leases[0].id, (long long)leases[2].id));
+}
+
+TEST(postgres_locked, RC_2_what_recovery_had_to_leave_alone_is_counted_and_named)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    struct tend_lease leases[3];
+    hold_two_of_three(t, pg, leases);
     struct tend_recovery recovery = recover_now(t);
     check_int(recovery.entries_reclaimed, ==, 1);
     check_int(recovery.entries_skipped, ==, 2);
@@ -129,14 +135,8 @@ TEST(postgres_locked, RC_2_what_recovery_would_have_to_leave_alone_is_counted_an
     tend *t = open_busy("w", 300);
     PGconn *pg = stranger();
     struct tend_recovery announced;
-    add_number(t, "q", 3);
     struct tend_lease leases[3];
-    for (int i = 0; i < 3; i++)
-        leases[i] = claim_by_time(t);
-    clock_advance(LEASE_MS);
-    session_run(pg, "BEGIN");
-    session_run(pg, keep_text("SELECT 1 FROM job WHERE id IN (%lld, %lld) FOR NO KEY UPDATE",
-                              (long long)leases[0].id, (long long)leases[2].id));
+    hold_two_of_three(t, pg, leases);
     check_ok(t, tend_get_recovery_stats(t, &announced));
     struct tend_recovery recovery = recover_now(t);
     check_int(announced.entries_reclaimed, ==, 1);
@@ -182,8 +182,8 @@ static struct dead kill_worker(tend *t)
 
 static void lock_row(PGconn *pg, int64_t id)
 {
-    session_run(pg, keep_text("BEGIN; SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE",
-                              (long long)id));
+    session_run(
+        pg, keep_text("BEGIN; SELECT 1 FROM job WHERE id = %lld FOR NO KEY UPDATE", (long long)id));
 }
 
 static int64_t locks_held(void)
