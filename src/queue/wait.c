@@ -43,14 +43,15 @@ bool wait_clock_over(const struct wait_clock *clock)
 int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, const char *name)
 {
     struct err kept = *handle_err(t);
-    int64_t until_ms = clock_mono_ms() + RECOVERY_RETRY_MS;
+    int64_t until_ms = db_mono_ms(t->db) + RECOVERY_RETRY_MS;
     if (!clock->waits || wait_clock_over(clock) || (failed != TEND_EFULL && failed != TEND_EIO))
         return failed;
     if (!clock->told)
         handle_log(t, "%s %s failed and is tried again every second: %s", what, name, kept.text);
     clock->told = true;
     /* No bell: where others can write and this process cannot, they ring all the time. */
-    for (int64_t left_ms; (left_ms = until_ms - clock_mono_ms()) > 0 && !wait_clock_over(clock);) {
+    for (int64_t left_ms;
+         (left_ms = until_ms - db_mono_ms(t->db)) > 0 && !wait_clock_over(clock);) {
         int news = db_wait(t->db, 0, 0, wait_clock_limit(clock, left_ms), handle_err(t));
         if (news == DB_INTERRUPTED)
             return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting: %s %s failed",
