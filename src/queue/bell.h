@@ -1,10 +1,11 @@
 /*
  * Which bell rings for what (store/db.h):
  *
- *     a job is added, moved or ends, settings     that of its queue
- *     a named lock is released                    that of its name; the lock queue:NAME, under
- * which a queue is processed, has that of queue NAME a schedule is put, a worker joins all:
- * everybody who waits acts on the next time of the clock, and watches the workers
+ * - a job is added, moved or ends, or settings change: the bell of its queue;
+ * - a named lock is released: the bell of its name. The lock queue:NAME, under which a queue is
+ *   processed, has the bell of queue NAME;
+ * - a schedule is put, a worker joins: all bells, as everybody who waits acts on the next time of
+ *   the clock and watches the workers.
  *
  * Limits, keys and unique keys belong to one queue, so nothing that happens in a queue gives work
  * to those who wait for another.
