@@ -30,6 +30,7 @@ enum {
         2 * BEATS_A_LEASE * LOOK_MS, /* a new lease so short does not wait for a look */
     WAITS_A_LEASE = 8,               /* a wait for the store lasts such a part of a lease */
     WAIT_LEAST_MS = 1200,            /* ... and long enough to see that nobody can write */
+    BLOCKED_LEASE_MS = 6000,         /* shorter leases are not kept while nobody can write */
 };
 
 /* Leases of the tasks at one moment; the tasks may have ended since, so they are found by lease. */
@@ -93,7 +94,11 @@ static void note(tend_runner *runner, const struct roll *roll, int64_t extended_
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* Leases could not be extended. If nobody can write, they will get that time back. */
+/*
+ * Leases could not be extended. If nobody can write, they will get that time back, but for a second
+ * at most: the last third of the lease, which is kept in reserve, has room for that where the lease
+ * is long enough. What has a shorter one is ended as if only this process could not write.
+ */
 static void note_blocked(tend_runner *runner)
 {
     int64_t blocked_ms = lease_blocked_ms(runner->t);
@@ -101,7 +106,8 @@ static void note_blocked(tend_runner *runner)
         return;
     pthread_mutex_lock(&runner->mutex);
     for (struct task *task = runner->tasks; task != NULL; task = task->next)
-        if (!task->ended && !task->lost && task->beat_until_ms + blocked_ms > task->safe_until_ms)
+        if (!task->ended && !task->lost && task->lease_ms >= BLOCKED_LEASE_MS &&
+            task->beat_until_ms + blocked_ms > task->safe_until_ms)
             task_keep(task, task->beat_until_ms + blocked_ms);
     pthread_mutex_unlock(&runner->mutex);
     if (!runner->store_blocked)
@@ -212,6 +218,8 @@ static void tell_outage(tend_runner *runner, bool away)
 /* A heartbeat when it is time, else only a look. Answers with when the last heartbeat was. */
 static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms)
 {
+    if (runner->store_away)
+        note_blocked(runner); /* also before the next wait */
     int64_t now_ms = clock_mono_ms();
     bool beats = now_ms >= last_beat_ms + roll->shortest_ms / BEATS_A_LEASE;
     int rc = beats ? beat_all(runner, roll)

@@ -165,8 +165,8 @@ struct db_owed {
     int64_t all_ms;     /* by so much the leases will be moved */
     int64_t blocked_ms; /* the part of it in which nobody could write */
 };
-/* 0 or a negative code. Certain: whoever writes first gives back all of it, and what comes after.
- */
+/* 0 or a negative code. Whoever writes first gives back all of it but for a second at most (who has
+ * the turn may have read its clocks so much later), and what comes after. */
 int db_owed(struct db_tx *tx, struct db_owed *ret);
 
 /* The parameter behind now($n) with which a reader compares the ends of leases: what is owed to

@@ -221,10 +221,8 @@ int sqlite_clock_owed(struct sqlite_db *db, struct sqlite_tx *tx, struct db_owed
     int64_t lease_now_ms = now.store_us / 1000 - owed_us / 1000;
     if (lease_now_ms < tx->base.now.number)
         ret->all_ms = tx->base.now.number - lease_now_ms;
-    /* Who had the turn when the note began may have read its clocks a little later. */
-    int64_t unsure_us = noted_us > 0 ? to_us(TURNSTILE_STILL_MS) : 0;
-    if (owed_us > unlived_us + unsure_us)
-        ret->blocked_ms = (owed_us - unlived_us - unsure_us) / 1000;
+    if (owed_us > unlived_us)
+        ret->blocked_ms = (owed_us - unlived_us) / 1000;
     return 0;
 }
 

@@ -87,10 +87,10 @@ stop_in_turn() {
 # outlive_stop SIGNAL: a step runs for longer than its lease while a stopped process keeps all from
 # writing, until that one gets the signal. A healer is in line meanwhile, to take what it can.
 outlive_stop() {
-    tend queue set first --lease 6s
+    tend queue set first --lease 12s
     start_adder
     start_worker -q first
-    id=$(tend add -q first --payload '{"run": "echo begun >> ran; sleep 10; echo ended >> ran"}')
+    id=$(tend add -q first --payload '{"run": "echo begun >> ran; sleep 16; echo ended >> ran"}')
     until_true grep -q begun ran
     stop_in_turn
     until_true grep -q "leases cannot be extended: .*process $adder (tend) is stopped" work.log
