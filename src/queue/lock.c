@@ -189,7 +189,7 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
                            &clock.process, &call.worker_id);
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
-    bool recovered = false;
+    bool looked = false;
     int settled = 0;
     while (rc >= 0) {
         if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
@@ -212,9 +212,9 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             return keep_for_process(t, &call, &clock.process);
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
-        if (!recovered && (may_be_stale || call.lock.expired)) {
+        if (call.lock.expired || (may_be_stale && !looked)) {
             struct tend_recovery done;
-            recovered = !call.lock.expired;
+            looked = true;
             if (recover_stale_quietly(t, wait_clock_patience(&clock), &done) &&
                 done.locks_cleaned > 0)
                 continue;

@@ -51,6 +51,26 @@ TEST(lock, LK_2_a_lock_is_never_stolen_before_its_time)
     check_ok(t, acquire(t, "b", 5000, NULL));
 }
 
+/* One that waited since before the lease ended waited for ever: recovery was asked for once. */
+TEST(lock, LK_3_whoever_waits_gets_the_lock_of_a_job_whose_lease_ends_meanwhile)
+{
+    tend *t = store_open_real("holder");
+    tend *other = store_open_real("other");
+    struct tend_claim claim = claim_for("q");
+    struct tend_lock_request request;
+    struct tend_jobs *jobs;
+    struct tend_lock lock;
+    add_one(t, "q");
+    claim.ttl_ms = 700;
+    claim.flags = TEND_CLAIM_BY_TIME;
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), 1);
+    tend_jobs_free(jobs);
+    tend_lock_request_init(&request);
+    request.name = "queue:q";
+    request.wait_ms = PATIENCE_MS;
+    check_ok(other, tend_lock_acquire(other, &request, &lock));
+}
+
 TEST(lock, LK_3_an_expired_lock_can_be_taken_by_anyone_its_former_owner_included)
 {
     tend *t = store_open("w");
