@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* What is not worth a word: half a second, and a thousandth for clocks that drift. */
-enum { SLACK_MS = 500, DRIFT_PART = 1000, ROUNDING_MS = 3, NOTED_MS = 50 };
+enum { SLACK_MS = 500, DRIFT_PART = 1000, ROUNDING_MS = 3, NOTED_MS = 20 };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
