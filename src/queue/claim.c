@@ -159,11 +159,6 @@ static bool is_time(tend *t, int64_t *next_ms, int64_t interval_ms)
     return due;
 }
 
-static bool is_none(int rc)
-{
-    return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
-}
-
 /* What a transaction has looked at is kept; the next goes on behind it. */
 static void look_goes_on(struct claim_call *call)
 {
@@ -208,15 +203,15 @@ static int run_slow(struct claim_call *call)
     do {
         look->used = look->more = look->to_read = false;
         rc = run_body(call, slow_body);
-        if (!look->used || (rc < 0 && !is_none(rc)))
+        if (!look->used || rc < 0)
             return rc;
-        if (is_none(rc))
+        if (rc == 0)
             arena_reset(&call->box->arena); /* of what was read on the way */
         if (!look->to_read)
             look_goes_on(call);
-        else if (is_none(rc) && (rc = read_ahead(call)) < 0)
+        else if (rc == 0 && (rc = read_ahead(call)) < 0)
             return rc;
-    } while (is_none(rc) && look->more);
+    } while (rc == 0 && look->more);
     return rc;
 }
 
@@ -280,13 +275,16 @@ static int claim_either_way(struct claim_call *call)
             return rc;
     }
     rc = run_slow(call);
-    if (is_none(rc) && call->recovery.clock_unsettled) {
+    if (rc == 0 && call->recovery.clock_unsettled) {
         settle_clock(call);
         rc = run_slow(call);
     }
-    /* Undone as a whole, with the reason in none: what was to be completed still is. */
-    if (rc == TEND_EEMPTY || rc == TEND_ELIMITED)
+    /* Somebody else got the lock on the way. The claim was undone as a whole, with the reason in
+     * none: what was to be completed still is, and what was recovered still has to be. */
+    if (rc == TEND_EEMPTY) {
+        call->recovered = call->moved = call->fires = false;
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
+    }
     if (rc >= 0)
         settings_remember(t, &call->settings);
     return rc;
