@@ -451,9 +451,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
     if (rc > 0) {
         *ret = &call.box->jobs;
         pthread_mutex_lock(&t->mutex);
-        t->claimed = true;
-        t->limited |= with_lock || !settings_are_plain(&call.settings);
-        bell_remember(t, &call.box->jobs);
+        bell_remember(t, &call.box->jobs, !with_lock && settings_are_plain(&call.settings));
         pthread_mutex_unlock(&t->mutex);
     } else {
         tend_jobs_free(&call.box->jobs);
@@ -487,7 +485,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
-                                    .bells = lease_bells(t, leases, count)};
+                                    .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);
