@@ -127,6 +127,7 @@ struct peek {
 static int peek_body(struct db_tx *tx, void *arg)
 {
     struct peek *peek = arg;
+    peek->look.used = false;
     int rc = limits_peek(tx, &peek->want, &peek->worth_it, &peek->none);
     return rc < 0 ? rc : wait_hint_read(tx, &peek->hint);
 }
@@ -223,6 +224,8 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         peek.want.look = &peek.look;
         if ((rc = handle_read_within(t, wait_clock_patience(clock), peek_body, &peek)) < 0)
             return rc;
+        if (peek.look.used) /* or each would look at the same piece again */
+            passed_keep(t, &peek.look.after);
         if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
     }
