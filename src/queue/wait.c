@@ -7,9 +7,6 @@
 #include "queue/schedule.h"
 #include "queue/worker.h"
 
-/* The slow tick behind the bell: nothing should depend on it. */
-enum { TICK_MS = 5000 };
-
 /* How often a thread that waits for a process looks at it; its end may be told to another thread.
  */
 enum { PROCESS_LOOK_MS = 1000 };
@@ -101,7 +98,7 @@ static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *
                         const struct tend_none *none, int64_t retry_ms, int64_t pause_ms)
 {
     int64_t now_ms = clock_mono_ms();
-    int64_t timeout_ms = TICK_MS;
+    int64_t timeout_ms = WAIT_TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
     if (timeout_ms < retry_ms - now_ms)

@@ -371,6 +371,27 @@ TEST(bell, a_lock_that_is_released_rings_for_its_name_or_its_queue)
     listener_end(&listener);
 }
 
+static void extend(tend *t, const char *name, int64_t extra_ms)
+{
+    check_rc(t, tend_lock_extend(t, name, NULL, extra_ms), 1);
+}
+
+/* Whoever waited for it slept until it would have expired before. */
+TEST(bell, a_lock_that_will_expire_earlier_rings_for_its_name)
+{
+    tend *t = store_open("w");
+    struct listener listener = {0};
+    uint64_t bell = UINT64_C(1) << 7;
+    lock(t, named(7), HOUR_MS);
+    listener_go(&listener, t);
+    check_rings(&listener, t, extend(t, named(7), HOUR_MS), 0);
+    check_rings(&listener, t, extend(t, named(7), MINUTE_MS), bell);
+    check_rings(&listener, t, extend(t, named(7), 2 * MINUTE_MS), 0);
+    check_rings(&listener, t, lock(t, named(7), 2 * MINUTE_MS), 0);
+    check_rings(&listener, t, lock(t, named(7), SECOND_MS), bell);
+    listener_end(&listener);
+}
+
 static void recover_later(tend *t)
 {
     clock_advance(MINUTE_MS);
