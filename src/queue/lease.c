@@ -187,19 +187,6 @@ int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *change
     return lease_verdicts(t, &answers, NULL);
 }
 
-bool lease_end_matters(tend *t)
-{
-    pthread_mutex_lock(&t->mutex);
-    bool rings = t->limited || !t->claimed;
-    pthread_mutex_unlock(&t->mutex);
-    return rings;
-}
-
-uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count)
-{
-    return lease_end_matters(t) ? bell_of_leases(t, leases, count) : 0;
-}
-
 /* --- start, heartbeat, complete, release: the same shape, one query each --- */
 
 struct lease_call {
@@ -402,7 +389,7 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
-                                    .bells = lease_bells(t, leases, count)};
+                                    .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = handle_write(t, complete_body, &completion);

@@ -43,21 +43,13 @@ int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, s
  * db_owed. 0: that is not certain. */
 int64_t lease_blocked_ms(tend *t);
 
-/*
- * Whether leases ended through this handle may be under a limit or lock: then others may wait for
- * their end. Not so for a handle all of whose claims were plain.
- */
-bool lease_end_matters(tend *t);
-/* Then the bells that ring for it, otherwise 0. */
-uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count);
-
 /* Completes inside a transaction; changed has count entries. */
 struct completion {
     const struct tend_lease *leases;
     size_t count;
     const char *const *results;
     int64_t *changed;
-    uint64_t bells; /* lease_bells; 0: nobody waits for their end */
+    uint64_t bells; /* bell_of_ends; 0: nobody waits for their end */
     bool followed;  /* one lease, for whose end a submission may wait (submission.h) */
     bool committed; /* set by who runs it along with something else */
 };

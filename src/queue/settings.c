@@ -256,6 +256,8 @@ void settings_remember(tend *t, const struct queue_settings *settings)
             slot = i;
     if (slot == SETTINGS_CACHED)
         slot = t->cached_next++ % SETTINGS_CACHED;
+    else
+        t->settings_changes += t->cached[slot].queue.version != settings->queue.version;
     t->cached[slot] = *settings;
     pthread_mutex_unlock(&t->mutex);
 }
