@@ -156,7 +156,8 @@ static int sentence(tend *t, const struct verdict_call *call)
                        token, state);
 }
 
-int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
+static int verdicts_within(tend *t, int64_t wait_ms, const struct lease_answers *answers,
+                           int *ret_each)
 {
     size_t count = answers->count;
     size_t missed = 0;
@@ -171,12 +172,17 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
     if (each == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
     struct verdict_call call = {.answers = answers, .ret_each = each};
-    int rc = handle_read(t, verdict_body, &call);
+    int rc = handle_read_within(t, wait_ms, verdict_body, &call);
     if (each != ret_each)
         free(each);
     if (rc < 0)
         return rc;
     return call.code == 0 ? 0 : sentence(t, &call);
+}
+
+int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
+{
+    return verdicts_within(t, -1, answers, ret_each);
 }
 
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
@@ -246,7 +252,7 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
     int rc = handle_write_within(t, wait_ms, touch_body, call);
     if (rc >= 0)
-        rc = lease_verdicts(t, &answers, ret_each);
+        rc = verdicts_within(t, wait_ms, &answers, ret_each);
     free(changed);
     return rc;
 }
@@ -257,16 +263,22 @@ int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_
     return touch(t, -1, &call, ret_each);
 }
 
-int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                int *ret_each)
 {
     int64_t *none = calloc(count + 1, sizeof *none);
     if (none == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = none, .asked = LEASE_LOOK};
-    int rc = lease_verdicts(t, &answers, ret_each);
+    int rc = verdicts_within(t, wait_ms, &answers, ret_each);
     free(none);
     return rc;
+}
+
+int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+{
+    return lease_check(t, -1, leases, count, ret_each);
 }
 
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,

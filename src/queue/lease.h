@@ -39,6 +39,10 @@ int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *change
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                     int64_t ttl_ms, int *ret_each);
 
+/* tend_check in the same way. */
+int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                int *ret_each);
+
 /* For how long, until now, nobody could write, so that no lease can be lost by this time: see
  * db_owed. 0: that is not certain. */
 int64_t lease_blocked_ms(tend *t);

@@ -11,6 +11,8 @@
  * disk is full: whoever writes first gives that time back to all leases, before it can take one
  * (db_owed). So safe_until_ms moves on by the time that is known to be given back, and no further.
  * To see it in time, the pulse waits for the store no longer than a part of the shortest lease.
+ * That holds for each of its calls, also for those that only look: a connection can die without a
+ * word, and the next call takes another one while the lease is still held.
  */
 #include "base/clock.h"
 #include "base/thread.h"
@@ -222,8 +224,9 @@ static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms
         note_blocked(runner); /* also before the next wait */
     int64_t now_ms = clock_mono_ms();
     bool beats = now_ms >= last_beat_ms + roll->shortest_ms / BEATS_A_LEASE;
-    int rc = beats ? beat_all(runner, roll)
-                   : tend_check(runner->t, roll->leases, roll->count, roll->each);
+    int rc = beats
+                 ? beat_all(runner, roll)
+                 : lease_check(runner->t, patience_ms(roll), roll->leases, roll->count, roll->each);
     bool answered = rc == 0 || rc == TEND_ELEASELOST;
     tell_outage(runner, !answered);
     if (answered)
