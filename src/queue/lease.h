@@ -35,7 +35,11 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
                   enum lease_asked asked);
 
-/* tend_heartbeat for one that waits for the store no longer than wait_ms (db_write_within). */
+/*
+ * tend_heartbeat for one that waits for the store no longer than wait_ms (db_write_within), and for
+ * no row that another session has locked: of that lease ret_each says TEND_EBUSY at once. If the
+ * call as a whole fails, ret_each says so of all.
+ */
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                     int64_t ttl_ms, int *ret_each);
 
