@@ -674,8 +674,11 @@ struct tend_explanation {
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */
     int64_t until_ms; /* until when, or TEND_UNSET */
-    int64_t ahead;    /* pending jobs before it in its queue */
+    int64_t ahead;    /* jobs before it in its queue that are pending or due */
+    char given_back[256]; /* of a job that waits: why its last owner gave it back, or "" */
 };
+/* A scheduled job whose due time has come is explained as a pending one: state says
+ * TEND_SCHEDULED, reason what keeps it waiting. */
 TEND_API int tend_explain(tend *t, int64_t id, struct tend_explanation *ret);
 
 /* --- Locks -------------------------------------------------------------------------------- */
@@ -801,8 +804,10 @@ TEND_API int tend_queue_get(tend *t, const char *name, struct tend_queue *ret);
 
 struct tend_queue_stats {
     struct tend_queue settings;
-    int64_t jobs[TEND_STATE_COUNT]; /* per state */
-    int64_t oldest_pending_ms;      /* due time of the first pending job, or TEND_UNSET */
+    /* Per state. A scheduled job whose due time has come counts as pending, although it stays
+     * scheduled (tend_list) until somebody asks for jobs. */
+    int64_t jobs[TEND_STATE_COUNT];
+    int64_t oldest_pending_ms; /* due time of the first of the pending jobs, or TEND_UNSET */
 };
 struct tend_stats {
     size_t count;

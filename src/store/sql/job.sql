@@ -446,11 +446,30 @@ ORDER BY h.pid IS NULL, j.id + 0
 LIMIT $2;
 
 -- name: job_ahead
--- Pending jobs before one in its queue. Index job_pending. Called by queue/explain.c.
-SELECT count(*)
-FROM job
-WHERE queue = $1 AND state = 1
-  AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4))));
+-- Jobs before one in its queue: pending, and scheduled ones that are due, which the next claim makes pending. Indexes
+-- job_pending, job_alarm. Called by queue/explain_queue.c.
+SELECT (SELECT count(*)
+        FROM job
+        WHERE queue = $1 AND state = 1
+          AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4)))))
+     + (SELECT count(*)
+        FROM job
+        WHERE state = 0 AND alarm_at <= now($5) AND queue = $1
+          AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4)))));
+
+-- name: job_last_end
+-- How the last lease of a job has ended: who ended it, by which event, why. No row: never leased, or that event was
+-- deleted. Along the chain, as job_fence. Primary keys. Called by queue/explain.c.
+WITH RECURSIVE chain (prev, who, what, why, from_state, to_state) AS (
+    SELECT e.prev, e.who, e.what, e.why, e.from_state, e.to_state
+    FROM event e
+    WHERE e.id = (SELECT event_id FROM job WHERE id = $1)
+    UNION ALL
+    SELECT e.prev, e.who, e.what, e.why, e.from_state, e.to_state
+    FROM chain c JOIN event e ON e.id = c.prev
+    WHERE coalesce(c.from_state, -1) <> 2 OR c.to_state = 2
+)
+SELECT who, what, why FROM chain WHERE from_state = 2 AND to_state <> 2;
 
 -- name: job_expired_finished
 -- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.
