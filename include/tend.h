@@ -309,7 +309,9 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
  * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
  * those that are held are served all the same. A call repeated after a lost answer is answered as
  * the first was. That is so for the same call alone: to fail what one has released, say, is
- * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended.
+ * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended. The same call that asks for
+ * something else than the first is TEND_ECONFLICT: nothing is changed, and tend_errmsg() tells what
+ * the first has left.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 /* Only looks; changes nothing. */
@@ -322,7 +324,8 @@ TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t cou
  */
 TEND_API int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                            const char *const *results, int *ret_each);
-/* Give back, free of charge; due again delay_ms from now. */
+/* Give back, free of charge; due again delay_ms from now. Repeated with another delay or reason:
+ * TEND_ECONFLICT. */
 TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
                           const char *why, int *ret_each);
 
@@ -345,7 +348,9 @@ struct tend_failure {
 };
 TEND_API void tend_failure_init(struct tend_failure *failure);
 
-/* *ret_due_ms: when it is tried again, or TEND_UNSET when it has failed for good (may be NULL). */
+/* *ret_due_ms: when it is tried again, or TEND_UNSET when it has failed for good (may be NULL).
+ * Repeated with another class, text or retry_in_ms, or as final when it was not: TEND_ECONFLICT.
+ * What a repeated call leaves open contradicts nothing. */
 TEND_API int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
                        int64_t *ret_due_ms);
 
