@@ -311,7 +311,9 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
  * answer TEND_EBUSY for a lease: for busy_ms another session has kept the row of its job locked.
  * The lease is held as before, and was not extended; the others were, without waiting for it. A call repeated after a lost answer is answered as
  * the first was. That is so for the same call alone: to fail what one has released, say, is
- * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended.
+ * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended. The same call that asks for
+ * something else than the first is TEND_ECONFLICT: nothing is changed, and tend_errmsg() tells what
+ * the first has left.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 /* Only looks; changes nothing. */
@@ -324,7 +326,8 @@ TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t cou
  */
 TEND_API int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                            const char *const *results, int *ret_each);
-/* Give back, free of charge; due again delay_ms from now. */
+/* Give back, free of charge; due again delay_ms from now. Repeated with another delay or reason:
+ * TEND_ECONFLICT. */
 TEND_API int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
                           const char *why, int *ret_each);
 
@@ -347,7 +350,9 @@ struct tend_failure {
 };
 TEND_API void tend_failure_init(struct tend_failure *failure);
 
-/* *ret_due_ms: when it is tried again, or TEND_UNSET when it has failed for good (may be NULL). */
+/* *ret_due_ms: when it is tried again, or TEND_UNSET when it has failed for good (may be NULL).
+ * Repeated with another class, text or retry_in_ms, or as final when it was not: TEND_ECONFLICT.
+ * What a repeated call leaves open contradicts nothing. */
 TEND_API int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failure,
                        int64_t *ret_due_ms);
 
@@ -676,8 +681,11 @@ struct tend_explanation {
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */
     int64_t until_ms; /* until when, or TEND_UNSET */
-    int64_t ahead;    /* pending jobs before it in its queue */
+    int64_t ahead;    /* jobs before it in its queue that are pending or due */
+    char given_back[256]; /* of a job that waits: why its last owner gave it back, or "" */
 };
+/* A scheduled job whose due time has come is explained as a pending one: state says
+ * TEND_SCHEDULED, reason what keeps it waiting. */
 TEND_API int tend_explain(tend *t, int64_t id, struct tend_explanation *ret);
 
 /* --- Locks -------------------------------------------------------------------------------- */
@@ -803,8 +811,10 @@ TEND_API int tend_queue_get(tend *t, const char *name, struct tend_queue *ret);
 
 struct tend_queue_stats {
     struct tend_queue settings;
-    int64_t jobs[TEND_STATE_COUNT]; /* per state */
-    int64_t oldest_pending_ms;      /* due time of the first pending job, or TEND_UNSET */
+    /* Per state. A scheduled job whose due time has come counts as pending, although it stays
+     * scheduled (tend_list) until somebody asks for jobs. */
+    int64_t jobs[TEND_STATE_COUNT];
+    int64_t oldest_pending_ms; /* due time of the first of the pending jobs, or TEND_UNSET */
 };
 struct tend_stats {
     size_t count;

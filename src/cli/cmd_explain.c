@@ -19,6 +19,7 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
     json_text(out, "by", *explanation->by ? explanation->by : NULL);
     json_int_or_null(out, "until_ms", explanation->until_ms);
     json_int(out, "ahead", explanation->ahead);
+    json_text(out, "given_back", *explanation->given_back ? explanation->given_back : NULL);
     json_close(out, '}');
     buf_putc(out, '\n');
 }

@@ -66,7 +66,7 @@ static int fail_all(struct cli *cli, const struct tend_lease *leases, int count)
         }
         int now = cli_fail_store(cli, code);
         status = status == EXIT_DONE ? now : status;
-        if (code != TEND_ELEASELOST)
+        if (code != TEND_ELEASELOST && code != TEND_ECONFLICT)
             break;
     }
     return status;
@@ -93,7 +93,8 @@ const struct command cmd_fail = {
     .text = "the work failed: try again later, or never",
     .about =
         "Prints when the job is tried again. With the last attempt used up, or with --final, it has failed "
-        "for good and stays as a dead letter. With --json a line per lease.",
+        "for good and stays as a dead letter. Repeating the command is harmless; with other options it is refused "
+        "(exit status 4), and the first stays. With --json a line per lease.",
     .examples = "tend fail 12:3 --text 'server said 503' --retry-in 30s",
     .options = options,
     .args_min = 1,

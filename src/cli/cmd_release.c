@@ -39,7 +39,9 @@ const struct command cmd_release = {
     .group = "Workers",
     .form = "ID:TOKEN…",
     .text = "give jobs back, free of charge",
-    .about = "No attempt is counted; somebody else may claim the jobs at once or after --delay.",
+    .about =
+        "No attempt is counted; somebody else may claim the jobs at once or after --delay. Repeating the "
+        "command is harmless; with another --delay or --why it is refused (exit status 4), and the first stays.",
     .options = options,
     .args_min = 1,
     .args_max = ARGS_ANY,

@@ -345,7 +345,10 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
                                           .count = 1,
                                           .changed = &call.held,
                                           .asked = asked_by(close->how),
-                                          .results = &close->result};
+                                          .results = &close->result,
+                                          .failure = close->failure,
+                                          .delay_ms = close->delay_ms,
+                                          .why = close->why};
     int rc = step_check_change(t, call.change);
     if (rc == 0 && call.change->begun != NULL)
         rc = handle_fail(t, TEND_EINVAL, "no attempt can begin while job %lld ends",

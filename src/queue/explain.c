@@ -1,5 +1,10 @@
-/* BY-1: why a job is not running, or what it is doing; read from the store as it is, nothing is
- * changed. */
+/*
+ * BY-1: why a job is not running, or what it is doing; read from the store as it is, nothing is
+ * changed.
+ *
+ * A scheduled job becomes pending when somebody asks for jobs. Nobody may: a scheduled job whose
+ * due time has come is therefore explained as a pending one, after how long it has been due.
+ */
 #include "queue/explain.h"
 
 #include "base/text.h"
@@ -128,17 +133,50 @@ static int explain_controls(struct db_tx *tx, struct explain_call *call)
     return rc;
 }
 
+/* Which of the last owner's reasons the job waits with: it gave the job back, or the job failed. */
+static int explain_last_end(struct db_tx *tx, struct explain_call *call)
+{
+    const struct tend_job *job = call->job;
+    struct db_result end;
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_LAST_END, 0, params, &end);
+    if (rc < 0)
+        return rc;
+    const char *why = end.rows > 0 ? db_string(&end, 0, 2) : NULL;
+    if (end.rows > 0 && strcmp(db_string(&end, 0, 1), "job.released") == 0) {
+        if (why == NULL)
+            return 0;
+        snprintf(call->out.given_back, sizeof call->out.given_back, "%s", why);
+        explain_add(call, " %s gave it back: %.200s.", db_string(&end, 0, 0), why);
+    } else if (job->state == TEND_SCHEDULED && job->attempts > 0 && job->error_text != NULL) {
+        explain_add(call, " Its last attempt failed: %.200s.", job->error_text);
+    }
+    return 0;
+}
+
+static int explain_scheduled(struct db_tx *tx, struct explain_call *call)
+{
+    int64_t due_ms = call->job->due_at_ms;
+    char span[DURATION_TEXT_BYTES];
+    char pending[sizeof call->out.text];
+    if (due_ms > call->now_ms) {
+        explain_because(call, "due_later", "", due_ms);
+        SAY(call, "It is due in %s.", explain_left(call, due_ms, span));
+        return 0;
+    }
+    int rc = explain_pending(tx, call);
+    memcpy(pending, call->out.text, sizeof pending);
+    SAY(call, "It has been due for %s. ", duration_text(call->now_ms - due_ms, span));
+    explain_add(call, "%s", pending);
+    return rc;
+}
+
 static int explain_state(struct db_tx *tx, struct explain_call *call)
 {
     const struct tend_job *job = call->job;
-    char left[DURATION_TEXT_BYTES];
     switch (job->state) {
     case TEND_SCHEDULED:
-        explain_because(call, "due_later", "", job->due_at_ms);
-        SAY(call, "It is due in %s%s%s.", explain_left(call, job->due_at_ms, left),
-            job->attempts > 0 ? ", after a failure: " : "",
-            job->attempts > 0 && job->error_text != NULL ? job->error_text : "");
-        return 0;
+        return explain_scheduled(tx, call);
     case TEND_PENDING:
         return explain_pending(tx, call);
     case TEND_RUNNING:
@@ -184,6 +222,8 @@ static int explain_body(struct db_tx *tx, void *arg)
         return rc;
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;
+    if (call->job->state <= TEND_PENDING && (rc = explain_last_end(tx, call)) < 0)
+        return rc;
     if (call->job->followed)
         explain_add(call, " A newer submission under its key waits for its end.");
     return explain_controls(tx, call);
@@ -206,6 +246,7 @@ int tend_explain(tend *t, int64_t id, struct tend_explanation *ret)
         rc = explain_workers(t, &call);
     drop_half_character(call.out.text);
     drop_half_character(call.out.by);
+    drop_half_character(call.out.given_back);
     if (rc >= 0)
         *ret = call.out;
     return rc < 0 ? rc : 0;

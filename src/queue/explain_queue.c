@@ -87,7 +87,7 @@ int explain_pending(struct db_tx *tx, struct explain_call *call)
     struct queue_settings settings;
     bool explained = false;
     const struct db_value ahead[] = {db_text(job->queue), db_int(job->priority),
-                                     db_int(job->due_at_ms), db_int(job->id)};
+                                     db_int(job->due_at_ms), db_int(job->id), db_now(tx)};
     int rc;
     if ((rc = settings_load(tx, job->queue, false, &settings)) < 0 ||
         (rc = count_of(tx, Q_JOB_AHEAD, ahead, &call->out.ahead)) < 0)

@@ -87,13 +87,18 @@ int tend_fail(tend *t, struct tend_lease lease, const struct tend_failure *failu
               int64_t *ret_due_ms)
 {
     struct fail_call call = {.lease = lease, .failure = failure, .random = handle_random(t)};
+    const struct lease_answers answers = {.leases = &lease,
+                                          .count = 1,
+                                          .changed = &call.changed,
+                                          .asked = LEASE_FAIL,
+                                          .failure = failure};
     int rc = finish_check_failure(t, failure);
     if (rc == 0)
         rc = handle_write(t, fail_body, &call);
     if (rc >= 0 && call.held && call.changed == 0)
         rc = handle_write(t, fail_followed_body, &call);
     if (rc >= 0)
-        rc = lease_verdict(t, &lease, &call.changed, LEASE_FAIL);
+        rc = lease_verdicts(t, &answers, NULL);
     return rc < 0 || ret_due_ms == NULL ? rc : finish_due(t, &call, ret_due_ms);
 }
 
@@ -169,8 +174,12 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
-    const struct lease_answers answers = {
-        .leases = leases, .count = count, .changed = call.changed, .asked = LEASE_RELEASE};
+    const struct lease_answers answers = {.leases = leases,
+                                          .count = count,
+                                          .changed = call.changed,
+                                          .asked = LEASE_RELEASE,
+                                          .delay_ms = delay_ms,
+                                          .why = why};
     rc = handle_write(t, release_body, &call);
     if (rc >= 0)
         rc = release_rest(t, &call);

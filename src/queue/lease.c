@@ -1,10 +1,12 @@
 #include "queue/lease.h"
 
 #include "base/clock.h"
+#include "base/timetext.h"
 #include "core/state.h"
 #include "queue/add.h"
 #include "queue/bell.h"
 #include "queue/holder.h"
+#include "queue/policy_row.h"
 #include "queue/submission.h"
 
 #include <stdio.h>
@@ -16,7 +18,19 @@
 enum { BUSY_MS = 30000, ROW_AGAIN_MS = 20 };
 
 /* The columns of job_fence. */
-enum { FENCE_STATE, FENCE_TOKEN, FENCE_OWNER, FENCE_RESULT, FENCE_ENDING };
+enum {
+    FENCE_STATE,
+    FENCE_TOKEN,
+    FENCE_OWNER,
+    FENCE_RESULT,
+    FENCE_ENDING,       /* the event with which its owner ended the lease, or NULL */
+    FENCE_ENDING_STATE, /* ... into this state */
+    FENCE_ENDING_AT,
+    FENCE_ENDING_WHY,
+    FENCE_DUE, /* TEND_UNSET: changed since */
+    FENCE_ERROR_CLASS,
+    FENCE_ERROR_TEXT,
+};
 
 /* The events with which an owner ends its lease by each call, and the states in which the job is
  * found after that, unless somebody else has moved it since. */
@@ -40,6 +54,8 @@ struct verdict_call {
     char owner[NAME_BYTES]; /* who has it now */
     char ending[32];        /* the event with which its owner ended it, or "" */
     int state;              /* -1: there is no such job */
+    int64_t due_ms;         /* of a conflict: what stands */
+    char why[256];          /* ... and why: the error, or the reason of the release */
 };
 
 static void note_first(struct verdict_call *call, const struct tend_lease *lease, int code,
@@ -54,6 +70,12 @@ static void note_first(struct verdict_call *call, const struct tend_lease *lease
     const char *ending = found->rows == 0 ? NULL : db_string(found, 0, FENCE_ENDING);
     snprintf(call->owner, sizeof call->owner, "%s", owner != NULL ? owner : "");
     snprintf(call->ending, sizeof call->ending, "%s", ending != NULL ? ending : "");
+    if (code != TEND_ECONFLICT)
+        return;
+    bool failed = call->answers->asked == LEASE_FAIL;
+    const char *why = db_string(found, 0, failed ? FENCE_ERROR_TEXT : FENCE_ENDING_WHY);
+    call->due_ms = db_number(found, 0, FENCE_DUE);
+    snprintf(call->why, sizeof call->why, "%s", why != NULL ? why : "");
 }
 
 /* All questions go out before the first answer is waited for. */
@@ -94,18 +116,81 @@ static bool contradicts(const char *given, const char *stored)
     return given != NULL && (stored == NULL || strcmp(given, stored) != 0);
 }
 
-static int verdict_on(const struct lease_answers *answers, size_t i, const struct db_result *found)
+/* Whether the job became due again after another time than delay_ms, as far as is known. */
+static bool was_delayed_otherwise(const struct db_result *found, int64_t delay_ms)
 {
-    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token)
-        return TEND_ELEASELOST;
-    if (answers->asked == LEASE_CHANGE && db_number(found, 0, FENCE_STATE) == JOB_RUNNING)
-        return TEND_EBUSY; /* it is held: its row was skipped */
-    if (!is_repeated(answers->asked, found))
-        return TEND_ELEASELOST;
-    if (answers->asked != LEASE_COMPLETE)
+    int64_t due_ms = db_number(found, 0, FENCE_DUE);
+    int64_t at_ms = db_number(found, 0, FENCE_ENDING_AT);
+    return due_ms != TEND_UNSET && at_ms != TEND_UNSET && due_ms - at_ms != delay_ms;
+}
+
+/* A job that has failed for good although another attempt is asked for: are they used up? */
+static int had_attempts_left(struct db_tx *tx, int64_t id, bool *ret)
+{
+    struct db_result found;
+    struct policy_row row;
+    const struct db_value params[] = {db_int(id)};
+    int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
+    if (rc < 0 || found.rows == 0)
+        return rc;
+    policy_row_read(&row, &found, 0);
+    *ret = row.attempts < row.policy.max_attempts;
+    return 0;
+}
+
+/* As a result that is not given, what a failure leaves open contradicts nothing. */
+static int failure_contradicts(struct db_tx *tx, const struct lease_answers *answers, size_t i,
+                               const struct db_result *found, bool *ret)
+{
+    const struct tend_failure *failure = answers->failure;
+    bool for_good = db_number(found, 0, FENCE_STATE) == JOB_FAILED;
+    const char *text = handle_clean_text(db_arena(tx), failure->text);
+    *ret = contradicts(text, db_string(found, 0, FENCE_ERROR_TEXT)) ||
+           contradicts(failure->error_class, db_string(found, 0, FENCE_ERROR_CLASS)) ||
+           (failure->final && !for_good);
+    if (*ret || failure->final || failure->retry_in_ms == TEND_UNSET)
         return 0;
-    const char *result = answers->results == NULL ? NULL : answers->results[i];
-    return contradicts(result, db_string(found, 0, FENCE_RESULT)) ? TEND_ECONFLICT : 0;
+    if (for_good)
+        return had_attempts_left(tx, answers->leases[i].id, ret);
+    *ret = was_delayed_otherwise(found, failure->retry_in_ms);
+    return 0;
+}
+
+/* A release without a delay is for at once. */
+static bool release_contradicts(struct db_tx *tx, const struct lease_answers *answers,
+                                const struct db_result *found)
+{
+    if (db_string(found, 0, FENCE_ENDING) == NULL)
+        return false; /* the events are deleted: nothing is known of it */
+    bool later = db_number(found, 0, FENCE_ENDING_STATE) == JOB_SCHEDULED;
+    const char *why = handle_clean_text(db_arena(tx), answers->why);
+    return contradicts(why, db_string(found, 0, FENCE_ENDING_WHY)) ||
+           later != (answers->delay_ms > 0) ||
+           (later && was_delayed_otherwise(found, answers->delay_ms));
+}
+
+static int verdict_on(struct db_tx *tx, const struct lease_answers *answers, size_t i,
+                      const struct db_result *found, int *ret)
+{
+    bool otherwise = false;
+    int rc = 0;
+    *ret = TEND_ELEASELOST;
+    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token)
+        return 0;
+    if (answers->asked == LEASE_CHANGE && db_number(found, 0, FENCE_STATE) == JOB_RUNNING) {
+        *ret = TEND_EBUSY; /* it is held: its row was skipped */
+        return 0;
+    }
+    if (!is_repeated(answers->asked, found))
+        return 0;
+    if (answers->asked == LEASE_COMPLETE && answers->results != NULL)
+        otherwise = contradicts(answers->results[i], db_string(found, 0, FENCE_RESULT));
+    else if (answers->asked == LEASE_FAIL)
+        rc = failure_contradicts(tx, answers, i, found, &otherwise);
+    else if (answers->asked == LEASE_RELEASE)
+        otherwise = release_contradicts(tx, answers, found);
+    *ret = otherwise ? TEND_ECONFLICT : 0;
+    return rc;
 }
 
 static int verdict_body(struct db_tx *tx, void *arg)
@@ -118,8 +203,10 @@ static int verdict_body(struct db_tx *tx, void *arg)
     int rc = ask_fences(tx, answers, found);
     call->code = 0;
     for (size_t i = 0; rc >= 0 && i < answers->count; i++) {
-        call->ret_each[i] = answers->changed[i] != 0 ? 0 : verdict_on(answers, i, &found[i]);
-        if (call->ret_each[i] != 0)
+        call->ret_each[i] = 0;
+        if (answers->changed[i] == 0)
+            rc = verdict_on(tx, answers, i, &found[i], &call->ret_each[i]);
+        if (rc >= 0 && call->ret_each[i] != 0)
             note_first(call, &answers->leases[i], call->ret_each[i], &found[i]);
     }
     return rc;
@@ -138,10 +225,30 @@ static const char *owner_has(const char *event)
     return NULL;
 }
 
+/* A fail or release that was asked for otherwise before. */
+static int sentence_otherwise(tend *t, const struct verdict_call *call)
+{
+    long long id = (long long)call->lost.id;
+    char due[TIME_TEXT_BYTES + 8] = "";
+    if (call->due_ms != TEND_UNSET && call->state != JOB_FAILED) {
+        char at[TIME_TEXT_BYTES];
+        snprintf(due, sizeof due, ", due %s", time_text(call->due_ms, at));
+    }
+    return handle_fail(
+        t, TEND_ECONFLICT,
+        "job %lld was %s under lease %lld:%lld before, otherwise than asked now%s%s; it is %s%s; "
+        "nothing was changed",
+        id, call->answers->asked == LEASE_FAIL ? "failed" : "released", id,
+        (long long)call->lost.token, call->why[0] != '\0' ? ": " : "", call->why,
+        state_name((enum job_state)call->state), due);
+}
+
 static int sentence(tend *t, const struct verdict_call *call)
 {
     long long id = (long long)call->lost.id;
     long long token = (long long)call->lost.token;
+    if (call->code == TEND_ECONFLICT && call->answers->asked != LEASE_COMPLETE)
+        return sentence_otherwise(t, call);
     if (call->code == TEND_ECONFLICT)
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld was completed under lease %lld:%lld with another result; the "

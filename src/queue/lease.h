@@ -19,19 +19,24 @@ struct lease_answers {
     size_t count;
     const int64_t *changed; /* by the query; 0: it did not match */
     enum lease_asked asked;
-    const char *const *results; /* of LEASE_COMPLETE, or NULL */
+    const char *const *results;         /* of LEASE_COMPLETE, or NULL */
+    const struct tend_failure *failure; /* of LEASE_FAIL */
+    int64_t delay_ms;                   /* of LEASE_RELEASE */
+    const char *why;                    /* ... or NULL */
 };
 
 /*
  * Turns what a query changed into ret_each[i] (may be NULL). A lease that did not match is looked
  * at once more. When its owner itself has ended it by the same call, whose answer got lost, the
  * answer is 0. When it has ended it by another call, or somebody else has, the answer is
- * TEND_ELEASELOST; when it has completed the job with another result, TEND_ECONFLICT. Returns 0, or
- * the code of the first that is not 0, with a sentence about what stands, or another negative code.
+ * TEND_ELEASELOST; when it has asked for something else by the same call (another result; another
+ * error, delay or end of a failure; another delay or reason of a release), TEND_ECONFLICT. Returns
+ * 0, or the code of the first that is not 0, with a sentence about what stands, or another negative
+ * code.
  */
 int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
 
-/* The same for one lease without results. */
+/* The same for one lease, for calls that do not end it. */
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
                   enum lease_asked asked);
 

@@ -56,8 +56,12 @@ static void gather(struct gathering *all, const struct db_result *queues,
         if (state >= 0 && state < TEND_STATE_COUNT)
             entry_of(all, db_string(counts, i, 0))->jobs[state] += db_number(counts, i, 2);
     }
-    for (size_t i = 0; i < oldest->rows; i++)
-        entry_of(all, db_string(oldest, i, 0))->oldest_pending_ms = db_number(oldest, i, 1);
+    for (size_t i = 0; i < oldest->rows; i++) {
+        int64_t *first_ms = &entry_of(all, db_string(oldest, i, 0))->oldest_pending_ms;
+        int64_t due_ms = db_number(oldest, i, 1);
+        if (*first_ms == TEND_UNSET || due_ms < *first_ms)
+            *first_ms = due_ms;
+    }
     qsort(all->items, all->count, sizeof *all->items, by_name);
 }
 
@@ -71,8 +75,8 @@ static int stats_body(struct db_tx *tx, void *arg)
     const struct db_value params[] = {db_now(tx)};
     int rc;
     if ((rc = db_run(tx, Q_QUEUE_LIST, DB_LATER, NULL, &queues)) < 0 ||
-        (rc = db_run(tx, Q_QUEUE_COUNTS, DB_LATER, NULL, &counts)) < 0 ||
-        (rc = db_run(tx, Q_QUEUE_OLDEST, DB_LATER, NULL, &oldest)) < 0 ||
+        (rc = db_run(tx, Q_QUEUE_COUNTS, DB_LATER, params, &counts)) < 0 ||
+        (rc = db_run(tx, Q_QUEUE_OLDEST, DB_LATER, params, &oldest)) < 0 ||
         (rc = db_run(tx, Q_STORE_COUNTS, 0, params, &store)) < 0)
         return rc;
     struct gathering all = {.room = queues.rows + counts.rows + oldest.rows + 1};

@@ -171,6 +171,21 @@ load helper
     [[ "$output" == *"pending"*"1"* ]]
 }
 
+# With no worker there, PENDING was 0 and OLDEST "-" however long jobs had been due.
+@test "figures count jobs that are due as pending, also when nobody asks for jobs" {
+    tend add --in 50ms >/dev/null
+    due() { tend stats --json | jq -e '.jobs.pending == 1 and .jobs.scheduled == 0 and .oldest_pending_ms > 0'; }
+    until_true due
+    [ "$(state_of 1)" = scheduled ]
+    run -0 tend queues --json
+    json '.jobs.pending == 1 and .oldest_pending_ms > 0'
+    run -0 tend stats --prometheus
+    grep -Eq '^tend_jobs\{queue="default",state="pending"\} 1$' <<<"$output"
+    grep -Eq '^tend_queue_oldest_pending_seconds\{queue="default"\} [0-9]*\.?0*[1-9]' <<<"$output"
+    run -0 tend explain 1
+    [[ "$output" == "job 1 is scheduled. It has been due for "*"first in its queue"*"No worker is there."* ]]
+}
+
 @test "tables are cut to the terminal and coloured there, plain elsewhere" {
     tend add -q "$(printf 'wide%.0s' {1..30})" -k "$(printf 'ünï%.0s' {1..30})" >/dev/null
     run -0 script -qec "stty cols 80; '$TEND' jobs" /dev/null

@@ -49,6 +49,16 @@ load running
     [ "$(tend jobs --json | jq -r .state | tr '\n' ' ')" = 'done failed pending ' ]
 }
 
+# explain said only when such a job is due again, never that no worker can run it.
+@test "explain repeats why a worker gave a job back" {
+    tend add -k odd --payload '{"rows": 5}' >/dev/null
+    run -0 tend work --drain
+    run -0 tend explain 1
+    [[ "$output" == "job 1 is scheduled. It is due in "*" gave it back: "*"no handler for kind 'odd'"* ]]
+    run -0 tend explain 1 --json
+    json '.reason == "due_later" and (.given_back | contains("the payload is no plan"))'
+}
+
 @test "with --json every event is an object" {
     tend add -- true >/dev/null
     run -0 tend work --drain --json

@@ -46,6 +46,61 @@ TEST(explain, a_job_that_waits_for_its_next_attempt)
     check_contains(why.text, "network is down");
 }
 
+/* With no worker left, a job was "due in 0s" for as long as nobody asked for jobs. */
+TEST(explain, a_job_that_has_been_due_while_nobody_asked_is_explained_as_a_pending_one)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.delay_ms = MINUTE_MS;
+    int64_t id = add_spec(t, &spec);
+    int64_t second = add_spec(t, &spec);
+    clock_advance(4 * MINUTE_MS);
+    struct tend_explanation why = explain(t, id);
+    check_int(why.state, ==, TEND_SCHEDULED);
+    check_int(why.waiting, ==, 1);
+    check_str(why.reason, "ready");
+    check_int(why.until_ms, ==, TEND_UNSET);
+    check_contains(why.text, "It has been due for 3m. It is ready and first in its queue");
+    check_contains(why.text, "No worker is there.");
+    check_contains(why.hint, "tend work -q q");
+    why = explain(t, second);
+    check_str(why.reason, "behind");
+    check_int(why.ahead, ==, 1);
+    int64_t pending = add_one(t, "q");
+    check_int(explain(t, pending).ahead, ==, 2);
+    set_queue(t, "q", "paused", "on");
+    why = explain(t, id);
+    check_str(why.reason, "paused");
+    check_contains(why.text, "It has been due for 3m. Its queue is paused");
+}
+
+/* Workers that cannot run a job give it back, again and again; explain named only the next time. */
+TEST(explain, a_job_that_was_given_back_says_why)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    int64_t id = add_one(t, "q");
+    tend_failure_init(&failure);
+    failure.text = "network is down";
+    failure.retry_in_ms = 0;
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    check_str(explain(t, id).given_back, "");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_release(t, &lease, 1, 30 * SECOND_MS, "no handler for kind k", NULL));
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "due_later");
+    check_str(why.given_back, "no handler for kind k");
+    check_str(why.text, "It is due in 30s. w gave it back: no handler for kind k.");
+
+    clock_advance(40 * SECOND_MS);
+    check_contains(explain(t, id).text, "w gave it back: no handler for kind k.");
+    check_int(claim_many(t, "other", 1, NULL), ==, 0); /* makes it pending */
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_str(explain(t, id).given_back, "no handler for kind k");
+    claim_one(t, "q");
+    check_str(explain(t, id).given_back, "");
+}
+
 TEST(explain, a_job_that_is_first_and_one_that_is_behind)
 {
     tend *t = store_open("w");

@@ -161,6 +161,93 @@ TEST(fail, a_repeated_fail_for_good_is_answered_as_the_first)
     check_str(store_snapshot(), before);
 }
 
+static void conflicts(tend *t, struct tend_lease lease, const struct tend_failure *failure,
+                      const char *says)
+{
+    const char *before = store_snapshot();
+    check_rc(t, tend_fail(t, lease, failure, NULL), TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), says);
+    check_str(store_snapshot(), before);
+}
+
+/* "fail --final" after a fail was answered "tried again in 17s" and dropped. */
+TEST(fail, a_repeated_fail_that_asks_for_something_else_says_what_stands)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure = failure_of(NULL, "once");
+    struct tend_failure other = failure;
+    failure.retry_in_ms = 30 * SECOND_MS;
+    add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    check_ok(t, tend_fail(t, lease, &other, NULL)); /* says nothing about when */
+    other.final = 1;
+    conflicts(t, lease, &other, "otherwise than asked now: once; it is scheduled, due ");
+    other = failure;
+    other.retry_in_ms = 31 * SECOND_MS;
+    conflicts(t, lease, &other, "it is scheduled");
+    other = failure_of(NULL, "twice");
+    conflicts(t, lease, &other, ": once;");
+    other = failure_of("auth", "once");
+    conflicts(t, lease, &other, ": once;");
+    clock_advance(MINUTE_MS);
+    recover_now(t);
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    other = failure;
+    other.retry_in_ms = 0;
+    conflicts(t, lease, &other, "it is pending");
+}
+
+TEST(fail, a_fail_for_good_is_not_repeated_by_one_that_asks_for_another_attempt)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure = failure_of(NULL, "once");
+    struct tend_job_spec spec = spec_for("q");
+    failure.final = 1;
+    add_spec(t, &spec);
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    failure.final = 0;
+    failure.retry_in_ms = SECOND_MS;
+    conflicts(t, lease, &failure, "it is failed;");
+    /* But one whose last attempt it was has failed for good by the same call. */
+    spec.max_attempts = 1;
+    add_spec(t, &spec);
+    lease = claim_one(t, "q");
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+    check_ok(t, tend_fail(t, lease, &failure, NULL));
+}
+
+/* "release --delay 1h" after a release was answered as if that were so. */
+TEST(fail, a_repeated_release_that_asks_for_something_else_says_what_stands)
+{
+    tend *t = store_open("w");
+    int each = 0;
+    add_number(t, "q", 2);
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_release(t, &lease, 1, 0, "tired", NULL));
+    check_ok(t, tend_release(t, &lease, 1, 0, "tired", NULL));
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    const char *before = store_snapshot();
+    check_rc(t, tend_release(t, &lease, 1, HOUR_MS, "tired", &each), TEND_ECONFLICT);
+    check_int(each, ==, TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), "released under lease");
+    check_contains(tend_errmsg(t), ": tired; it is pending");
+    check_rc(t, tend_release(t, &lease, 1, 0, "hungry", NULL), TEND_ECONFLICT);
+    check_str(store_snapshot(), before);
+
+    lease = claim_one(t, "q");
+    check_ok(t, tend_release(t, &lease, 1, HOUR_MS, NULL, NULL));
+    check_ok(t, tend_release(t, &lease, 1, HOUR_MS, NULL, NULL));
+    check_rc(t, tend_release(t, &lease, 1, 0, NULL, NULL), TEND_ECONFLICT);
+    check_rc(t, tend_release(t, &lease, 1, 2 * HOUR_MS, NULL, NULL), TEND_ECONFLICT);
+    check_contains(tend_errmsg(t), "it is scheduled, due ");
+    clock_advance(HOUR_MS);
+    recover_now(t);
+    check_ok(t, tend_release(t, &lease, 1, HOUR_MS, NULL, NULL));
+}
+
 /* What a tool printed before it died is rarely clean text; the failure must be told all the same.
  */
 TEST(fail, a_text_that_is_no_utf8_does_not_keep_a_job_from_failing)

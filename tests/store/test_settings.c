@@ -268,3 +268,31 @@ TEST(settings, an_empty_store_has_empty_stats)
     check_int(stats->workers, ==, 0);
     tend_stats_free(stats);
 }
+
+/* With all workers gone, jobs that fell due were in no figure, and no alert fired. */
+TEST(settings, stats_count_a_scheduled_job_that_is_due_as_pending)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_stats *stats;
+    spec.delay_ms = MINUTE_MS;
+    int64_t first_ms = clock_now() + MINUTE_MS;
+    add_spec(t, &spec);
+    add_spec(t, &spec);
+    spec.delay_ms = HOUR_MS;
+    int64_t later = add_spec(t, &spec);
+    clock_advance(2 * MINUTE_MS);
+    add_one(t, "q");
+    check_ok(t, tend_stats(t, &stats));
+    check_int(stats->count, ==, 1);
+    check_int(stats->items[0].jobs[TEND_PENDING], ==, 3);
+    check_int(stats->items[0].jobs[TEND_SCHEDULED], ==, 1);
+    check_int(stats->items[0].oldest_pending_ms, ==, first_ms);
+    tend_stats_free(stats);
+    check_int(claim_many(t, "q", 10, NULL), ==, 3);
+    check_ok(t, tend_stats(t, &stats));
+    check_int(stats->items[0].jobs[TEND_PENDING], ==, 0);
+    check_int(stats->items[0].oldest_pending_ms, ==, TEND_UNSET);
+    tend_stats_free(stats);
+    check_int(state_of(t, later), ==, TEND_SCHEDULED);
+}

@@ -253,21 +253,24 @@ WHERE id = $1 AND token = $2 AND state + 0 = 2;
 -- What became of lease $2 of job $1, which an owner's call did not match, and the event with which its owner has ended
 -- it, if that is so: moves that need no lease may have come since, so it is looked for along the chain. Primary keys.
 -- Called by queue/lease.c.
-SELECT state, token, owner, result,
-       CASE WHEN token = $2 AND state <> 2 THEN (
-           WITH RECURSIVE chain (prev, what, from_state, to_state, token) AS (
-               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
-               FROM event e
-               WHERE e.id = job.event_id
-               UNION ALL
-               SELECT e.prev, e.what, e.from_state, e.to_state, e.token
-               FROM chain c JOIN event e ON e.id = c.prev
-               WHERE c.from_state <> 2 OR c.to_state = 2
-           )
-           SELECT what FROM chain WHERE from_state = 2 AND to_state <> 2 AND token = $2
-       ) END
-FROM job
-WHERE id = $1;
+-- The columns after that event say what stands: its state, its time and its reason; the job's due time, unless somebody has
+-- changed that since; the job's error.
+WITH RECURSIVE chain (prev, what, from_state, to_state, token, at, why) AS (
+    SELECT e.prev, e.what, e.from_state, e.to_state, e.token, e.at, e.why
+    FROM job j JOIN event e ON e.id = j.event_id
+    WHERE j.id = $1 AND j.token = $2 AND j.state <> 2
+    UNION ALL
+    SELECT e.prev, e.what, e.from_state, e.to_state, e.token, e.at, e.why
+    FROM chain c JOIN event e ON e.id = c.prev
+    WHERE c.from_state <> 2 OR c.to_state = 2
+)
+SELECT j.state, j.token, j.owner, j.result, c.what, c.to_state, c.at, c.why,
+       CASE WHEN j.changed_what IN (c.what, 'job.due') THEN j.due_at END, j.error_class, j.error_text
+FROM job j
+LEFT JOIN (SELECT what, to_state, at, why
+           FROM chain
+           WHERE from_state = 2 AND to_state <> 2 AND token = $2) c ON 1 = 1
+WHERE j.id = $1;
 
 -- name: job_due
 -- A scheduled job's time has come; for db_each. Called by queue/recover.c.
@@ -462,11 +465,30 @@ ORDER BY h.pid IS NULL, j.id + 0
 LIMIT $2;
 
 -- name: job_ahead
--- Pending jobs before one in its queue. Index job_pending. Called by queue/explain.c.
-SELECT count(*)
-FROM job
-WHERE queue = $1 AND state = 1
-  AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4))));
+-- Jobs before one in its queue: pending, and scheduled ones that are due, which the next claim makes pending. Indexes
+-- job_pending, job_alarm. Called by queue/explain_queue.c.
+SELECT (SELECT count(*)
+        FROM job
+        WHERE queue = $1 AND state = 1
+          AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4)))))
+     + (SELECT count(*)
+        FROM job
+        WHERE state = 0 AND alarm_at <= now($5) AND queue = $1
+          AND (priority < $2 OR (priority = $2 AND (due_at < $3 OR (due_at = $3 AND id < $4)))));
+
+-- name: job_last_end
+-- How the last lease of a job has ended: who ended it, by which event, why. No row: never leased, or that event was
+-- deleted. Along the chain, as job_fence. Primary keys. Called by queue/explain.c.
+WITH RECURSIVE chain (prev, who, what, why, from_state, to_state) AS (
+    SELECT e.prev, e.who, e.what, e.why, e.from_state, e.to_state
+    FROM event e
+    WHERE e.id = (SELECT event_id FROM job WHERE id = $1)
+    UNION ALL
+    SELECT e.prev, e.who, e.what, e.why, e.from_state, e.to_state
+    FROM chain c JOIN event e ON e.id = c.prev
+    WHERE coalesce(c.from_state, -1) <> 2 OR c.to_state = 2
+)
+SELECT who, what, why FROM chain WHERE from_state = 2 AND to_state <> 2;
 
 -- name: job_expired_finished
 -- Finished jobs whose retention is over. Index job_resting. Called by queue/retain.c.

@@ -58,16 +58,24 @@ SET paused = excluded.paused, paused_why = excluded.paused_why, serial = exclude
 UPDATE queue SET rate_level = $2, rate_at = $3, rate_slots = $4 WHERE name = $1;
 
 -- name: queue_counts
--- Jobs per queue and state, each part from an index alone. Called by queue/stats.c.
+-- Jobs per queue and state, each part from an index alone. A scheduled job that is due counts as pending: nobody may have
+-- asked for jobs since. A queue and state can come twice. Called by queue/stats.c.
 SELECT queue, 1, count(*) FROM job WHERE state = 1 GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*) FROM job WHERE alarm_at IS NOT NULL AND state IN (0, 2) GROUP BY queue, state
+SELECT queue, 1, count(*) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue
+UNION ALL
+SELECT queue, 0, count(*) FROM job WHERE state = 0 AND alarm_at > now($1) GROUP BY queue
+UNION ALL
+SELECT queue, 2, count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL GROUP BY queue
 UNION ALL
 SELECT queue, state, count(*) FROM job WHERE state >= 3 GROUP BY queue, state;
 
 -- name: queue_oldest
--- First pending job of each queue by due time, over the priorities. Index job_pending.
-SELECT queue, min(due_at) FROM job WHERE state = 1 GROUP BY queue;
+-- First pending job of each queue by due time, over the priorities, and first scheduled job that is due. Indexes
+-- job_pending, job_alarm. Called by queue/stats.c.
+SELECT queue, min(due_at) FROM job WHERE state = 1 GROUP BY queue
+UNION ALL
+SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
 
 -- name: store_counts
 SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE owner IS NOT NULL),
