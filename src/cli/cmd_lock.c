@@ -18,7 +18,9 @@ static struct {
 } args = {.ttl_ms = TEND_LOCK_TTL_MS};
 
 #define OWNER_OPTION                                                                               \
-    OPTION("owner", 'w', "OWNER", OPTION_TEXT, "who holds it", &args.owner, .required = true)
+    OPTION("owner", 'w', "OWNER", OPTION_TEXT,                                                     \
+           "who holds it; use a name per process, as $(hostname):$$", &args.owner,                 \
+           .required = true)
 
 #define TOKEN_OPTION                                                                               \
     OPTION("token", 0, "N", OPTION_INT, "only the lock that was acquired with this token",         \
@@ -29,7 +31,8 @@ static const struct option acquire_options[] = {
     OPTION("ttl", 0, "DURATION", OPTION_DURATION, "how long it is held (default 300s)",
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
-           "wait while somebody else holds it; without a duration for ever", &args.wait_ms),
+           "wait while somebody else holds it; without a duration for ever; also --wait DURATION",
+           &args.wait_ms),
     OPTION("while-pid", 0, "PID", OPTION_INT,
            "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
            .max = INT32_MAX),

@@ -44,7 +44,7 @@ static const struct tend_setting_info infos[] = {
     {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
     {"max-attempts", "N", "attempts before a job has failed, default 3"},
     {"max-crashes", "N", "lost workers before a job is quarantined, default 3"},
-    {"backoff", "DURATION", "wait after the first failure, doubling, default 15s"},
+    {"backoff", "DURATION", "wait after the first failure, 20 % more or less by chance, doubling, default 15s"},
     {"backoff-max", "DURATION", "longest wait between attempts, default 10m"},
     {"keep-done", "DURATION|none", "how long done and cancelled jobs are kept, default 7d"},
     {"keep-failed", "DURATION|none", "how long failed jobs are kept, default none: for ever"},
