@@ -7,10 +7,13 @@
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/queue_text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static struct {
     const char *queue, *worker;
@@ -51,13 +54,14 @@ static void put_until(struct cli *cli, struct buf *out, const struct tend_none *
 static int nothing_claimed(struct cli *cli, const struct tend_none *none)
 {
     const char *queue = args.queue ? args.queue : "default";
+    bool unknown = false; /* only people make mistakes; a script that polls need not pay for it */
     struct buf why, members;
     buf_init(&why);
     buf_init(&members);
     switch (none->code) {
     case TEND_EBUSY:
         buf_printf(&why, "it is busy: the lock is held by %s", none->by);
-        put_until(cli, &why, none, ", until");
+        put_until(cli, &why, none, " and expires");
         break;
     case TEND_EPAUSED:
         buf_printf(&why, "it is paused%s%s; 'tend queue set %s --paused off' lets it go on",
@@ -66,10 +70,13 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
     case TEND_ELIMITED:
         buf_printf(&why, "its %s limit is reached", none->what);
         put_until(cli, &why, none, "; the next may start");
+        if (strcmp(none->what, "rate") != 0 && none->until_ms != TEND_UNSET)
+            buf_puts(&why, " at the latest");
         break;
     default:
         buf_puts(&why, "it is empty");
         put_until(cli, &why, none, "; the next job is due");
+        unknown = none->until_ms == TEND_UNSET && isatty(STDERR_FILENO);
         break;
     }
     json_text(&members, "what", *none->what ? none->what : NULL);
@@ -77,6 +84,8 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
     json_int_or_null(&members, "until_ms", none->until_ms);
     int status = cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
                                "nothing to claim in queue \"%s\": %s", queue, why.data);
+    if (unknown)
+        queue_note_unknown(cli, queue);
     buf_done(&why);
     buf_done(&members);
     return status;
