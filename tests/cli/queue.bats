@@ -187,7 +187,7 @@ load terminal
     fails 2 tend schedule add x 15 3 a a a
     says "quote the five fields"
     fails 2 tend schedule add x 15 3 a b a b a b
-    says 'unexpected argument "a"; quote the five fields'
+    says 'unexpected argument "b"; quote the five fields'
     tend schedule add report @daily >/dev/null
     fails 3 tend schedule rm reprot
     says 'did you mean "report"?'
@@ -213,4 +213,12 @@ load terminal
     fails 5 tend claim -q mial
     run -0 on_terminal 80 "'$TEND' claim -q other || true"
     [[ "$output" == *'it is empty'*'no queue "other" has jobs or settings' ]]
+}
+
+# "schedule.put        , by ann"
+@test "an event of no job has no stray comma" {
+    tend schedule add tick @daily >/dev/null
+    run -0 tend events
+    [[ "${lines[0]}" == *' schedule.put '*' by '* ]]
+    [[ "${lines[0]}" != *,* ]]
 }
