@@ -22,6 +22,12 @@ result, payload, stopped_token, nominal_at, followed
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
 
+-- name: job_rival
+-- The live job that has the unique key of job $1. Primary key, then index job_unique. Called by queue/act.c.
+SELECT other.id
+FROM job JOIN job AS other ON other.queue = job.queue AND other.unique_key = job.unique_key
+WHERE job.id = $1 AND other.id <> $1 AND other.finished_at IS NULL;
+
 -- name: job_list
 -- A page in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
 SELECT {job}
