@@ -129,9 +129,9 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     struct db_result taken;
     const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
     int64_t ttl_ms = want->ttl_ms != TEND_UNSET ? want->ttl_ms : settings->queue.lease_ms;
-    const struct db_value params[] = {
-        db_text(name), db_text(want->owner), db_int(ttl_ms), db_int_or_null(want->worker_id),
-        db_null(),     db_now(tx),           db_null()};
+    const struct db_value params[] = {db_text(name),  db_text(want->owner),
+                                      db_int(ttl_ms), db_int_or_null(want->worker_id),
+                                      db_null(),      db_now(tx)};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
     if (rc >= 0 && taken.rows == 0) { /* by a holder, or by damage that nobody's end would mend */
         struct recovery recovery = {.by = want->owner};
