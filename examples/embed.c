@@ -18,7 +18,7 @@ static int failed(tend *t, const char *what)
 
 int main(int argc, char **argv)
 {
-    tend *t;
+    tend *t = NULL;
     if (tend_open(&t, argc > 1 ? argv[1] : "sqlite:embed.db", NULL) < 0)
         return failed(t, "open");
 

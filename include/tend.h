@@ -307,7 +307,9 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 /*
  * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
  * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
- * those that are held are served all the same. A call repeated after a lost answer is answered as
+ * those that are held are served all the same. On PostgreSQL tend_start and tend_heartbeat may
+ * answer TEND_EBUSY for a lease: for busy_ms another session has kept the row of its job locked.
+ * The lease is held as before, and was not extended; the others were, without waiting for it. A call repeated after a lost answer is answered as
  * the first was. That is so for the same call alone: to fail what one has released, say, is
  * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended. The same call that asks for
  * something else than the first is TEND_ECONFLICT: nothing is changed, and tend_errmsg() tells what

@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/queue_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,8 +64,8 @@ static void print_tally(struct cli *cli, const struct act *act, const struct act
         buf_putc(out, '\n');
         return;
     }
-    buf_printf(out, "%s%" PRId64 " %s %s\n", args->dry_run ? "would be " : "", tally->changed,
-               tally->changed == 1 ? "job" : "jobs", act->done);
+    buf_printf(out, "%" PRId64 " %s %s%s\n", tally->changed, tally->changed == 1 ? "job" : "jobs",
+               args->dry_run ? "would be " : "", act->done);
 }
 
 /* A job that a real run would change. */
@@ -193,6 +194,8 @@ static int act_on_matching(struct cli *cli, const struct act *act, const struct 
         return cli_fail_store(cli, code);
     if (acted)
         take_acted(tally, acted);
+    if (tally->changed == 0 && filter.queue)
+        queue_note_unknown(cli, filter.queue);
     print_tally(cli, act, args, tally);
     return EXIT_DONE;
 }

@@ -166,10 +166,10 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
         cli_did(cli, "%zu of %zu leases were %s, but the answer", count - refused, count, done);
     if (cli->json) {
         print_json(cli, leases, each, count, controls);
-        return refused == 0
-                   ? EXIT_DONE
-                   : cli_fail(cli, code, "%s: %zu of %zu leases are refused, the first because: %s",
-                              cli->path, refused, count, tend_errmsg(cli->store));
+        return refused == 0 ? EXIT_DONE
+                            : cli_fail(cli, code, "%s: %zu of %zu leases %s refused%s because: %s",
+                                       cli->path, refused, count, refused == 1 ? "is" : "are",
+                                       refused == 1 ? "" : ", the first", tend_errmsg(cli->store));
     }
     for (size_t i = 0; i < count; i++)
         if (each[i] == TEND_ECONFLICT)

@@ -29,6 +29,7 @@ enum {
 struct batch {
     struct cli *cli;
     const struct tend_job_spec *defaults;
+    const char *source; /* name of the file, for sentences */
     struct line_reader reader;
     int64_t now_ms;
     int64_t line;      /* number of the line read last, from 1 */
@@ -60,8 +61,9 @@ static void print_outcome(struct batch *batch, size_t index)
     } else if (!conflict) {
         buf_printf(&cli->out, "%" PRId64 "\n", outcome->id);
     } else if (batch->conflicts <= CONFLICTS_SHOWN) {
-        cli_note(cli, "add: line %" PRId64 ": not added: its key \"%s\" is taken by job %" PRId64,
-                 batch->lines[index], batch->specs[index].unique_key, outcome->id);
+        cli_note(cli,
+                 "add: %s, line %" PRId64 ": not added: its key \"%s\" is taken by job %" PRId64,
+                 batch->source, batch->lines[index], batch->specs[index].unique_key, outcome->id);
     }
 }
 
@@ -72,10 +74,10 @@ static int add_singly(struct batch *batch)
         int code = tend_add(batch->cli->store, &batch->specs[i], &batch->outcomes[i]);
         if (code < 0 && code != TEND_ECONFLICT)
             return cli_fail(batch->cli, code,
-                            "add: line %" PRId64
+                            "add: %s, line %" PRId64
                             ": %s; the lines before it were added: correct it and continue "
                             "from there",
-                            batch->lines[i], tend_errmsg(batch->cli->store));
+                            batch->source, batch->lines[i], tend_errmsg(batch->cli->store));
         print_outcome(batch, i);
     }
     return EXIT_DONE;
@@ -118,10 +120,10 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
     if (status != EXIT_DONE)
         return status;
     return cli_fail(batch->cli, TEND_EINVAL,
-                    "add: line %" PRId64
+                    "add: %s, line %" PRId64
                     ", column %zu: %s; the lines before it were added (%" PRId64
                     " jobs): correct it and continue from there",
-                    batch->line, fault->column, fault->text, batch->added);
+                    batch->source, batch->line, fault->column, fault->text, batch->added);
 }
 
 /* Into the next job of the chunk. As batch_line_parse. */
@@ -191,8 +193,8 @@ static int check_line(struct batch *batch, const char *line, size_t bytes)
     arena_reset(&batch->arena);
     if (code == TEND_EINVAL)
         return cli_fail(batch->cli, code,
-                        "add: nothing was added: line %" PRId64 ", column %zu: %s", batch->line,
-                        fault.column, fault.text);
+                        "add: nothing was added: %s, line %" PRId64 ", column %zu: %s",
+                        batch->source, batch->line, fault.column, fault.text);
     return code < 0 ? no_memory(batch) : EXIT_DONE;
 }
 
@@ -239,6 +241,7 @@ int batch_add(struct cli *cli, const char *path, const struct tend_job_spec *def
         return cli_fail(cli, TEND_ENOMEM, "out of memory");
     batch->cli = cli;
     batch->defaults = defaults;
+    batch->source = strcmp(path, "-") == 0 ? "standard input" : path;
     struct err err;
     int code = line_reader_open(&batch->reader, path, &err);
     if (code < 0) {

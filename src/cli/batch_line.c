@@ -76,6 +76,7 @@ struct line_parser {
     struct tend_job_spec *spec;
     struct line_fault *fault;
     const char *payload_at; /* where in the line; its beginning when it has none */
+    const char *member;     /* that is being read, or NULL */
 };
 
 static int fault_at(struct line_parser *parser, const char *at, const char *format, ...)
@@ -86,10 +87,13 @@ static int fault_at(struct line_parser *parser, const char *at, const char *form
     for (const char *byte = parser->line; byte < at; byte++)
         if (((unsigned char)*byte & 0xC0) != 0x80)
             parser->fault->column++;
+    char *text = parser->fault->text;
+    size_t size = sizeof parser->fault->text;
+    int len = parser->member ? snprintf(text, size, "%s: ", parser->member) : 0;
     va_list args;
     va_start(args, format);
-    if (vsnprintf(parser->fault->text, sizeof parser->fault->text, format, args) < 0)
-        parser->fault->text[0] = '\0';
+    if (vsnprintf(text + len, size - (size_t)len, format, args) < 0)
+        text[len] = '\0';
     va_end(args);
     return TEND_EINVAL;
 }
@@ -249,8 +253,12 @@ static int read_member(struct line_parser *parser, struct span key, struct span 
     struct suggestion near;
     suggestion_init(&near, name);
     for (int i = 0; i < FIELDS; i++) {
-        if (strcmp(fields[i].name, name) == 0)
-            return read_field(parser, &fields[i], value);
+        if (strcmp(fields[i].name, name) == 0) {
+            parser->member = fields[i].name;
+            code = read_field(parser, &fields[i], value);
+            parser->member = NULL;
+            return code;
+        }
         suggestion_offer(&near, fields[i].name);
     }
     if (near.best)

@@ -122,6 +122,24 @@ static void fix_workspace(struct tend_job_spec *spec, char *room)
         spec->workspace = room;
 }
 
+/* A held job stays held, however often it is submitted. */
+static void note_refreshed(struct cli *cli, int64_t id)
+{
+    struct tend_jobs *jobs = NULL;
+    if (cli->json || tend_get(cli->store, id, &jobs) < 0)
+        return;
+    if (jobs->items[0].state == TEND_HELD)
+        cli_note(cli,
+                 "add: job %" PRId64
+                 " had this key already and took over what was submitted; it is "
+                 "held until 'tend resume %" PRId64 "'",
+                 id, id);
+    else
+        cli_note(cli, "add: job %" PRId64 " had this key already and took over what was submitted",
+                 id);
+    tend_jobs_free(jobs);
+}
+
 /* What else is to be known than the id. */
 static void note_outcome(struct cli *cli, const struct tend_added *added)
 {
@@ -131,6 +149,8 @@ static void note_outcome(struct cli *cli, const struct tend_added *added)
                  " is running under this key; what was submitted runs when that "
                  "has ended",
                  added->id);
+    if (added->outcome == TEND_REFRESHED)
+        note_refreshed(cli, added->id);
     if (added->outcome == TEND_UNCHANGED)
         cli_note(cli, "add: job %" PRId64 " is running under this key; nothing was changed",
                  added->id);

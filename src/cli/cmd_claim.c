@@ -7,10 +7,13 @@
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/queue_text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static struct {
     const char *queue, *worker;
@@ -21,14 +24,15 @@ static struct {
 static const struct option options[] = {
     OPTION("queue", 'q', "QUEUE", OPTION_TEXT, "queue to claim from (default \"default\")",
            &args.queue),
-    OPTION("worker", 'w', "NAME", OPTION_TEXT, "who claims (default user@host)", &args.worker),
+    OPTION("worker", 'w', "NAME", OPTION_TEXT,
+           "who claims (default user@host); use one per process, as $(hostname):$$", &args.worker),
     OPTION("count", 'n', "N", OPTION_INT, "how many jobs at most (default 1)", &args.count,
            .min = 1, .max = 100000),
     OPTION("ttl", 0, "DURATION", OPTION_DURATION,
            "how long the lease holds without a heartbeat (else as job or queue say, 60s)",
            &args.ttl_ms),
-    OPTION("wait", 0, "DURATION", OPTION_WAIT, "wait for a job; without a duration for ever",
-           &args.wait_ms),
+    OPTION("wait", 0, "DURATION", OPTION_WAIT,
+           "wait for a job; without a duration for ever; also --wait DURATION", &args.wait_ms),
     OPTION("while-pid", 0, "PID", OPTION_INT,
            "the lease, and the wait for it, end with this process", &args.while_pid, .min = 1,
            .max = INT32_MAX),
@@ -50,13 +54,14 @@ static void put_until(struct cli *cli, struct buf *out, const struct tend_none *
 static int nothing_claimed(struct cli *cli, const struct tend_none *none)
 {
     const char *queue = args.queue ? args.queue : "default";
+    bool unknown = false; /* only people make mistakes; a script that polls need not pay for it */
     struct buf why, members;
     buf_init(&why);
     buf_init(&members);
     switch (none->code) {
     case TEND_EBUSY:
         buf_printf(&why, "it is busy: the lock is held by %s", none->by);
-        put_until(cli, &why, none, ", until");
+        put_until(cli, &why, none, " and expires");
         break;
     case TEND_EPAUSED:
         buf_printf(&why, "it is paused%s%s; 'tend queue set %s --paused off' lets it go on",
@@ -65,10 +70,13 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
     case TEND_ELIMITED:
         buf_printf(&why, "its %s limit is reached", none->what);
         put_until(cli, &why, none, "; the next may start");
+        if (strcmp(none->what, "rate") != 0 && none->until_ms != TEND_UNSET)
+            buf_puts(&why, " at the latest");
         break;
     default:
         buf_puts(&why, "it is empty");
         put_until(cli, &why, none, "; the next job is due");
+        unknown = none->until_ms == TEND_UNSET && isatty(STDERR_FILENO);
         break;
     }
     json_text(&members, "what", *none->what ? none->what : NULL);
@@ -76,6 +84,8 @@ static int nothing_claimed(struct cli *cli, const struct tend_none *none)
     json_int_or_null(&members, "until_ms", none->until_ms);
     int status = cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
                                "nothing to claim in queue \"%s\": %s", queue, why.data);
+    if (unknown)
+        queue_note_unknown(cli, queue);
     buf_done(&why);
     buf_done(&members);
     return status;

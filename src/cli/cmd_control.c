@@ -26,7 +26,7 @@ struct action {
 };
 
 static const struct action actions[] = {
-    {"pause", "pauses it before the next attempt", "it waits until it is resumed"},
+    {"pause", "pauses it before the next attempt, if there is one", "it waits until it is resumed"},
     {"resume", "goes on with it, the pause is taken back", "it goes on"},
     {"takeover", "stops the attempt and leaves the job to you", "it is yours until it is resumed"},
     {"retry_step", "stops the attempt and begins the step anew", "its step is tried again"},

@@ -50,7 +50,8 @@ static void put_event(struct cli *cli, const struct tend_event *event)
     if (event->from_state >= 0 && event->to_state >= 0)
         buf_printf(out, ", %s -> %s", tend_state_name(event->from_state),
                    tend_state_name(event->to_state));
-    buf_printf(out, ", by %s", event->who);
+    bool bare = event->job_id == TEND_UNSET && !event->queue && event->from_state < 0;
+    buf_printf(out, "%s by %s", bare ? "" : ",", event->who);
     if (event->why) {
         buf_puts(out, ": ");
         put_clean(out, event->why);

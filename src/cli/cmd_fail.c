@@ -14,11 +14,15 @@ static struct {
 } args = {.retry_in_ms = TEND_UNSET};
 
 static const struct option options[] = {
-    OPTION("class", 0, "CLASS", OPTION_TEXT, "sort of failure (default transient_runtime)",
-           &args.class),
+    OPTION(
+        "class", 0, "CLASS", OPTION_TEXT,
+        "sort of failure, kept and shown: transient_runtime (the default), stuck_no_progress, deterministic_contract, "
+        "deterministic_policy, deterministic_repo or a word of your own",
+        &args.class),
     OPTION("text", 0, "TEXT", OPTION_TEXT, "what went wrong", &args.text),
     OPTION("retry-in", 0, "DURATION", OPTION_DURATION,
-           "try again after this time (else after the backoff)", &args.retry_in_ms),
+           "try again after this time (else after the backoff: about 15s, doubling)",
+           &args.retry_in_ms),
     OPTION("final", 0, NULL, OPTION_FLAG, "no retry, whatever attempts are left", &args.final),
     OPTION_END,
 };

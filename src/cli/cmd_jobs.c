@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/filter.h"
 #include "cli/json_out.h"
+#include "cli/queue_text.h"
 #include "cli/table.h"
 
 static struct {
@@ -31,10 +32,11 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 static void details_cell(struct table *table, const struct tend_job *job, int64_t now_ms)
 {
     char when[DURATION_TEXT_BYTES];
+    const char *error = job->error_text ? job->error_text : "";
     switch (job->state) {
     case TEND_SCHEDULED:
         table_cell(table, COLOR_NONE, "due %s%s%s", relative_text(job->due_at_ms, now_ms, when),
-                   job->error_text ? ", last: " : "", job->error_text ? job->error_text : "");
+                   *error ? ", last: " : "", error);
         break;
     case TEND_RUNNING:
         table_cell(table, COLOR_NONE, "%s%s%s", job->owner ? job->owner : "",
@@ -42,7 +44,7 @@ static void details_cell(struct table *table, const struct tend_job *job, int64_
         break;
     case TEND_FAILED:
         table_cell(table, COLOR_NONE, "%s%s%s", job->error_class ? job->error_class : "",
-                   job->error_text ? ": " : "", job->error_text ? job->error_text : "");
+                   *error ? ": " : "", error);
         break;
     case TEND_HELD:
     case TEND_CANCELLED:
@@ -95,6 +97,8 @@ static int print_all(struct cli *cli, struct table *table)
             return cli_fail_store(cli, code);
         /* The titles are printed also when there is nothing below them. */
         int status = jobs->count > 0 || !table->fitted ? print_page(cli, table, jobs) : EXIT_DONE;
+        if (jobs->count == 0 && filter.after_id == 0 && filter.queue)
+            queue_note_unknown(cli, filter.queue);
         left -= (int64_t)jobs->count;
         bool last = jobs->count == 0 || left <= 0;
         if (jobs->count > 0)

@@ -10,6 +10,7 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct {
@@ -18,7 +19,9 @@ static struct {
 } args = {.ttl_ms = TEND_LOCK_TTL_MS};
 
 #define OWNER_OPTION                                                                               \
-    OPTION("owner", 'w', "OWNER", OPTION_TEXT, "who holds it", &args.owner, .required = true)
+    OPTION("owner", 'w', "OWNER", OPTION_TEXT,                                                     \
+           "who holds it; use a name per process, as $(hostname):$$", &args.owner,                 \
+           .required = true)
 
 #define TOKEN_OPTION                                                                               \
     OPTION("token", 0, "N", OPTION_INT, "only the lock that was acquired with this token",         \
@@ -29,7 +32,8 @@ static const struct option acquire_options[] = {
     OPTION("ttl", 0, "DURATION", OPTION_DURATION, "how long it is held (default 300s)",
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
-           "wait while somebody else holds it; without a duration for ever", &args.wait_ms),
+           "wait while somebody else holds it; without a duration for ever; also --wait DURATION",
+           &args.wait_ms),
     OPTION("while-pid", 0, "PID", OPTION_INT,
            "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
            .max = INT32_MAX),
@@ -56,8 +60,9 @@ static void print_lock(struct cli *cli, const char *done, const struct tend_lock
         return;
     }
     char when[DURATION_TEXT_BYTES];
-    buf_printf(&cli->out, "lock \"%s\" %s by %s, token %" PRId64 ", expires %s\n", lock->name, done,
-               lock->owner, lock->token, relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+    buf_printf(&cli->out, "lock \"%s\" %s by %s, token %" PRId64 ", %s %s\n", lock->name, done,
+               lock->owner, lock->token, lock->expired ? "expired" : "expires",
+               relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
 }
 
 static int held_by_other(struct cli *cli, const struct tend_lock *lock)
@@ -67,15 +72,20 @@ static int held_by_other(struct cli *cli, const struct tend_lock *lock)
     buf_init(&members);
     json_lock(&members, "lock", lock);
     relative_text(lock->expires_at_ms, cli_now_ms(cli), when);
+    char waited[DURATION_TEXT_BYTES];
+    char after[DURATION_TEXT_BYTES + 16] = "";
+    const char *still = args.wait_ms > 0 ? "still " : "";
+    const char *hint = args.wait_ms > 0 ? "" : "; wait for it with --wait";
+    if (args.wait_ms > 0)
+        snprintf(after, sizeof after, " after %s", duration_text(args.wait_ms, waited));
     bool own = args.token > 0 && strcmp(lock->owner, args.owner) == 0 && lock->token != args.token;
-    int status =
-        own ? cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                            "lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64
-                            ", and expires %s",
-                            lock->name, lock->owner, lock->token, args.token, when)
-            : cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                            "lock \"%s\" is held by %s and expires %s; wait for it with --wait",
-                            lock->name, lock->owner, when);
+    int status = own ? cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
+                                     "lock \"%s\" is held by %s under token %" PRId64
+                                     ", not %" PRId64 ", and expires %s",
+                                     lock->name, lock->owner, lock->token, args.token, when)
+                     : cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
+                                     "lock \"%s\" is %sheld by %s%s and expires %s%s", lock->name,
+                                     still, lock->owner, after, when, hint);
     buf_done(&members);
     return status;
 }

@@ -130,11 +130,10 @@ static void print_queue(struct cli *cli, const struct tend_queue_stats *queue)
     buf_putc(&cli->out, '\n');
 }
 
-static int run_show(struct cli *cli, int argc, char **argv)
+static int show_queue(struct cli *cli, const char *name)
 {
-    (void)argc;
     struct tend_queue_stats queue = {.oldest_pending_ms = TEND_UNSET};
-    int code = tend_queue_get(cli->store, argv[0], &queue.settings);
+    int code = tend_queue_get(cli->store, name, &queue.settings);
     if (code < 0)
         return cli_fail_store(cli, code);
     struct tend_stats *stats;
@@ -142,7 +141,7 @@ static int run_show(struct cli *cli, int argc, char **argv)
     if (code < 0)
         return cli_fail_store(cli, code);
     for (size_t i = 0; i < stats->count; i++) {
-        if (strcmp(stats->items[i].settings.name, argv[0]) != 0)
+        if (strcmp(stats->items[i].settings.name, name) != 0)
             continue;
         memcpy(queue.jobs, stats->items[i].jobs, sizeof queue.jobs);
         queue.oldest_pending_ms = stats->items[i].oldest_pending_ms;
@@ -150,6 +149,15 @@ static int run_show(struct cli *cli, int argc, char **argv)
     tend_stats_free(stats);
     print_queue(cli, &queue);
     return EXIT_DONE;
+}
+
+static int run_show(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    int status = show_queue(cli, argv[0]);
+    if (status == EXIT_DONE)
+        queue_note_unknown(cli, argv[0]);
+    return status;
 }
 
 /* ---- set ---- */
@@ -176,7 +184,7 @@ static int run_set(struct cli *cli, int argc, char **argv)
     int code = tend_queue_set(cli->store, argv[0], settings, count, NULL);
     if (code < 0)
         return cli_fail_store(cli, code);
-    return run_show(cli, argc, argv);
+    return show_queue(cli, argv[0]);
 }
 
 static const struct command set = {

@@ -176,17 +176,47 @@ static void schedule_of_args(struct tend_schedule *schedule)
     schedule->priority = (int)args.priority;
 }
 
+static bool is_there(struct cli *cli, const char *name)
+{
+    struct tend_schedules *all;
+    bool found = false;
+    if (tend_schedule_list(cli->store, &all) < 0)
+        return false;
+    for (size_t i = 0; i < all->count; i++)
+        found |= strcmp(all->items[i].name, name) == 0;
+    tend_schedules_free(all);
+    return found;
+}
+
 static int put(struct cli *cli, const struct tend_schedule *schedule)
 {
     int status = cli_open_store(cli, STORE_MADE);
-    int code = status == EXIT_DONE ? tend_schedule_put(cli->store, schedule, NULL) : 0;
-    return code < 0 ? cli_fail_store(cli, code) : status;
+    if (status != EXIT_DONE)
+        return status;
+    bool replaces = !cli->json && is_there(cli, schedule->name);
+    int code = tend_schedule_put(cli->store, schedule, NULL);
+    /* In a folder with files no * is left. */
+    if (code == TEND_EINVAL && cli->argc_before > 2 && !strchr(schedule->cron, '*'))
+        return cli_fail(cli, code,
+                        "%s; quote the five fields, else the shell replaces each * by the names of "
+                        "files",
+                        tend_errmsg(cli->store));
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (replaces)
+        cli_note(cli, "schedule add: replaced the schedule \"%s\" that was there", schedule->name);
+    return EXIT_DONE;
 }
 
 /* NAME CRON, where the five fields may also be words of their own; then the command. */
 static int run_add(struct cli *cli, int argc, char **argv)
 {
     int words = cli->argc_before;
+    if (words > 6)
+        return cli_fail(cli, TEND_EINVAL,
+                        "schedule add: unexpected argument \"%s\"; quote the five fields, else the "
+                        "shell replaces each * by the names of files",
+                        argv[6]);
     struct tend_schedule schedule;
     struct buf cron, payload;
     int status = EXIT_DONE;
@@ -336,7 +366,7 @@ static const struct command add = {
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",
     .options = add_options,
     .args_min = 2,
-    .args_max = 6,
+    .args_max = ARGS_ANY,
     .then_command = true,
     .store = STORE_NONE,
     .run = run_add,

@@ -60,6 +60,11 @@ static void print_document(struct cli *cli, const struct tend_stats *stats,
     buf_putc(out, '\n');
 }
 
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void print_text(struct cli *cli, const struct tend_stats *stats, const struct totals *totals)
 {
     struct buf *out = &cli->out;
@@ -73,10 +78,11 @@ static void print_text(struct cli *cli, const struct tend_stats *stats, const st
         buf_printf(out, "the oldest pending job was due %s\n",
                    relative_text(totals->oldest_pending_ms, stats->now_ms, age));
     buf_printf(out,
-               "%zu queues (%zu paused), %" PRId64 " workers, %" PRId64 " locks, %" PRId64
-               " schedules, %" PRId64 " events\n",
-               stats->count, totals->paused, stats->workers, stats->locks, stats->schedules,
-               stats->events);
+               "%zu queue%s (%zu paused), %" PRId64 " worker%s, %" PRId64 " lock%s, %" PRId64
+               " schedule%s, %" PRId64 " event%s\n",
+               stats->count, plural((int64_t)stats->count), totals->paused, stats->workers,
+               plural(stats->workers), stats->locks, plural(stats->locks), stats->schedules,
+               plural(stats->schedules), stats->events, plural(stats->events));
 }
 
 static int print_prometheus(struct cli *cli, const struct tend_stats *stats)

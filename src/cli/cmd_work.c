@@ -35,10 +35,15 @@ static const struct option options[] = {
            "jobs of this kind are run by a shell command with the payload on its standard input; "
            "may be given again",
            &args.handlers),
-    OPTION("name", 0, "NAME", OPTION_TEXT,
-           "name of this worker in 'tend workers', leases and events (default user@host)",
-           &args.name),
-    OPTION("drain", 0, NULL, OPTION_FLAG, "end when nothing is left to do", &args.drain),
+    OPTION(
+        "name", 0, "NAME", OPTION_TEXT,
+        "name of this worker in 'tend workers', leases and events (default user@host); use one per process, as $(hostname):$$",
+        &args.name),
+    OPTION(
+        "drain", 0, NULL, OPTION_FLAG,
+        "end when nothing is due now: jobs that wait for a retry or a later time stay, and the exit status is 0 "
+        "also when jobs have failed",
+        &args.drain),
     OPTION("stop-after", 0, "DURATION", OPTION_DURATION,
            "how long running jobs are waited for after a signal (default 30s)",
            &args.stop_after_ms),

@@ -66,6 +66,7 @@ enum store_need {
     STORE_NONE,     /* none, or the command opens it itself */
     STORE_EXISTING, /* reads or acts on what is there: a store that is not there is an error */
     STORE_MADE,     /* makes the store when there is none */
+    STORE_RESTORED, /* as STORE_EXISTING, and who has none is not told how to make one */
 };
 
 enum { ARGS_ANY = -1 };

@@ -63,10 +63,10 @@ static int check_given(struct flow_reader *reader, json_t *params, const struct 
         {
             suggestion_offer(&near, known);
         }
-        return err_set(reader->err, TEND_EINVAL,
-                       "--param: %s has no parameter \"%s\"%s%s%s; params: in the file lists them",
-                       reader->name, name, near.best ? "; did you mean " : "",
-                       near.best ? near.best : "", near.best ? "?" : "");
+        return err_set(reader->err, TEND_EINVAL, "--param: %s has no parameter \"%s\"; %s%s%s",
+                       reader->name, name, near.best ? "did you mean " : "",
+                       near.best ? near.best : "\"params\" in the file lists them",
+                       near.best ? "?" : "");
     }
     return 0;
 }

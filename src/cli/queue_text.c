@@ -2,9 +2,12 @@
 #include "cli/queue_text.h"
 
 #include "base/rate.h"
+#include "base/suggest.h"
+#include "cli/cli.h"
 #include "cli/json_out.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <tend.h>
 
 static void put_separator(struct buf *out)
@@ -48,6 +51,26 @@ void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue)
     json_close(out, '}');
     json_int_or_null(out, "oldest_pending_ms", queue->oldest_pending_ms);
     json_close(out, '}');
+}
+
+void queue_note_unknown(struct cli *cli, const char *name)
+{
+    struct tend_stats *stats;
+    if (cli->json || tend_stats(cli->store, &stats) < 0)
+        return;
+    struct suggestion near;
+    suggestion_init(&near, name);
+    bool known = false;
+    for (size_t i = 0; i < stats->count; i++) {
+        known |= strcmp(stats->items[i].settings.name, name) == 0;
+        suggestion_offer(&near, stats->items[i].settings.name);
+    }
+    if (!known && near.best)
+        cli_note(cli, "no queue \"%s\" has jobs or settings; did you mean \"%s\"?", name,
+                 near.best);
+    else if (!known)
+        cli_note(cli, "no queue \"%s\" has jobs or settings", name);
+    tend_stats_free(stats);
 }
 
 void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)

@@ -3,6 +3,7 @@
 #define CLI_QUEUE_TEXT_H
 
 struct buf;
+struct cli;
 struct tend_queue;
 struct tend_queue_stats;
 
@@ -13,5 +14,8 @@ void queue_limits_text(struct buf *out, const struct tend_queue *queue);
 void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue);
 /* The same without the line end, as an element of a list. */
 void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue);
+
+/* A note when no queue of that name has jobs or settings, as it may be misspelt. */
+void queue_note_unknown(struct cli *cli, const char *name);
 
 #endif

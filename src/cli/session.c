@@ -43,6 +43,13 @@ const char *cli_store_url(void)
     return url && *url ? url : default_url;
 }
 
+static int no_restored_store(struct cli *cli)
+{
+    return cli_fail(cli, TEND_ENOTFOUND,
+                    "there is no store there; restore it from the backup first, or name the place "
+                    "where it is with --store URL or TEND_STORE");
+}
+
 /* The default store lives in a folder of its own, made on first use, for its owner alone. */
 static int prepare_default(struct cli *cli, enum store_need need)
 {
@@ -59,6 +66,8 @@ static int prepare_default(struct cli *cli, enum store_need need)
     struct stat info;
     if (stat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
         return EXIT_DONE;
+    if (need == STORE_RESTORED)
+        return no_restored_store(cli);
     return cli_fail(
         cli, TEND_ENOTFOUND,
         "there is no store here (%s); 'tend add' or 'tend migrate' makes one, --store URL or "
@@ -98,7 +107,7 @@ int cli_open_store(struct cli *cli, enum store_need need)
     struct tend_options options;
     tend_options_init(&options);
     options.name = cli->who ? cli->who : who;
-    options.must_exist = need == STORE_EXISTING;
+    options.must_exist = need != STORE_MADE;
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     options.log = cli->json ? NULL : log_line;
     options.log_arg = cli;
@@ -108,6 +117,8 @@ int cli_open_store(struct cli *cli, enum store_need need)
         return status;
     signals_suspend_safely();
     int code = tend_open(&cli->store, url, &options);
+    if (code == TEND_ENOTFOUND && need == STORE_RESTORED)
+        return no_restored_store(cli);
     if (code == TEND_EREADONLY) /* for want of permission, as other files that cannot be opened */
         return cli_fail_as(cli, EXIT_UNREACHABLE, code, "%s", tend_errmsg(cli->store));
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;

@@ -163,10 +163,12 @@ static int store_document(struct cli *cli, const struct option *option, const ch
     return EXIT_DONE;
 }
 
+/* A number without its unit is taken too, so that it is refused with the reason. */
 bool option_wait_takes(const char *word)
 {
     int64_t ms;
-    return word && isdigit((unsigned char)*word) && duration_parse(word, &ms, NULL) == 0;
+    return word && isdigit((unsigned char)*word) &&
+           (duration_parse(word, &ms, NULL) == 0 || word[strspn(word, "0123456789")] == '\0');
 }
 
 int option_store(struct cli *cli, const struct option *option, const char *value)

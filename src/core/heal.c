@@ -160,7 +160,7 @@ void heal_after_failure(struct heal *heal, const struct heal_attempt *attempt,
     *ret = (struct heal_verdict){.class = attempt->class, .attempt = heal->attempts};
     if (attempt->class != CLASS_NONE && !failure_class_retryable(attempt->class)) {
         ret->action = HEAL_FAIL;
-        complete_reason(ret, "%s is not tried again", failure_class_name(attempt->class));
+        complete_reason(ret, "this class is not tried again");
         return;
     }
     bool stuck = is_stuck(heal, attempt, ret);

@@ -183,6 +183,34 @@ static int check_act(tend *t, enum tend_action action, const char *by)
     return by == NULL ? 0 : handle_check_name(t, "person or program", by);
 }
 
+struct rival_call {
+    int64_t id;
+    int64_t rival; /* 0: it has ended meanwhile */
+};
+
+static int rival_body(struct db_tx *tx, void *arg)
+{
+    struct rival_call *call = arg;
+    struct db_result found;
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_RIVAL, 0, params, &found);
+    call->rival = rc == 0 && found.rows > 0 ? db_number(&found, 0, 0) : 0;
+    return rc;
+}
+
+int act_fail_key(tend *t, int64_t id, const char *done)
+{
+    struct rival_call call = {.id = id};
+    if (handle_read(t, rival_body, &call) < 0 || call.rival == 0)
+        return handle_fail(t, TEND_ECONFLICT,
+                           "job %lld cannot be %s: another live job has its unique key",
+                           (long long)id, done);
+    return handle_fail(
+        t, TEND_ECONFLICT,
+        "job %lld cannot be %s: job %lld, which has not finished, has its unique key",
+        (long long)id, done, (long long)call.rival);
+}
+
 static int act_on_one(tend *t, struct act_call *call, int64_t id)
 {
     enum tend_action action = call->action;
@@ -196,9 +224,7 @@ static int act_on_one(tend *t, struct act_call *call, int64_t id)
                            "it with 'tend show %lld' and try again",
                            (long long)id, action_names[action], (long long)id);
     if (rc == TEND_ECONFLICT)
-        return handle_fail(t, TEND_ECONFLICT,
-                           "job %lld cannot be %s: another live job has its unique key",
-                           (long long)id, action_names[action]);
+        return act_fail_key(t, id, action_names[action]);
     return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 

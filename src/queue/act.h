@@ -19,4 +19,8 @@ struct act_done {
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
                 int64_t now_ms, const char *by, const char *why, struct act_done *ret);
 
+/* TEND_ECONFLICT, with the sentence that job id cannot be `done`, as another live job has its key.
+ */
+int act_fail_key(tend *t, int64_t id, const char *done);
+
 #endif

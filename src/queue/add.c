@@ -390,14 +390,24 @@ int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, stru
     return rc;
 }
 
+static int say_taken(tend *t, const struct tend_job_spec *spec, int64_t id)
+{
+    struct tend_jobs *jobs = NULL;
+    const char *theirs = tend_get(t, id, &jobs) == 0 ? jobs->items[0].subject : NULL;
+    const char *ours = spec->subject;
+    handle_fail(
+        t, TEND_ECONFLICT,
+        "key '%s' of queue '%s' is taken by job %lld for another subject (%s%.100s%s there, "
+        "%s%.100s%s here); wait until it has finished or cancel it",
+        spec->unique_key, queue_of(spec), (long long)id, theirs ? "'" : "",
+        theirs ? theirs : "none", theirs ? "'" : "", ours ? "'" : "", ours ? ours : "none",
+        ours ? "'" : "");
+    tend_jobs_free(jobs);
+    return TEND_ECONFLICT;
+}
+
 int tend_add(tend *t, const struct tend_job_spec *spec, struct tend_added *ret)
 {
     int rc = tend_add_many(t, spec, 1, ret);
-    if (rc == 0 && ret->outcome == TEND_ECONFLICT)
-        return handle_fail(
-            t, TEND_ECONFLICT,
-            "key '%s' of queue '%s' is taken by job %lld for another subject; wait until it "
-            "has finished or cancel it",
-            spec->unique_key, queue_of(spec), (long long)ret->id);
-    return rc;
+    return rc == 0 && ret->outcome == TEND_ECONFLICT ? say_taken(t, spec, ret->id) : rc;
 }

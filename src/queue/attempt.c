@@ -8,6 +8,7 @@
 #include "queue/attempt.h"
 
 #include "core/state.h"
+#include "queue/bell.h"
 #include "queue/checkpoint.h"
 #include "queue/control.h"
 #include "queue/finish.h"
@@ -85,7 +86,7 @@ struct step_call {
     struct tend_lease lease;
     const struct tend_step_change *change;
     const struct tend_step_close *close; /* NULL: the job goes on */
-    bool matters;                        /* lease_end_matters */
+    bool matters;                        /* bell_of_ends: others may wait for its end */
     struct fail_call fail;
     int64_t staging; /* what checkpoint_stage may use */
     unsigned last;   /* how the last statement is run */
@@ -338,7 +339,7 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
         .change = change != NULL ? change : &nothing,
         .close = close,
         .staging = staging_number(t),
-        .matters = lease_end_matters(t),
+        .matters = bell_of_ends(t, &lease, 1) != 0,
         .fail = {.lease = lease, .failure = close->failure, .random = handle_random(t)}};
     const struct lease_answers answers = {.leases = &lease,
                                           .count = 1,

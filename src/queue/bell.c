@@ -9,13 +9,19 @@ uint64_t bell_of_lock(const char *name)
     return db_bell_of(of_queue ? name + sizeof prefix - 1 : name);
 }
 
-void bell_remember(tend *t, const struct tend_jobs *jobs)
+/* How long a plain lease may end unheard. */
+enum { QUIET_MS = 1000 };
+
+void bell_remember(tend *t, const struct tend_jobs *jobs, bool plain)
 {
+    int64_t quiet_until_ms = plain ? db_mono_ms(t->db) + QUIET_MS : 0;
     uint64_t bell = jobs->count == 0 ? 0 : db_bell_of(jobs->items[0].queue); /* of one claim */
     for (size_t i = 0; i < jobs->count; i++) {
         size_t place = (size_t)jobs->items[i].id % BELLS_KEPT;
         t->bells[place].job_id = jobs->items[i].id;
         t->bells[place].bell = bell;
+        t->bells[place].quiet_until_ms = quiet_until_ms;
+        t->bells[place].settings_changes = t->settings_changes;
     }
 }
 
@@ -26,6 +32,23 @@ uint64_t bell_of_leases(tend *t, const struct tend_lease *leases, size_t count)
     for (size_t i = 0; i < count; i++) {
         size_t place = (size_t)leases[i].id % BELLS_KEPT;
         bells |= t->bells[place].job_id == leases[i].id ? t->bells[place].bell : DB_BELLS_ALL;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return bells;
+}
+
+uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count)
+{
+    uint64_t bells = 0;
+    int64_t now_ms = db_mono_ms(t->db);
+    pthread_mutex_lock(&t->mutex);
+    for (size_t i = 0; i < count; i++) {
+        size_t place = (size_t)leases[i].id % BELLS_KEPT;
+        if (t->bells[place].job_id != leases[i].id)
+            bells = DB_BELLS_ALL;
+        else if (now_ms >= t->bells[place].quiet_until_ms ||
+                 t->bells[place].settings_changes != t->settings_changes)
+            bells |= t->bells[place].bell;
     }
     pthread_mutex_unlock(&t->mutex);
     return bells;

@@ -416,6 +416,7 @@ static int look(struct db_tx *tx, struct choice *by)
     int rc = 0;
     where->after = where->before;
     passed_set_keyed(&where->after, by->has_keys);
+    const struct passed begun = where->after;
     by->passed = &where->after;
     by->at = where->begin;
     by->taken = by->aside_count = by->aside_next = 0;
@@ -426,6 +427,8 @@ static int look(struct db_tx *tx, struct choice *by)
                      !where->is_read && !passed_any(&where->before);
     if (rc >= 0 && more && !is_enough(by) && !where->to_read)
         rc = look_at_rest(tx, by, &more);
+    if (by->found) /* the claim that follows is to find it in the same place */
+        passed_turn_back(&where->after, &begun);
     where->used = true;
     where->more = more;
     where->found = by->found;
@@ -451,7 +454,7 @@ static void say_why(const struct choice *by, struct tend_none *none)
     const struct claim_look *look = by->want->look;
     *none = (struct tend_none){.code = TEND_ELIMITED, .until_ms = by->first_end_ms};
     snprintf(none->what, sizeof none->what, "%s", look->passed_kind ? "kind" : "key-concurrency");
-    if (by->unseen && by->passed->again_ms > by->now_ms &&
+    if (by->passed != NULL && passed_any(by->passed) && by->passed->again_ms > by->now_ms &&
         (none->until_ms == TEND_UNSET || by->passed->again_ms < none->until_ms))
         none->until_ms = by->passed->again_ms;
 }

@@ -159,11 +159,6 @@ static bool is_time(tend *t, int64_t *next_ms, int64_t interval_ms)
     return due;
 }
 
-static bool is_none(int rc)
-{
-    return rc == 0 || rc == TEND_EEMPTY || rc == TEND_ELIMITED;
-}
-
 /* What a transaction has looked at is kept; the next goes on behind it. */
 static void look_goes_on(struct claim_call *call)
 {
@@ -208,15 +203,15 @@ static int run_slow(struct claim_call *call)
     do {
         look->used = look->more = look->to_read = false;
         rc = run_body(call, slow_body);
-        if (!look->used || (rc < 0 && !is_none(rc)))
+        if (!look->used || rc < 0)
             return rc;
-        if (is_none(rc))
+        if (rc == 0)
             arena_reset(&call->box->arena); /* of what was read on the way */
         if (!look->to_read)
             look_goes_on(call);
-        else if (is_none(rc) && (rc = read_ahead(call)) < 0)
+        else if (rc == 0 && (rc = read_ahead(call)) < 0)
             return rc;
-    } while (is_none(rc) && look->more);
+    } while (rc == 0 && look->more);
     return rc;
 }
 
@@ -280,13 +275,16 @@ static int claim_either_way(struct claim_call *call)
             return rc;
     }
     rc = run_slow(call);
-    if (is_none(rc) && call->recovery.clock_unsettled) {
+    if (rc == 0 && call->recovery.clock_unsettled) {
         settle_clock(call);
         rc = run_slow(call);
     }
-    /* Undone as a whole, with the reason in none: what was to be completed still is. */
-    if (rc == TEND_EEMPTY || rc == TEND_ELIMITED)
+    /* Somebody else got the lock on the way. The claim was undone as a whole, with the reason in
+     * none: what was to be completed still is, and what was recovered still has to be. */
+    if (rc == TEND_EEMPTY) {
+        call->recovered = call->moved = call->fires = false;
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
+    }
     if (rc >= 0)
         settings_remember(t, &call->settings);
     return rc;
@@ -453,9 +451,7 @@ static int claim(tend *t, const struct tend_claim *claim, bool with_lock,
     if (rc > 0) {
         *ret = &call.box->jobs;
         pthread_mutex_lock(&t->mutex);
-        t->claimed = true;
-        t->limited |= with_lock || !settings_are_plain(&call.settings);
-        bell_remember(t, &call.box->jobs);
+        bell_remember(t, &call.box->jobs, !with_lock && settings_are_plain(&call.settings));
         pthread_mutex_unlock(&t->mutex);
     } else {
         tend_jobs_free(&call.box->jobs);
@@ -489,7 +485,7 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
-                                    .bells = lease_bells(t, leases, count)};
+                                    .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = claim(t, options, false, &completion, ret, ret_none);

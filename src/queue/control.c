@@ -386,9 +386,7 @@ int tend_control(tend *t, int64_t job_id, const char *action, const char *step_i
     if (rc == 0)
         rc = handle_write(t, control_body, &call);
     if (rc == TEND_ECONFLICT)
-        return handle_fail(t, TEND_ECONFLICT,
-                           "%s cannot be done with job %lld: another live job has its unique key",
-                           action, (long long)job_id);
+        return act_fail_key(t, job_id, "brought back");
     if (rc >= 0 && ret != NULL)
         *ret = call.given;
     return rc < 0 ? rc : 0;

@@ -204,7 +204,8 @@ static int read_controls(tend *t, struct read_call *call, struct tend_controls *
     if (call->box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading controls");
     arena_init(&call->box->arena);
-    int rc = db_read(t->db, &call->box->arena, read_body, call, handle_err(t));
+    int rc =
+        db_read_within(t->db, call->wait_ms, &call->box->arena, read_body, call, handle_err(t));
     if (rc >= 0 && call->fresh > 0) {
         rc = handle_write_within(t, call->wait_ms, take_body, call);
         leave_out_closed(call);

@@ -96,8 +96,8 @@ static void explain_finished(struct explain_call *call)
     const struct tend_job *job = call->job;
     explain_because(call, "finished", job->changed_by, TEND_UNSET);
     if (job->state == TEND_DONE) {
-        SAY(call, "It is done: %s completed it after %lld %s.", job->changed_by,
-            (long long)job->attempts, job->attempts == 1 ? "attempt" : "attempts");
+        SAY(call, "%s completed it after %lld %s.", job->changed_by, (long long)job->attempts,
+            job->attempts == 1 ? "attempt" : "attempts");
     } else if (job->state == TEND_FAILED) {
         SAY(call, "It has failed (%s) after %lld %s and %lld %s: %.200s",
             job->error_class != NULL ? job->error_class : "?", (long long)job->attempts,

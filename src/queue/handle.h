@@ -81,12 +81,13 @@ struct tend {
     int64_t purge_next_ms;     /* ... for retention */
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
-    bool claimed;              /* this handle has claimed */
-    bool limited; /* ... under a limit or lock: others may wait for the end of its leases */
+    uint64_t settings_changes; /* how often a queue was found with other settings than in cached */
     struct {
         int64_t job_id;
         uint64_t bell;
-    } bells[BELLS_KEPT]; /* of the jobs claimed last; see queue/bell.h */
+        int64_t quiet_until_ms;    /* monotonic; 0: claimed under a limit or lock */
+        uint64_t settings_changes; /* ... as above at that time */
+    } bells[BELLS_KEPT];           /* of the jobs claimed last; see queue/bell.h */
 };
 
 /* The calling thread's error on this handle; never NULL. */

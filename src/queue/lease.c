@@ -1,15 +1,21 @@
 #include "queue/lease.h"
 
+#include "base/clock.h"
 #include "base/timetext.h"
 #include "core/state.h"
 #include "queue/add.h"
 #include "queue/bell.h"
+#include "queue/holder.h"
 #include "queue/policy_row.h"
 #include "queue/submission.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* The default of tend_options.busy_ms, and how often a row that others have locked is tried. */
+enum { BUSY_MS = 30000, ROW_AGAIN_MS = 20 };
 
 /* The columns of job_fence. */
 enum {
@@ -169,8 +175,13 @@ static int verdict_on(struct db_tx *tx, const struct lease_answers *answers, siz
     bool otherwise = false;
     int rc = 0;
     *ret = TEND_ELEASELOST;
-    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token ||
-        !is_repeated(answers->asked, found))
+    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token)
+        return 0;
+    if (answers->asked == LEASE_CHANGE && db_number(found, 0, FENCE_STATE) == JOB_RUNNING) {
+        *ret = TEND_EBUSY; /* it is held: its row was skipped */
+        return 0;
+    }
+    if (!is_repeated(answers->asked, found))
         return 0;
     if (answers->asked == LEASE_COMPLETE && answers->results != NULL)
         otherwise = contradicts(answers->results[i], db_string(found, 0, FENCE_RESULT));
@@ -243,6 +254,13 @@ static int sentence(tend *t, const struct verdict_call *call)
                            "job %lld was completed under lease %lld:%lld with another result; the "
                            "first result stays",
                            id, id, token);
+    if (call->code == TEND_EBUSY)
+        return holder_explain_busy(t,
+                                   handle_fail(t, TEND_EBUSY,
+                                               "job %lld cannot be changed now: another session is "
+                                               "writing its row; try again",
+                                               id),
+                                   call->lost.id, "changed");
     if (call->state < 0)
         return handle_fail(t, TEND_ELEASELOST, "lease %lld:%lld is not held: there is no job %lld",
                            id, token, id);
@@ -261,7 +279,8 @@ static int sentence(tend *t, const struct verdict_call *call)
                        token, state);
 }
 
-int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
+static int verdicts_within(tend *t, int64_t wait_ms, const struct lease_answers *answers,
+                           int *ret_each)
 {
     size_t count = answers->count;
     size_t missed = 0;
@@ -276,12 +295,17 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
     if (each == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
     struct verdict_call call = {.answers = answers, .ret_each = each};
-    int rc = handle_read(t, verdict_body, &call);
+    int rc = handle_read_within(t, wait_ms, verdict_body, &call);
     if (each != ret_each)
         free(each);
     if (rc < 0)
         return rc;
     return call.code == 0 ? 0 : sentence(t, &call);
+}
+
+int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each)
+{
+    return verdicts_within(t, -1, answers, ret_each);
 }
 
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
@@ -290,19 +314,6 @@ int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *change
     const struct lease_answers answers = {
         .leases = lease, .count = 1, .changed = changed, .asked = asked};
     return lease_verdicts(t, &answers, NULL);
-}
-
-bool lease_end_matters(tend *t)
-{
-    pthread_mutex_lock(&t->mutex);
-    bool rings = t->limited || !t->claimed;
-    pthread_mutex_unlock(&t->mutex);
-    return rings;
-}
-
-uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count)
-{
-    return lease_end_matters(t) ? bell_of_leases(t, leases, count) : 0;
 }
 
 /* --- start, heartbeat, complete, release: the same shape, one query each --- */
@@ -318,7 +329,8 @@ struct lease_call {
     int64_t *changed;
 };
 
-/* The lock of a serial queue lasts as long as the lease it was taken with. */
+/* The lock of a serial queue lasts as long as the lease it was taken with: not for PostgreSQL,
+ * where it does by itself. */
 static int extend_locks(struct db_tx *tx, const struct lease_call *call)
 {
     struct db_value *ids = arena_alloc(db_arena(tx), call->count * sizeof *ids);
@@ -346,12 +358,15 @@ static int touch_body(struct db_tx *tx, void *arg)
             row[2] = db_int_or_null(call->ttl_ms);
         row[width - 1] = db_now(tx);
     }
-    int rc = db_each(tx, call->query, call->with_locks ? 0 : DB_LAST, params, call->count,
-                     call->changed);
-    return rc < 0 || !call->with_locks ? rc : extend_locks(tx, call);
+    bool with_locks = call->with_locks && !db_concurrent(tx);
+    int rc = db_each(tx, call->query, with_locks ? 0 : DB_LAST, params, call->count, call->changed);
+    return rc < 0 || !with_locks ? rc : extend_locks(tx, call);
 }
 
-/* Starts or extends the leases and turns what it changed into verdicts. */
+/*
+ * Starts or extends the leases and turns what it changed into verdicts. Rule: a row that another
+ * session has locked holds up no other lease. It is skipped, and answered with TEND_EBUSY.
+ */
 static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_each)
 {
     if (call->count == 0)
@@ -364,35 +379,94 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
     int rc = handle_write_within(t, wait_ms, touch_body, call);
     if (rc >= 0)
-        rc = lease_verdicts(t, &answers, ret_each);
+        rc = verdicts_within(t, wait_ms, &answers, ret_each);
+    else
+        for (size_t i = 0; ret_each != NULL && i < call->count; i++)
+            ret_each[i] = rc;
     free(changed);
     return rc;
+}
+
+/* touch for one of the leases, again and again while its row is locked, until the time is over. */
+static int touch_one(tend *t, const struct lease_call *all, size_t i, int64_t until_ms, int *ret)
+{
+    const struct timespec pause = {.tv_nsec = ROW_AGAIN_MS * 1000000L};
+    int rc;
+    for (;;) {
+        struct lease_call one = *all;
+        one.leases = &all->leases[i];
+        one.count = 1;
+        rc = touch(t, -1, &one, ret);
+        if (rc != TEND_EBUSY || clock_mono_ms() >= until_ms)
+            return rc;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Once more for those that were skipped. Returns the code of the first that did not go through. */
+static int touch_again(tend *t, const struct lease_call *call, int64_t until_ms, int *each)
+{
+    struct err kept = {0};
+    int first = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        if (each[i] == 0 || (first != 0 && each[i] != TEND_EBUSY))
+            continue;
+        int rc = touch_one(t, call, i, until_ms, &each[i]);
+        if (first == 0 && rc != 0)
+            kept = *handle_err(t);
+        first = first == 0 ? rc : first;
+    }
+    if (first != 0)
+        *handle_err(t) = kept;
+    return first;
+}
+
+/* touch that gives the rows which others have locked as long as any call has. */
+static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
+{
+    int *each = ret_each != NULL ? ret_each : calloc(call->count + 1, sizeof *each);
+    if (each == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    int64_t busy_ms = t->options.busy_ms > 0 ? t->options.busy_ms : BUSY_MS;
+    int64_t until_ms = clock_mono_ms() + busy_ms;
+    int first = touch(t, -1, call, each);
+    bool skipped = false;
+    for (size_t i = 0; first < 0 && i < call->count; i++)
+        skipped |= each[i] == TEND_EBUSY && clock_mono_ms() < until_ms;
+    if (skipped)
+        first = touch_again(t, call, until_ms, each);
+    if (each != ret_each)
+        free(each);
+    return first;
 }
 
 int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
 {
     struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
-    return touch(t, -1, &call, ret_each);
+    return touch_patiently(t, &call, ret_each);
 }
 
-int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                int *ret_each)
 {
     int64_t *none = calloc(count + 1, sizeof *none);
     if (none == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = none, .asked = LEASE_LOOK};
-    int rc = lease_verdicts(t, &answers, ret_each);
+    int rc = verdicts_within(t, wait_ms, &answers, ret_each);
     free(none);
     return rc;
+}
+
+int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
+{
+    return lease_check(t, -1, leases, count, ret_each);
 }
 
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                     int64_t ttl_ms, int *ret_each)
 {
-    int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
-    if (rc < 0)
-        return rc;
     struct lease_call call = {.leases = leases,
                               .count = count,
                               .query = Q_JOB_HEARTBEAT,
@@ -404,7 +478,13 @@ int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, s
 int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                    int *ret_each)
 {
-    return lease_heartbeat(t, -1, leases, count, ttl_ms, ret_each);
+    int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
+    struct lease_call call = {.leases = leases,
+                              .count = count,
+                              .query = Q_JOB_HEARTBEAT,
+                              .ttl_ms = ttl_ms,
+                              .with_locks = true};
+    return rc < 0 ? rc : touch_patiently(t, &call, ret_each);
 }
 
 static int owed_body(struct db_tx *tx, void *arg)
@@ -507,7 +587,7 @@ int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
-                                    .bells = lease_bells(t, leases, count)};
+                                    .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
     rc = handle_write(t, complete_body, &completion);

@@ -40,21 +40,21 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,
                   enum lease_asked asked);
 
-/* tend_heartbeat for one that waits for the store no longer than wait_ms (db_write_within). */
+/*
+ * tend_heartbeat for one that waits for the store no longer than wait_ms (db_write_within), and for
+ * no row that another session has locked: of that lease ret_each says TEND_EBUSY at once. If the
+ * call as a whole fails, ret_each says so of all.
+ */
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                     int64_t ttl_ms, int *ret_each);
+
+/* tend_check in the same way. */
+int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
+                int *ret_each);
 
 /* For how long, until now, nobody could write, so that no lease can be lost by this time: see
  * db_owed. 0: that is not certain. */
 int64_t lease_blocked_ms(tend *t);
-
-/*
- * Whether leases ended through this handle may be under a limit or lock: then others may wait for
- * their end. Not so for a handle all of whose claims were plain.
- */
-bool lease_end_matters(tend *t);
-/* Then the bells that ring for it, otherwise 0. */
-uint64_t lease_bells(tend *t, const struct tend_lease *leases, size_t count);
 
 /* Completes inside a transaction; changed has count entries. */
 struct completion {
@@ -62,7 +62,7 @@ struct completion {
     size_t count;
     const char *const *results;
     int64_t *changed;
-    uint64_t bells; /* lease_bells; 0: nobody waits for their end */
+    uint64_t bells; /* bell_of_ends; 0: nobody waits for their end */
     bool followed;  /* one lease, for whose end a submission may wait (submission.h) */
     bool committed; /* set by who runs it along with something else */
 };

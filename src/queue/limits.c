@@ -94,15 +94,28 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
 
 /* --- the processing lock --- */
 
-static int say_held(struct db_tx *tx, const char *lock_name, struct tend_none *none)
+/*
+ * Whether the claim would get the lock, as lock_acquire decides: it is free, its time is over, or
+ * the claimer holds it. If not, none says who does.
+ */
+static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const char *name,
+                        bool *ret, struct tend_none *none)
 {
     struct db_result lock;
-    const struct db_value params[] = {db_text(lock_name), db_now(tx)};
+    const struct db_value params[] = {db_text(name), db_now(tx)};
     int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
     if (rc < 0)
         return rc;
-    say(none, TEND_EBUSY, "lock", lock.rows > 0 ? db_string(&lock, 0, 1) : "",
-        lock.rows > 0 ? db_number(&lock, 0, 4) : TEND_UNSET);
+    *ret = true;
+    if (lock.rows == 0)
+        return 0;
+    bool expired = db_number(&lock, 0, 4) <= db_number(&lock, 0, 7);
+    bool own = strcmp(db_string(&lock, 0, 1), want->owner) == 0 &&
+               db_number(&lock, 0, 5) == want->worker_id;
+    *ret = db_number(&lock, 0, 6) == TEND_UNSET && (expired || own);
+    if (!*ret)
+        say(none, TEND_EBUSY, "lock", db_string(&lock, 0, 1),
+            expired ? TEND_UNSET : db_number(&lock, 0, 4));
     return 0;
 }
 
@@ -121,38 +134,60 @@ static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
     return rc;
 }
 
-/* CL-1: lock and best entry, or neither. */
-static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
-                           const struct queue_settings *settings, struct db_result *ret,
-                           struct tend_none *none)
+/* As look_at_lock. What is in the way may also be damage, which nobody's end would mend. */
+static int look_and_clean(struct db_tx *tx, const struct claim_want *want, const char *name,
+                          bool *ret, struct tend_none *none)
+{
+    struct recovery recovery = {.by = want->owner};
+    int rc = look_at_lock(tx, want, name, ret, none);
+    if (rc < 0 || *ret || (rc = recover_untied_locks(tx, &recovery, name)) < 0)
+        return rc;
+    return recovery.locks_cleaned > 0 ? look_at_lock(tx, want, name, ret, none) : 0;
+}
+
+static int tie_lock(struct db_tx *tx, const struct claim_want *want,
+                    const struct queue_settings *settings, const char *name, int64_t job_id,
+                    struct tend_none *none)
 {
     struct db_result taken;
-    const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
+    bool ignored;
     int64_t ttl_ms = want->ttl_ms != TEND_UNSET ? want->ttl_ms : settings->queue.lease_ms;
     const struct db_value params[] = {db_text(name),  db_text(want->owner),
                                       db_int(ttl_ms), db_int_or_null(want->worker_id),
                                       db_null(),      db_now(tx)};
+    const struct db_value tie[] = {db_text(name), db_int(job_id)};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
-    if (rc >= 0 && taken.rows == 0) { /* by a holder, or by damage that nobody's end would mend */
-        struct recovery recovery = {.by = want->owner};
-        rc = recover_untied_locks(tx, &recovery, name);
-        if (rc >= 0 && recovery.locks_cleaned > 0)
-            rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    if (rc < 0)
+        return rc;
+    if (taken.rows == 0) {
+        want->look->used = false; /* it saw a job as claimed that is not */
+        rc = look_at_lock(tx, want, name, &ignored, none);
+        return rc < 0 ? rc : err_set(db_err(tx), TEND_EEMPTY, "lock %s was taken", name);
     }
-    if (rc < 0)
-        return rc;
-    if (taken.rows == 0)
-        return say_held(tx, name, none);
-    rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)
-                                       : claim_what_is_there(tx, want, settings, 1, ret);
-    if (rc < 0)
-        return rc;
-    if (ret->rows ==
-        0) /* taken from under us on the way, or limited: undo the lock with everything else */
-        return err_set(db_err(tx), none->code, "nothing to claim in queue %s", want->queue);
-    const struct db_value tie[] = {db_text(name), db_int(db_number(ret, 0, 0))};
     rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
+}
+
+/*
+ * CL-1: lock and best entry, or neither. The lock is acquired last, so that a claim that finds
+ * nothing has nothing to undo: what was recovered before it in the same transaction would be undone
+ * as well, and be due again at once. Only where somebody else gets the lock between the look and
+ * the end (PostgreSQL), everything is undone: TEND_EEMPTY.
+ */
+static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
+                           const struct queue_settings *settings, struct db_result *ret,
+                           struct tend_none *none)
+{
+    const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
+    bool free;
+    int rc = look_and_clean(tx, want, name, &free, none);
+    if (rc < 0 || !free)
+        return rc;
+    rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)
+                                       : claim_what_is_there(tx, want, settings, 1, ret);
+    if (rc < 0 || ret->rows == 0)
+        return rc;
+    return tie_lock(tx, want, settings, name, db_number(ret, 0, 0), none);
 }
 
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
@@ -184,19 +219,6 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
     return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);
 }
 
-/* Whether the processing lock is free, or will be for whoever asks. */
-static int peek_at_lock(struct db_tx *tx, const struct claim_want *want, int64_t now_ms, bool *ret,
-                        struct tend_none *none)
-{
-    struct tend_none held = {.until_ms = TEND_UNSET};
-    int rc = say_held(tx, arena_printf(db_arena(tx), "queue:%s", want->queue), &held);
-    *ret =
-        held.until_ms == TEND_UNSET || held.until_ms <= now_ms || strcmp(held.by, want->owner) == 0;
-    if (rc >= 0 && !*ret)
-        *none = held;
-    return rc;
-}
-
 int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, struct tend_none *none)
 {
     struct queue_settings settings;
@@ -213,7 +235,7 @@ int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, stru
         return rc;
     *ret = true;
     if (settings.queue.serial || want->with_lock)
-        rc = peek_at_lock(tx, want, now_ms, ret, none);
+        rc = look_at_lock(tx, want, arena_printf(db_arena(tx), "queue:%s", want->queue), ret, none);
     if (rc >= 0 && *ret && choice_needed(want, &settings))
         rc = choice_peek(tx, want, &settings, ret, none);
     return rc;

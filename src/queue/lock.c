@@ -63,6 +63,15 @@ static int get_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
+/* Whoever waits sleeps until the lock expires, as it was when they looked: they are woken where
+ * that is earlier now. before: its row then. */
+static void ring_if_shorter(struct db_tx *tx, const struct lock_call *call,
+                            const struct db_result *before)
+{
+    if (before->rows > 0 && db_number(before, 0, 4) > db_number(before, 0, 7) + call->ttl_ms)
+        db_ring(tx, bell_of_lock(call->name));
+}
+
 /* Before the lock of another is taken over because its time is over; before: its row then. */
 static int check_clock(struct db_tx *tx, struct lock_call *call, const struct db_result *before)
 {
@@ -93,17 +102,17 @@ static int acquire_body(struct db_tx *tx, void *arg)
                                       db_int_or_null(call->worker_id),
                                       refresh ? db_int(call->token) : db_null(),
                                       db_now(tx)};
-    int rc = 0;
+    int rc;
     call->clock_unsettled = false;
-    if (!db_clock_is_even(db_store(tx)))
-        rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before);
-    if (rc < 0 || (rc = db_run(tx, query, 0, params, &taken)) < 0 || (rc = get_body(tx, arg)) < 0)
+    if ((rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before)) < 0 ||
+        (rc = db_run(tx, query, 0, params, &taken)) < 0 || (rc = get_body(tx, arg)) < 0)
         return rc;
     call->done = taken.rows > 0;
     if (!call->done)
         return 0;
-    if ((rc = check_clock(tx, call, &before)) < 0)
+    if (!db_clock_is_even(db_store(tx)) && (rc = check_clock(tx, call, &before)) < 0)
         return rc;
+    ring_if_shorter(tx, call, &before);
     struct event_note event = {.who = call->owner,
                                .what = "lock.acquired",
                                .token = call->lock.token,
@@ -125,6 +134,8 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
     int64_t pause_ms = recover_pause_ms(t);
     if (timeout_ms < 1)
         timeout_ms = EXPIRED_LOOK_MS;
+    if (timeout_ms > WAIT_TICK_MS)
+        timeout_ms = WAIT_TICK_MS;
     if (pause_ms > 0 && pause_ms < timeout_ms)
         timeout_ms = pause_ms;
     rc = db_wait(t->db, bell_of_lock(call->name), seen, wait_clock_limit(clock, timeout_ms),
@@ -210,7 +221,7 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
                            &clock.process, &call.worker_id);
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
-    bool recovered = false;
+    bool looked = false;
     bool again = false;
     int settled = 0;
     while (rc >= 0) {
@@ -241,9 +252,9 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             continue;
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
-        if (!recovered && (may_be_stale || call.lock.expired)) {
+        if (call.lock.expired || (may_be_stale && !looked)) {
             struct tend_recovery done;
-            recovered = !call.lock.expired;
+            looked = true;
             if (recover_stale_quietly(t, wait_clock_patience(&clock), &done) &&
                 done.locks_cleaned > 0)
                 continue;
@@ -309,12 +320,18 @@ static int extend_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     int64_t extended = 0;
+    struct db_result before = {0};
+    const struct db_value look[] = {db_text(call->name), db_now(tx)};
     const struct db_value params[] = {db_text(call->name), db_text(call->owner),
                                       db_int(call->ttl_ms), db_now(tx),
                                       db_int_or_null(call->token)};
-    int rc = db_each(tx, Q_LOCK_EXTEND, DB_LAST, params, 1, &extended);
+    int rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before);
+    if (rc < 0 || (rc = db_each(tx, Q_LOCK_EXTEND, DB_LAST, params, 1, &extended)) < 0)
+        return rc;
     call->done = extended != 0;
-    return rc;
+    if (call->done)
+        ring_if_shorter(tx, call, &before);
+    return 0;
 }
 
 int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms)

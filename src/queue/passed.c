@@ -124,3 +124,10 @@ void passed_looked(struct passed *passed, const struct claim_position *at, int64
     passed->again = at == NULL ? CLAIM_START : *at;
     passed->again_ms = now_ms + PAUSE_MS;
 }
+
+void passed_turn_back(struct passed *passed, const struct passed *begun)
+{
+    passed->again = begun->again;
+    passed->again_ms = begun->again_ms;
+    memcpy(passed->key, begun->key, sizeof passed->key);
+}

@@ -10,7 +10,8 @@
  * What comes before that place later (a job given back, or recovered, keeps its due time) is found
  * by its index (job_cut_in). Whatever else comes there, such as a job whose adding took longer than
  * those seconds to commit, is found by a second look that goes through the queue piece by piece,
- * every PAUSE_MS of store time, whether claims find other work or not.
+ * every PAUSE_MS of store time, whether claims find other work or not. A claim that waits goes on
+ * with it: it wakes for each piece, and remembers what it has looked at as one that claims does.
  */
 #ifndef QUEUE_PASSED_H
 #define QUEUE_PASSED_H
@@ -39,6 +40,9 @@ void passed_set_keyed(struct passed *passed, bool keyed);
 bool passed_is_time(const struct passed *passed, int64_t now_ms);
 /* A piece of it has come to a position (NULL: to the end). */
 void passed_looked(struct passed *passed, const struct claim_position *at, int64_t now_ms);
+
+/* The second look, and that by keys, are to begin again where they began before. */
+void passed_turn_back(struct passed *passed, const struct passed *begun);
 
 bool position_is_before(const struct claim_position *at, const struct claim_position *other);
 

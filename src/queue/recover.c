@@ -305,6 +305,8 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
         return rc < 0 ? rc : 0;
     if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, worker, 1, &removed)) < 0)
         return rc;
+    if (recovery->idle_why && recovery->entries_reclaimed + recovery->locks_cleaned == 0)
+        why = recovery->idle_why;
     struct event_note event = {.who = recovery->by, .what = "worker.died", .why = why};
     event.data = arena_printf(db_arena(tx), "{\"worker\":%lld}", (long long)worker_id);
     note(tx, recovery, arena_printf(db_arena(tx), "worker %lld: %s", (long long)worker_id, why));

@@ -11,6 +11,7 @@
 /* What a recovery did; kept until the commit, then logged. */
 struct recovery {
     const char *by;
+    const char *idle_why; /* recover_worker: the sentence for one that held nothing, or NULL */
     int64_t locks_cleaned, entries_reclaimed, jobs_due, jobs_warned;
     int64_t entries_quarantined; /* of those reclaimed */
     struct recovery_note *notes; /* in the arena of the call */

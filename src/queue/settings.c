@@ -44,7 +44,8 @@ static const struct tend_setting_info infos[] = {
     {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
     {"max-attempts", "N", "attempts before a job has failed, default 3"},
     {"max-crashes", "N", "lost workers before a job is quarantined, default 3"},
-    {"backoff", "DURATION", "wait after the first failure, doubling, default 15s"},
+    {"backoff", "DURATION",
+     "wait after the first failure, 20 % more or less by chance, doubling, default 15s"},
     {"backoff-max", "DURATION", "longest wait between attempts, default 10m"},
     {"keep-done", "DURATION|none", "how long done and cancelled jobs are kept, default 7d"},
     {"keep-failed", "DURATION|none", "how long failed jobs are kept, default none: for ever"},
@@ -256,6 +257,8 @@ void settings_remember(tend *t, const struct queue_settings *settings)
             slot = i;
     if (slot == SETTINGS_CACHED)
         slot = t->cached_next++ % SETTINGS_CACHED;
+    else
+        t->settings_changes += t->cached[slot].queue.version != settings->queue.version;
     t->cached[slot] = *settings;
     pthread_mutex_unlock(&t->mutex);
 }

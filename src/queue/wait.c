@@ -7,9 +7,6 @@
 #include "queue/schedule.h"
 #include "queue/worker.h"
 
-/* The slow tick behind the bell: nothing should depend on it. */
-enum { TICK_MS = 5000 };
-
 /* How often a thread that waits for a process looks at it; its end may be told to another thread.
  */
 enum { PROCESS_LOOK_MS = 1000 };
@@ -101,7 +98,7 @@ static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *
                         const struct tend_none *none, int64_t retry_ms, int64_t pause_ms)
 {
     int64_t now_ms = clock_mono_ms();
-    int64_t timeout_ms = TICK_MS;
+    int64_t timeout_ms = WAIT_TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
     if (timeout_ms < retry_ms - now_ms)
@@ -127,6 +124,7 @@ struct peek {
 static int peek_body(struct db_tx *tx, void *arg)
 {
     struct peek *peek = arg;
+    peek->look.used = false;
     int rc = limits_peek(tx, &peek->want, &peek->worth_it, &peek->none);
     return rc < 0 ? rc : wait_hint_read(tx, &peek->hint);
 }
@@ -223,6 +221,8 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         peek.want.look = &peek.look;
         if ((rc = handle_read_within(t, wait_clock_patience(clock), peek_body, &peek)) < 0)
             return rc;
+        if (peek.look.used) /* or each would look at the same piece again */
+            passed_keep(t, &peek.look.after);
         if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
             return 0;
     }

@@ -5,6 +5,9 @@
 
 #include "queue/limits.h"
 
+/* The slow tick behind the bell: nothing should depend on it. */
+enum { WAIT_TICK_MS = 5000 };
+
 /* How long the caller is willing to wait, on the monotonic clock. */
 struct wait_clock {
     int64_t deadline_ms;    /* INT64_MAX: for ever */

@@ -19,6 +19,7 @@ struct bury_call {
     const struct registry_entry *entry;
     struct recovery recovery;
     bool by_lock; /* judged by its liveness lock alone */
+    bool again;   /* part of what it held was given back before */
     bool back;
 };
 
@@ -62,6 +63,10 @@ static int bury_body(struct db_tx *tx, void *arg)
         arena_printf(db_arena(tx), "worker %s (pid %lld on %s) has died", call->entry->name,
                      (long long)call->entry->process.pid, call->entry->host);
     call->recovery = (struct recovery){.by = call->t->name};
+    if (!call->again)
+        call->recovery.idle_why =
+            arena_printf(db_arena(tx), "process %lld on %s (%s) has ended; it held nothing",
+                         (long long)call->entry->process.pid, call->entry->host, call->entry->name);
     if (call->by_lock) {
         int rc = is_gone(tx, call->entry->id, &call->recovery);
         if (rc <= 0)
@@ -83,11 +88,11 @@ static int mark_body(struct db_tx *tx, void *arg)
 }
 
 /* Part of what it held, or the last of it: 1 when there is more. */
-static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock,
+static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock, bool again,
                      struct recovery *total)
 {
     struct arena arena;
-    struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock};
+    struct bury_call call = {.t = t, .entry = entry, .by_lock = by_lock, .again = again};
     arena_init(&arena);
     int rc = db_write_within(t->db, total->wait_ms, &arena, bury_body, &call, handle_err(t));
     if (rc >= 0)
@@ -104,7 +109,7 @@ static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock,
 static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
 {
     int rc;
-    while ((rc = bury_some(t, entry, by_lock, total)) > 0)
+    for (bool again = false; (rc = bury_some(t, entry, by_lock, again, total)) > 0; again = true)
         continue;
     return rc;
 }

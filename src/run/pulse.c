@@ -11,6 +11,11 @@
  * disk is full: whoever writes first gives that time back to all leases, before it can take one
  * (db_owed). So safe_until_ms moves on by the time that is known to be given back, and no further.
  * To see it in time, the pulse waits for the store no longer than a part of the shortest lease.
+ * That holds for each of its calls, also for those that only look: a connection can die without a
+ * word, and the next call takes another one while the lease is still held.
+ *
+ * A lease whose row another session has locked is neither extended nor lost: it keeps its
+ * safe_until_ms, the others are extended, and it is tried again soon.
  */
 #include "base/clock.h"
 #include "base/thread.h"
@@ -77,12 +82,32 @@ static void roll_done(struct roll *roll)
     free(roll->each);
 }
 
+/* Whether a lease could not be extended because another session has locked its row, and that was
+ * not told before. */
+static bool is_newly_locked(tend_runner *runner, const struct roll *roll, size_t i)
+{
+    pthread_mutex_lock(&runner->mutex);
+    struct task *task = task_find(runner, roll->leases[i].id, roll->leases[i].token);
+    bool locked = roll->each[i] == TEND_EBUSY;
+    bool newly = task != NULL && locked && !task->row_locked;
+    if (task != NULL && (locked || roll->each[i] == 0))
+        task->row_locked = locked;
+    pthread_mutex_unlock(&runner->mutex);
+    return newly;
+}
+
 /* What the store said of each lease; extended_ms: when those that are held were extended, or 0. */
 static void note(tend_runner *runner, const struct roll *roll, int64_t extended_ms)
 {
-    for (size_t i = 0; i < roll->count; i++)
+    for (size_t i = 0; i < roll->count; i++) {
         if (roll->each[i] == TEND_ELEASELOST)
             task_lose(runner, roll->leases[i]);
+        if (extended_ms != 0 && is_newly_locked(runner, roll, i))
+            runner_tell(
+                runner, TEND_NEWS_NOTE, roll->leases[i].id, -1,
+                "job %lld: its lease cannot be extended: another session has locked its row",
+                (long long)roll->leases[i].id);
+    }
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < roll->count; i++) {
         struct task *task = task_find(runner, roll->leases[i].id, roll->leases[i].token);
@@ -182,23 +207,27 @@ static void bring_orders(tend_runner *runner, int64_t wait_ms, const struct tend
 
 /*
  * A lease keeps the length it was given: whoever set the queue's anew meanwhile must not make it
- * shorter than its owner believes. One call for each length there is.
+ * shorter than its owner believes. One call for each length there is. Whether the store has
+ * answered for any.
  */
-static int beat_all(tend_runner *runner, const struct roll *roll)
+static bool beat_all(tend_runner *runner, const struct roll *roll)
 {
     size_t begin = 0;
-    int lost = 0;
+    bool answered = false;
     for (size_t end = 1; end <= roll->count; end++) {
         if (end < roll->count && roll->lengths_ms[end] == roll->lengths_ms[begin])
             continue;
         int rc = lease_heartbeat(runner->t, patience_ms(roll), roll->leases + begin, end - begin,
                                  roll->lengths_ms[begin], roll->each + begin);
-        if (rc < 0 && rc != TEND_ELEASELOST)
-            return rc;
-        lost |= rc;
+        for (size_t i = begin; i < end; i++)
+            answered |= roll->each[i] == 0 || roll->each[i] == TEND_ELEASELOST;
         begin = end;
+        if (rc < 0 && rc != TEND_ELEASELOST && rc != TEND_EBUSY)
+            break;
     }
-    return lost;
+    for (size_t i = begin; i < roll->count; i++)
+        roll->each[i] = TEND_EUNREACHABLE; /* it was not asked for */
+    return answered;
 }
 
 /* When it begins, and when it is over. */
@@ -215,22 +244,32 @@ static void tell_outage(tend_runner *runner, bool away)
         runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "the store answers again");
 }
 
+static bool look(tend_runner *runner, const struct roll *roll)
+{
+    int rc = lease_check(runner->t, patience_ms(roll), roll->leases, roll->count, roll->each);
+    return rc == 0 || rc == TEND_ELEASELOST;
+}
+
 /* A heartbeat when it is time, else only a look. Answers with when the last heartbeat was. */
 static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms)
 {
     if (runner->store_away)
         note_blocked(runner); /* also before the next wait */
     int64_t now_ms = clock_mono_ms();
-    bool beats = now_ms >= last_beat_ms + roll->shortest_ms / BEATS_A_LEASE;
-    int rc = beats ? beat_all(runner, roll)
-                   : tend_check(runner->t, roll->leases, roll->count, roll->each);
-    bool answered = rc == 0 || rc == TEND_ELEASELOST;
+    int64_t pause_ms = roll->shortest_ms / BEATS_A_LEASE;
+    bool beats = now_ms >= last_beat_ms + pause_ms;
+    bool answered = beats ? beat_all(runner, roll) : look(runner, roll);
     tell_outage(runner, !answered);
     if (answered)
         note(runner, roll, beats ? now_ms : 0);
     else
         note_blocked(runner);
-    return answered && beats ? now_ms : last_beat_ms;
+    if (!answered || !beats)
+        return last_beat_ms;
+    for (size_t i = 0; i < roll->count; i++)
+        if (roll->each[i] != 0 && roll->each[i] != TEND_ELEASELOST)
+            return now_ms - pause_ms * 3 / 4; /* what was skipped is tried again soon */
+    return now_ms;
 }
 
 static bool goes_on(tend_runner *runner)

@@ -58,8 +58,9 @@ struct task {
     int cancel_fd; /* an eventfd: readable once the task must end; orders do not set it */
 
     /* under runner->mutex */
-    bool lost;      /* the lease is no longer held: stop, write nothing */
-    bool cancelled; /* ... the job was cancelled: stop, tell how the attempt ended */
+    bool lost;       /* the lease is no longer held: stop, write nothing */
+    bool row_locked; /* the pulse's own: another session has locked the job's row; it was told */
+    bool cancelled;  /* ... the job was cancelled: stop, tell how the attempt ended */
     char cancelled_why[256];
     bool ended;            /* its thread is done and can be joined */
     int64_t beat_until_ms; /* monotonic: nothing may run longer without another heartbeat */

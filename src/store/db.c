@@ -67,6 +67,19 @@ static bool is_sqlite(const char *url)
     return begins_with(url, "sqlite:");
 }
 
+static int refuse_url(const char *url, struct err *err)
+{
+    if (url[0] == '\0')
+        return err_set(err, TEND_EINVAL,
+                       "the store URL is empty; give sqlite:PATH or postgresql://HOST/DATABASE");
+    if (strpbrk(url, ":@?") == NULL)
+        return err_set(err, TEND_EINVAL, "'%s' is no store URL; did you mean sqlite:%s?", url, url);
+    /* The rest may hold a password. */
+    return err_set(err, TEND_EINVAL,
+                   "'%.*s…' is no store URL; give sqlite:PATH or postgresql://HOST/DATABASE",
+                   (int)strcspn(url, ":/@?"), url);
+}
+
 static int open_engine(struct db **ret, const char *url, const struct db_options *options,
                        struct err *err)
 {
@@ -74,11 +87,7 @@ static int open_engine(struct db **ret, const char *url, const struct db_options
         return db_sqlite_open(ret, url + strlen("sqlite:"), options, err);
     if (begins_with(url, "postgresql://") || begins_with(url, "postgres://"))
         return db_postgres_open(ret, url, options, err);
-    /* The rest may hold a password. */
-    return err_set(
-        err, TEND_EINVAL,
-        "no store can be opened by '%.*s…'; give sqlite:PATH or postgresql://HOST/DATABASE",
-        (int)strcspn(url, ":/@?"), url);
+    return refuse_url(url, err);
 }
 
 static void before_fork(void *arg)

@@ -94,20 +94,23 @@ static void describe(struct holder *holder, const struct proc_stat *stat, const 
     long long pid = (long long)holder->pid;
     const char *seems = holder->found ? "" : "seems to be the writer and ";
     char time[32] = "";
+    const char *is = "is";
     int64_t now_ms = clock_boot_ms();
-    if (since_ms > 0 && since_ms <= now_ms)
+    if (since_ms > 0 && since_ms <= now_ms) {
         snprintf(time, sizeof time, " for %lld s", (long long)(now_ms - since_ms) / 1000);
+        is = "has been";
+    }
     holder->stopped = proc_is_stopped(stat);
     if (stat->state == 't')
         snprintf(holder->text, sizeof holder->text,
-                 "process %lld (%s) %sis stopped by a debugger %s%s; let the "
+                 "process %lld (%s) %s%s stopped by a debugger %s%s; let the "
                  "debugger continue it, or end it with kill -KILL %lld",
-                 pid, stat->command, seems, where, time, pid);
+                 pid, stat->command, seems, is, where, time, pid);
     else if (holder->stopped)
         snprintf(holder->text, sizeof holder->text,
-                 "process %lld (%s) %sis stopped %s%s; continue it with "
+                 "process %lld (%s) %s%s stopped %s%s; continue it with "
                  "kill -CONT %lld or end it with kill -KILL %lld",
-                 pid, stat->command, seems, where, time, pid, pid);
+                 pid, stat->command, seems, is, where, time, pid, pid);
     else if (pid == getpid())
         snprintf(holder->text, sizeof holder->text,
                  "another handle of this process %shas been writing%s", seems, time);

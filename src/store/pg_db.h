@@ -232,7 +232,7 @@ void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
 /* --- pg_query.c --- */
 
 /* What a statement may have to wait for, in the order in which it may: see pg_order.c. */
-enum pg_waits { PG_WAITS_FOR_JOBS, PG_WAITS_FOR_LOCK, PG_WAITS_NOT };
+enum pg_waits { PG_WAITS_FOR_JOBS, PG_SKIPS_JOBS, PG_WAITS_FOR_LOCK, PG_WAITS_NOT };
 
 /* A query on its way to the server. Lives in the transaction's arena. */
 struct pg_call {

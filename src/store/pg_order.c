@@ -10,8 +10,9 @@
  *     the list with the table in the order of the list, because it may not do otherwise (the
  *     settings of a session, pg_conn.c), and a list after = ANY it sorts itself.
  *   - Statements that commit together (pg_merge.c) are put in that order too: what waits for jobs,
- *     then what waits for locks, then what waits for nobody: claims skip what is locked, adds meet
- *     nobody. If two of the first kind overlap, their jobs are locked before all of them.
+ *     then signs of life, which skip the jobs that others have locked, then what waits for locks,
+ *     then what waits for nobody: claims skip what is locked, adds meet nobody. If two of the first
+ *     kind overlap, their jobs are locked before all of them.
  *   - A body that runs several statements keeps the order itself; queue/claim.c has it in one
  *     place. What it cannot know beforehand it locks with SKIP LOCKED. What it has to wait for all
  *     the same, the runs that a schedule replaces, is a transaction of its own.
@@ -30,6 +31,13 @@
 static bool adds(enum db_query query)
 {
     return query == Q_JOB_ADD || query == Q_JOB_ADD_BASIC;
+}
+
+/* Whoever is alive says so for many jobs at once: one that another session has locked must not hold
+ * up the others. */
+static bool skips(enum db_query query)
+{
+    return query == Q_JOB_HEARTBEAT || query == Q_JOB_START;
 }
 
 static int compare_keys(const struct db_value *a, const struct db_value *b)
@@ -106,7 +114,7 @@ bool pg_order_note(struct pg_call *call, const struct db_value *params, size_t r
         call->waits = PG_WAITS_FOR_LOCK;
         return true;
     }
-    call->waits = PG_WAITS_FOR_JOBS;
+    call->waits = skips(call->asked) ? PG_SKIPS_JOBS : PG_WAITS_FOR_JOBS;
     if (rows > 1 && (keys = arena_alloc(arena, rows * sizeof *keys)) == NULL)
         return false;
     for (size_t row = 0; row < rows; row++)

@@ -2,6 +2,10 @@
  * The connections of a handle. They are made when needed, up to a limit; threads beyond it wait in
  * line and get the next connection that is given back, first come, first served.
  *
+ * A connection on which the server did not answer in time is closed, and the idle ones with it:
+ * what has become of the one (a route, a firewall's memory) has become of them all, and each would
+ * cost a caller its whole patience to find out.
+ *
  * Invariant: a connection belongs to exactly one thread, or to the idle list.
  */
 #include "base/clock.h"
@@ -113,12 +117,29 @@ static void give_place(struct pg_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Closes the idle connections. Their places are free for new ones. */
+static void close_idle(struct pg_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_conn *conn = pool->idle;
+    pool->idle = NULL;
+    pthread_mutex_unlock(&pool->mutex);
+    for (struct pg_conn *next; conn != NULL; conn = next) {
+        next = conn->next;
+        pg_conn_close(conn);
+        give_place(pool);
+    }
+}
+
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
 {
     struct pg_pool *pool = &db->pool;
     if (broken || PQstatus(conn->pg) != CONNECTION_OK) {
+        bool silent = conn->silent;
         pg_conn_close(conn);
         give_place(pool);
+        if (silent)
+            close_idle(pool);
         return;
     }
     pthread_mutex_lock(&pool->mutex);

@@ -217,7 +217,10 @@ int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err 
             "tend",
             url->schema, url->where, version, library_version());
     if (version < 0 && db->options.must_exist)
-        return err_set(err, TEND_ENOTFOUND, "there is no store in schema '%s' of PostgreSQL at %s",
-                       url->schema, url->where);
+        return err_set(
+            err, TEND_ENOTFOUND,
+            "there is no store in schema '%s' of PostgreSQL at %s; 'tend migrate' makes one, or "
+            "name another schema with tend_schema=NAME in the store URL",
+            url->schema, url->where);
     return migrate_alone(pg, url, err);
 }

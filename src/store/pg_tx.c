@@ -119,7 +119,8 @@ int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const stru
 {
     struct pg_tx *tx = (struct pg_tx *)base;
     int rc = check_open(tx);
-    if (rc < 0 || query == Q_JOB_UNLOCK) /* the completion gives the lock up by itself */
+    /* The trigger of the job sees to its lock. */
+    if (rc < 0 || query == Q_JOB_UNLOCK || query == Q_LOCK_FOLLOW)
         return rc;
     return add(tx, pg_call_each(base, query, params, count, (how & DB_LATER) != 0, ret_each), how);
 }

@@ -145,6 +145,21 @@ static int collect(struct pg_url *url, struct err *err)
     return 0;
 }
 
+/* Ends it before what it quotes of the URL; signs of its syntax, in quotes as well, stay. */
+static void cut_message(char *message)
+{
+    char *at = message;
+    while (*at != '\0' && strchr(":\n", *at) == NULL) {
+        bool sign = at[0] == '"' && at[1] != '\0' && strchr("=]:/", at[1]) != NULL && at[2] == '"';
+        if (at[0] == '"' && !sign)
+            break;
+        at += sign ? 3 : 1;
+    }
+    while (at > message && at[-1] == ' ')
+        at--;
+    *at = '\0';
+}
+
 int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
 {
     struct buf stripped;
@@ -157,7 +172,7 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
         if (url->parsed == NULL) {
             /* libpq quotes what it could not read, which may be the password. */
             if (message != NULL)
-                message[strcspn(message, ":\"\n")] = '\0';
+                cut_message(message);
             rc = err_set(err, TEND_EINVAL,
                          "the store URL is no PostgreSQL URL: %.*s; the form is "
                          "postgresql://USER@HOST:PORT/DATABASE",

@@ -15,7 +15,7 @@
 enum { PAGE_AT = 256, READ_TRIES = 3 };
 
 /* A page that says nothing but the time is not written more often than this. */
-enum { FRESH_US = 50000 };
+enum { FRESH_US = 20000, AHEAD_US = 500 };
 
 static const uint64_t page_magic = 0x74656e64636c6b01;
 
@@ -104,9 +104,11 @@ static bool is_fresh(const struct sqlite_clock *clock)
 {
     const struct clock_page *page = &clock->page;
     const struct clock_page *next = &clock->next;
+    int64_t since_us = next->mark.boottime_us - page->mark.boottime_us;
+    /* If the wall clock was set forward a little and is set back, time must go on from here. */
+    bool ahead = next->mark.store_us - page->mark.store_us > since_us + AHEAD_US;
     return clock->known && page->failing_since_us == 0 && page->blocked_us == 0 &&
-           page->clock_steps == next->clock_steps &&
-           next->mark.boottime_us - page->mark.boottime_us < FRESH_US;
+           page->clock_steps == next->clock_steps && since_us < FRESH_US && !ahead;
 }
 
 /* Otherwise it was written after the look, or belongs to other clocks. */

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <tend.h>
 
 enum { LOOKASIDE_BYTES = 4096, LOOKASIDE_SLOTS = 128 };
@@ -11,13 +13,27 @@ enum { LOOKASIDE_BYTES = 4096, LOOKASIDE_SLOTS = 128 };
 /* From so many rows on, one statement for all is cheaper than one for each. */
 enum { MANY_ROWS = 4 };
 
+/*
+ * Whether others may have been unable to write as well. Permissions, and a limit on the size of
+ * files, are this process's own.
+ */
+static bool concerns_all(const struct sqlite_conn *conn, int kind)
+{
+    struct statvfs disk;
+    struct rlimit size;
+    if (kind == SQLITE_READONLY || kind == SQLITE_PERM)
+        return statvfs(conn->path, &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0;
+    if (kind == SQLITE_IOERR)
+        return getrlimit(RLIMIT_FSIZE, &size) != 0 || size.rlim_cur == RLIM_INFINITY;
+    return kind == SQLITE_FULL;
+}
+
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
 {
     const char *path = conn->path;
     const char *text = conn->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(conn->sqlite);
     int kind = rc & 0xff;
-    conn->unwritable |= kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_READONLY ||
-                        kind == SQLITE_PERM;
+    conn->unwritable |= concerns_all(conn, kind);
     switch (kind) {
     case SQLITE_CONSTRAINT:
         if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)

@@ -22,7 +22,7 @@ struct sqlite_conn {
     struct sqlite_given given; /* rows of the call that is running */
     int64_t next_event; /* the id the coming event will have; set at the start of every write */
     int64_t token_base; /* of the store; set with it */
-    bool unwritable;    /* SQLite said that it cannot write; whoever asks clears it before */
+    bool unwritable;    /* nobody can write, as it seems; whoever asks clears it before */
     struct sqlite_conn *next; /* in a list of idle connections */
 };
 

@@ -123,14 +123,17 @@ static int look_at_content(const struct examination *exam, struct sqlite_conn *c
 static int look_at_space(const struct examination *exam)
 {
     struct statvfs disk;
-    char text[128];
+    char text[160];
     if (statvfs(exam->db->path, &disk) != 0)
         return 0;
     unsigned long long free_mib =
         (unsigned long long)disk.f_bavail * (unsigned long long)disk.f_frsize >> 20;
-    snprintf(text, sizeof text, "%llu MiB free", free_mib);
-    exam->report(exam->arg, free_mib < 64 ? TEND_WRONG : TEND_FINE, "space", text);
-    return free_mib < 64;
+    bool little = free_mib < 64;
+    snprintf(text, sizeof text, "%llu MiB free%s", free_mib,
+             little ? "; make room on the file system of the store, or nothing can be added soon"
+                    : "");
+    exam->report(exam->arg, little ? TEND_WRONG : TEND_FINE, "space", text);
+    return little;
 }
 
 static void look_at_readers(const struct examination *exam)
@@ -139,10 +142,12 @@ static void look_at_readers(const struct examination *exam)
     if (stat(exam->db->path, &status) != 0)
         return;
     bool open = (status.st_mode & S_IROTH) != 0;
+    bool group = (status.st_mode & S_IRGRP) != 0;
     exam->report(exam->arg, open ? TEND_NOTE : TEND_FINE, "readers",
-                 open ? "every user of this machine can read payloads and output: chmod o= the "
-                        "store's files unless that is meant"
-                      : "only its owner and group can read the file");
+                 open    ? "every user of this machine can read payloads and output: chmod o= the "
+                           "store's files unless that is meant"
+                 : group ? "only its owner and group can read the file"
+                         : "only its owner can read the file");
 }
 
 /* A folder called .tend is made by tend, for its files alone. */

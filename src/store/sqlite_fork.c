@@ -8,29 +8,20 @@
  * (sqlite_fork_settle), which ends the entries in the table. That is harmless to the parent as long
  * as none of them was in use at the moment of the fork: no transaction is open that would be rolled
  * back in the parent's shared memory, and no thread that is not there any more holds a mutex of
- * SQLite's. If one was in use, the files are refused in this process. If a thread was opening or
- * closing a store, all of SQLite is: that thread may have held SQLite's mutexes, or the one below.
+ * SQLite's. If one was in use, or a thread was opening or closing a store, no store is opened in
+ * this process, whatever its file: that thread may have held a mutex that all of SQLite shares.
  *
  * Invariant: in a child, no statement is ever run on an inherited connection.
  */
 #include "store/sqlite_db.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <tend.h>
-
-/* Files whose connections could not be closed. They stay so for as long as the process lives. */
-struct refused {
-    dev_t device;
-    ino_t inode;
-    struct refused *next;
-};
 
 static struct {
     pthread_mutex_t mutex;
     struct sqlite_db *first; /* inherited and not settled, by `inherited` */
-    struct refused *refused;
-    bool busy; /* one of them was in use when the process was forked */
+    bool busy;               /* one of them was in use when the process was forked */
 } left = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void sqlite_fork_before(struct db *base)
@@ -65,16 +56,6 @@ void sqlite_fork_child(struct db *base)
     }
 }
 
-static void refuse(const struct sqlite_db *db)
-{
-    struct refused *refused = malloc(sizeof *refused);
-    if (refused == NULL)
-        return;
-    *refused = (struct refused){
-        .device = db->files.device, .inode = db->files.inode, .next = left.refused};
-    left.refused = refused;
-}
-
 /* Under the mutex. */
 static void settle(struct sqlite_db *db)
 {
@@ -84,9 +65,7 @@ static void settle(struct sqlite_db *db)
     if (*at == NULL)
         return;
     *at = db->inherited;
-    if (left.busy)
-        refuse(db);
-    else
+    if (!left.busy)
         sqlite_db_close_connections(db);
 }
 
@@ -100,20 +79,14 @@ static int say_refused(const char *path, const char *did, struct err *err)
 
 int sqlite_fork_settle(const char *path, struct err *err)
 {
-    struct stat status;
-    bool known = stat(path, &status) == 0;
-    int rc = 0;
     if (forks_cut_short())
         return say_refused(path, "opened or closed a store", err);
     pthread_mutex_lock(&left.mutex);
     while (left.first != NULL)
         settle(left.first);
-    for (const struct refused *refused = left.refused; known && refused != NULL;
-         refused = refused->next)
-        if (refused->device == status.st_dev && refused->inode == status.st_ino)
-            rc = say_refused(path, "used the store", err);
+    bool busy = left.busy;
     pthread_mutex_unlock(&left.mutex);
-    return rc;
+    return busy ? say_refused(path, "used a store", err) : 0;
 }
 
 /* Memory only; mutexes and threads are as fork left them, and go with the memory. */

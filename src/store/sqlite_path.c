@@ -36,7 +36,7 @@ int sqlite_path_refuse(const char *name, const char *why, struct err *err)
 static int no_store(const char *given, struct err *err)
 {
     return err_set(err, TEND_ENOTFOUND,
-                   "there is no store at %s; 'tend add' makes one, or give --store", given);
+                   "there is no store at %s; 'tend migrate' makes one, or give --store", given);
 }
 
 /* The path of a file that is not there: its folder's, and its name. NULL: errno tells why. */

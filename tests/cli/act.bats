@@ -57,7 +57,7 @@ load helper
 @test "many at once: by queue, state, kind, tag, age; a dry run first" {
     for queue in a a b; do tend add -q $queue -k "kind-$queue" --tag "tag-$queue" >/dev/null; done
     run -0 tend cancel --queue a --dry-run
-    [ "$output" = 'would be 2 jobs cancelled' ]
+    [ "$output" = '2 jobs would be cancelled' ]
     run -0 tend cancel --queue a --dry-run --json
     json '.count == 2 and .dry_run'
     [ "$(tend stats --json | jq .jobs.cancelled)" = 0 ]
@@ -74,7 +74,7 @@ load helper
     run -0 tend cancel --all
     [ "$output" = '3 jobs cancelled' ]
     run -0 tend cancel --all --dry-run
-    [ "$output" = 'would be 0 jobs cancelled' ]
+    [ "$output" = '0 jobs would be cancelled' ]
 }
 
 # Jobs that had been cancelled on purpose came back with those that had failed.
@@ -82,7 +82,7 @@ load helper
     tend add >/dev/null
     tend cancel 1 >/dev/null
     run -0 tend retry --queue default --dry-run
-    [ "$output" = 'would be 0 jobs started over' ]
+    [ "$output" = '0 jobs would be started over' ]
     run -0 tend retry --all
     [ "$output" = '0 jobs started over' ]
     [ "$(state_of 1)" = cancelled ]
@@ -232,4 +232,30 @@ finished_long_ago() {
     run -0 tend heal
     [ "$output" = $'nothing is stale\n1 job and 0 events deleted' ]
     fails 3 tend show "$id"
+}
+
+# The sentence did not say which job that is.
+@test "retry names the job that has the key" {
+    tend add --unique k >/dev/null
+    tend cancel 1 >/dev/null
+    other=$(tend add --unique k)
+    fails 4 tend retry 1
+    says "job 1 cannot be retried: job $other, which has not finished, has its unique key"
+    fails 4 tend control 1 retry_step
+    says "job 1 cannot be brought back: job $other, which has not finished, has its unique key"
+}
+
+# "nonsense:" and "due in 30s, last:", with nothing after them
+@test "a failure without a text is listed without a colon" {
+    tend add --max-attempts 2 >/dev/null
+    claim
+    tend fail "$lease" --class nonsense --retry-in 0s >/dev/null
+    claim
+    tend fail "$lease" --class nonsense >/dev/null
+    tend add -q later >/dev/null
+    claim -q later
+    tend fail "$lease" >/dev/null
+    run -0 tend jobs
+    [[ "${lines[1]}" == *' nonsense' ]]
+    [[ "${lines[2]}" != *last* ]]
 }

@@ -132,6 +132,11 @@ load helper
     tend hold 1 --why looking >/dev/null
     run -0 tend add --unique main --subject s --payload 2 --json
     json '. == {"id": 1, "outcome": "refreshed"}'
+    run --separate-stderr -0 tend add --unique main --subject s --payload 2
+    [ "$output" = 1 ]
+    [[ "$stderr" == *"job 1 had this key already and took over what was submitted; it is held until 'tend resume 1'" ]]
+    fails 4 tend add --unique main
+    says "is taken by job 1 for another subject ('s' there, none here)"
     run -0 tend show 1 --json
     json '.job.state == "held" and .job.payload == 2 and .job.changed_why == "looking"'
     tend resume 1 >/dev/null

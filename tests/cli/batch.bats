@@ -52,7 +52,7 @@ bad_lines() {
     for case in '{"kind":}|column 9' '{"kind" "x"}|column 9' '[1]|column 1: a job is an object' \
         '{"knid":"x"}|did you mean "kind"?' '{"priority":12}|0 to 9' '{"priority":"1"}|whole number' \
         '{"in":"-5m"}|not a duration' '{"at":"soon"}|not a time' '{"tags":"x"}|array' '{"tags":[1]}|a tag is text' \
-        '{"queue":7}|text in double quotes' '{"kind":"a\u0000b"}|u0000' \
+        '{"queue":7}|queue: text in double quotes' '{"kind":"a\u0000b"}|u0000' \
         '{"lease_ms":1.5}|whole number' '{"ünïcode": 1}|column 2' \
         '{"payload":{"steps":[{"rum":"x"}]}}|column 12: payload: steps[0].rum: there is no such member; did you mean "run"?' \
         '{"kind":"http","payload":{"http":{"url":"ftp://x"}}}|http.url'; do
@@ -64,11 +64,11 @@ bad_lines() {
 refused_in_a_file() {
     printf '{}\n{}\n%s\n{}\n' "$1" >jobs.jsonl
     fails 2 tend add --batch jobs.jsonl
-    says "nothing was added: line 3, "
+    says "nothing was added: jobs.jsonl, line 3, "
     says "$2"
     [ ! -e .tend ]
     fails 2 tend add --batch - <jobs.jsonl
-    says "nothing was added: line 3, "
+    says "nothing was added: standard input, line 3, "
 }
 
 refused_in_a_pipe() {

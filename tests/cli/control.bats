@@ -70,7 +70,7 @@ restarted() {
     start_worker
     until_true test -s one.pid
     run -0 tend control "$id" pause
-    [ "$output" = "job $id runs: its worker pauses it before the next attempt" ]
+    [ "$output" = "job $id runs: its worker pauses it before the next attempt, if there is one" ]
     run -0 tend show "$id"
     [[ "$output" == *"asked for"*"pause"* ]]
     until_true is_known "$id"

@@ -75,6 +75,8 @@ load helper
     [[ "$output" == 'lock "deploy" is held by ann'* ]]
     tend lock acquire short -w ann --ttl 1ms >/dev/null
     sleep 0.01
+    run -0 tend lock show short
+    [[ "$output" == 'lock "short" was held by ann, token '*', expired now' ]]
     run -0 tend lock show short --json
     json '.expired and (.held | not) and .owner == "ann"'
     run -5 tend lock show other
@@ -103,6 +105,10 @@ load helper
 @test "a waiting acquire gets the lock when it is released, or gives up" {
     tend lock acquire deploy -w ann >/dev/null
     fails 4 tend lock acquire deploy -w bob --wait 50ms
+    says 'lock "deploy" is still held by ann after 50ms and expires in '
+    [[ "$stderr" != *--wait* ]]
+    fails 2 tend lock acquire deploy -w bob --wait 5
+    says 'each number needs a unit'
     "$TEND" lock acquire deploy -w bob --wait --json >got 3>&- &
     tend lock release deploy -w ann >/dev/null
     wait $!

@@ -1,5 +1,6 @@
 # Queues, workers and schedules.
 load helper
+load terminal
 
 @test "a queue's settings are set, shown and taken back" {
     run -0 tend queue set mail --concurrency 4 --key-concurrency 2 --rate 20/60s --serial on --lease 2m \
@@ -106,8 +107,9 @@ load helper
     tend schedule pause tick >/dev/null
     next=$(tend schedule ls --json | jq .next_at_ms)
     until_true bash -c "((\$(date +%s%3N) > $next))"
-    run -0 tend schedule add tick '@every 1s'
+    run --separate-stderr -0 tend schedule add tick '@every 1s'
     [ "$output" = "schedule \"tick\" is still paused; 'tend schedule resume tick' resumes it" ]
+    [ "$stderr" = 'tend: schedule add: replaced the schedule "tick" that was there' ]
     run -0 tend schedule add tick '@every 1s' --json
     json '.paused and (.note | contains("tend schedule resume tick"))'
     run -5 tend claim
@@ -181,9 +183,42 @@ load helper
     fails 2 tend schedule add x daily
     fails 2 tend schedule add x '@every -5s'
     fails 2 tend schedule add x @daily --payload '{'
+    # What the shell makes of 15 3 * * *, with one file in the folder and with two.
+    fails 2 tend schedule add x 15 3 a a a
+    says "quote the five fields"
+    fails 2 tend schedule add x 15 3 a b a b a b
+    says 'unexpected argument "b"; quote the five fields'
     tend schedule add report @daily >/dev/null
     fails 3 tend schedule rm reprot
     says 'did you mean "report"?'
     fails 3 tend schedule pause other
     says 'tend schedule ls'
+}
+
+# A misspelt name was answered as an empty queue.
+@test "a queue that nobody has used is noted, and its likely name" {
+    tend add -q mail >/dev/null
+    for call in 'queue show mial' 'jobs -q mial' 'hold -q mial' 'hold -q mial --dry-run'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr -0 tend $call
+        [ "$stderr" = 'tend: no queue "mial" has jobs or settings; did you mean "mail"?' ]
+    done
+    for call in 'queue show mail' 'jobs -q mail -s held' 'resume -q mail' 'queue set new --lease 5s' 'queue show new'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr -0 tend $call
+        [ -z "$stderr" ]
+    done
+    run --separate-stderr -0 tend jobs -q mial --json
+    [ -z "$stderr" ]
+    fails 5 tend claim -q mial
+    run -0 on_terminal 80 "'$TEND' claim -q other || true"
+    [[ "$output" == *'it is empty'*'no queue "other" has jobs or settings' ]]
+}
+
+# "schedule.put        , by ann"
+@test "an event of no job has no stray comma" {
+    tend schedule add tick @daily >/dev/null
+    run -0 tend events
+    [[ "${lines[0]}" == *' schedule.put '*' by '* ]]
+    [[ "${lines[0]}" != *,* ]]
 }

@@ -53,11 +53,11 @@ stop_in_turn() {
     SECONDS=0
     run --separate-stderr -69 tend claim -q first -w me --wait 2s
     [ "$SECONDS" -lt 20 ]
-    [[ "$stderr" == *"process $adder (tend) is stopped in the middle of a write"* ]]
+    [[ "$stderr" == *"process $adder (tend) has been stopped in the middle of a write"* ]]
     [[ "$stderr" == *"kill -CONT $adder"* ]]
     [[ "$stderr" != *"held by"* ]]
     run --separate-stderr -69 tend lock acquire l --owner me --wait 1s --json
-    [[ "$stderr" == *"process $adder (tend) is stopped"* ]]
+    [[ "$stderr" == *"process $adder (tend) has been stopped"* ]]
     [ "$(jq -r '.error | "\(.code) \(.exit)"' <<<"$stderr")" = "EBUSY 69" ]
     kill -CONT "$adder"
     tend claim -q first -w me --wait 20s
@@ -67,7 +67,7 @@ stop_in_turn() {
     start_adder
     stop_in_turn
     run -1 tend doctor
-    [[ "$output" == *"BAD  write lock: process $adder (tend) is stopped in the middle of a write"* ]]
+    [[ "$output" == *"BAD  write lock: process $adder (tend) has been stopped in the middle of a write"* ]]
     kill -KILL "$adder"
     wait "$adder" || true
     run -0 tend doctor
@@ -78,7 +78,7 @@ stop_in_turn() {
     start_adder
     stop_in_turn
     start_worker -q first
-    until_true grep -q "the store cannot be written: process $adder (tend) is stopped" work.log
+    until_true grep -q "the store cannot be written: process $adder (tend) has been stopped" work.log
     kill -CONT "$adder"
     until_true grep -q "the store can be written again" work.log
     [ "$(grep -c "the store cannot be written" work.log)" = 1 ]
@@ -93,7 +93,7 @@ outlive_stop() {
     id=$(tend add -q first --payload '{"run": "echo begun >> ran; sleep 16; echo ended >> ran"}')
     until_true grep -q begun ran
     stop_in_turn
-    until_true grep -q "leases cannot be extended: .*process $adder (tend) is stopped" work.log
+    until_true grep -q "leases cannot be extended: .*process $adder (tend) has been stopped" work.log
     until_true grep -q "nobody can write to the store: no lease ends meanwhile" work.log
     until_true grep -q ended ran
     is_stopped

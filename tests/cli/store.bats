@@ -160,7 +160,9 @@ as_nobody() {
     umask 000
     tend add >/dev/null
     [ "$(stat -c %a .tend/* | sort -u)" = 600 ]
-    tend doctor | grep -q 'only its owner and group'
+    tend doctor | grep -q 'only its owner can read the file'
+    chmod 640 .tend/tend.db
+    tend doctor | grep -q 'only its owner and group can read the file'
     chmod 644 .tend/tend.db
     tend doctor | grep -q 'every user of this machine can read'
     chmod 2770 .tend
@@ -353,9 +355,23 @@ as_nobody() {
 # With a wrong path it made an empty store and said that all was well.
 @test "migrate --after-restore wants a store that is there" {
     fails 3 tend migrate --after-restore
-    says 'there is no store here'
+    says 'there is no store there; restore it from the backup first'
     [ ! -e .tend/tend.db ]
     fails 3 tend migrate --after-restore --store sqlite:nowhere.db
+    says 'there is no store there; restore it from the backup first'
     [ ! -e nowhere.db ]
     run -0 tend migrate
+}
+
+# A bare path was answered with a prefix of it, and an empty value with nothing between the quotes.
+@test "a value that is no store URL is refused with the URL that may be meant" {
+    fails 2 tend jobs --store /tmp/x.db
+    says "'/tmp/x.db' is no store URL; did you mean sqlite:/tmp/x.db?"
+    fails 2 tend jobs --store ''
+    says 'the store URL is empty; give sqlite:PATH or postgresql://HOST/DATABASE'
+    fails 2 tend jobs --store mysql://me:secret@host/x
+    says "'mysql…' is no store URL"
+    fails 2 tend jobs --store 'postgresql://host/x?a=secret=c'
+    says 'extra key/value separator "=" in URI query parameter; the form is'
+    [[ "$stderr" != *secret* ]]
 }

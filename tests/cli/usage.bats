@@ -1,6 +1,12 @@
 # What is the same for every command: options, help, suggestions, completion, the manual.
 load helper
 
+# The row of a command at the end of the table opened its group a second time.
+@test "help: each group of commands is listed once" {
+    run -0 tend help
+    [ -z "$(grep '^[A-Z]' <<<"$output" | sort | uniq -d)" ]
+}
+
 @test "help lists every command, and each explains itself" {
     run -0 tend help
     for command in add jobs show explain cancel retry hold resume claim start heartbeat phase complete \

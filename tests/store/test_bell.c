@@ -3,6 +3,7 @@
  * else; who waits for another queue does not even look at the store. Names are made for a certain
  * bell, so that two never share one.
  */
+#include "base/clock.h"
 #include "queue/bell.h"
 #include "queue/wait.h"
 #include "support/store.h"
@@ -191,7 +192,6 @@ static void finish_steps(tend *t, struct tend_lease lease, int how)
     check_ok(t, tend_step_finish(t, lease, NULL, &close, NULL));
 }
 
-/* Nobody needs to hear of the end of a plain lease: see lease_end_matters. */
 TEST(bell, the_end_of_a_lease_rings_for_its_queue)
 {
     tend *t = store_open("w");
@@ -218,6 +218,77 @@ TEST(bell, the_end_of_a_lease_rings_for_its_queue)
     check_rings(&listener, t, finish_steps(t, leases[9], TEND_STEPS_COMPLETE), BELL_A);
     check_rings(&listener, t, finish_steps(t, leases[10], TEND_STEPS_RELEASE), BELL_A);
     check_rings(&listener, t, finish_steps(t, leases[11], TEND_STEPS_HOLD), BELL_A);
+    listener_end(&listener);
+}
+
+/* After one plain claim a handle rang for no completion at all: whoever waited at the limit of
+ * another queue slept until the slow tick. */
+TEST(bell, a_completion_rings_for_leases_of_others_however_the_handle_has_claimed)
+{
+    tend *t = store_open("w");
+    tend *plain = store_open("plain");
+    struct listener listener = {0};
+    set_queue(t, A, "concurrency", "50");
+    add_number(t, A, 3);
+    add_one(t, B);
+    struct tend_lease leases[] = {claim_one(t, A), claim_one(t, A), claim_one(t, A)};
+    claim_one(plain, B);
+    listener_go(&listener, t);
+    check_rings(&listener, t, complete(plain, leases[0]), BELL_A);
+    check_rings(&listener, t, finish_steps(plain, leases[1], TEND_STEPS_COMPLETE), BELL_A);
+    listener_end(&listener);
+}
+
+/* Jobs claimed before their queue had a limit: one that the handle knows of ... */
+TEST(bell, a_completion_rings_where_the_queue_was_given_a_limit_since)
+{
+    tend *t = store_open("w");
+    tend *operator= store_open("operator");
+    struct listener listener = {0};
+    add_number(t, A, 3);
+    struct tend_lease leases[] = {claim_one(t, A), claim_one(t, A)};
+    set_queue(operator, A, "concurrency", "3");
+    claim_one(t, A);
+    listener_go(&listener, t);
+    check_rings(&listener, t, complete(t, leases[0]), BELL_A);
+    check_rings(&listener, t, finish_steps(t, leases[1], TEND_STEPS_COMPLETE), BELL_A);
+    listener_end(&listener);
+}
+
+/* ... and one that it cannot know of, once the lease is a second old. */
+TEST(bell, the_completion_of_an_old_lease_rings)
+{
+    tend *t = store_open("w");
+    tend *operator= store_open("operator");
+    struct listener listener = {0};
+    add_number(t, A, 2);
+    struct tend_lease leases[] = {claim_one(t, A), claim_one(t, A)};
+    int64_t claimed_ms = clock_mono_ms();
+    set_queue(operator, A, "concurrency", "2");
+    listener_go(&listener, t);
+    wait_until(clock_mono_ms() - claimed_ms > 1000, PATIENCE_MS);
+    check_rings(&listener, t, complete(t, leases[0]), BELL_A);
+    check_rings(&listener, t, finish_steps(t, leases[1], TEND_STEPS_COMPLETE), BELL_A);
+    listener_end(&listener);
+}
+
+/* Many short jobs must not wake everybody who waits for more of them. */
+TEST(bell, the_completion_of_a_short_job_without_limits_is_quiet)
+{
+    tend *t = store_open("w");
+    struct listener listener = {0};
+    int64_t claimed_ms;
+    uint64_t before[DB_BELLS];
+    add_number(t, A, 20);
+    claim_one(t, A);
+    listener_go(&listener, t);
+    do { /* again where the machine was too slow */
+        claimed_ms = clock_mono_ms();
+        struct tend_lease lease = claim_one(t, A);
+        count_each(&listener, before);
+        complete(t, lease);
+    } while (clock_mono_ms() - claimed_ms >= 1000);
+    check_rung("complete", &listener, t, before, 0);
     listener_end(&listener);
 }
 
@@ -297,6 +368,27 @@ TEST(bell, a_lock_that_is_released_rings_for_its_name_or_its_queue)
     listener_go(&listener, t);
     check_rings(&listener, t, unlock(t, named(7)), UINT64_C(1) << 7);
     check_rings(&listener, t, unlock(t, of_queue), BELL_A);
+    listener_end(&listener);
+}
+
+static void extend(tend *t, const char *name, int64_t extra_ms)
+{
+    check_rc(t, tend_lock_extend(t, name, NULL, extra_ms), 1);
+}
+
+/* Whoever waited for it slept until it would have expired before. */
+TEST(bell, a_lock_that_will_expire_earlier_rings_for_its_name)
+{
+    tend *t = store_open("w");
+    struct listener listener = {0};
+    uint64_t bell = UINT64_C(1) << 7;
+    lock(t, named(7), HOUR_MS);
+    listener_go(&listener, t);
+    check_rings(&listener, t, extend(t, named(7), HOUR_MS), 0);
+    check_rings(&listener, t, extend(t, named(7), MINUTE_MS), bell);
+    check_rings(&listener, t, extend(t, named(7), 2 * MINUTE_MS), 0);
+    check_rings(&listener, t, lock(t, named(7), 2 * MINUTE_MS), 0);
+    check_rings(&listener, t, lock(t, named(7), SECOND_MS), bell);
     listener_end(&listener);
 }
 

@@ -8,9 +8,11 @@
 #include "queue/lease.h"
 #include "support/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -448,14 +450,25 @@ TEST(clock, BY_9_time_in_which_a_stopped_process_kept_all_from_writing_counts_ag
     check_int(job_of(t, id)->crashes, ==, 0);
 }
 
-/* As a disk without room: nothing can be added to a file. What is there can be overwritten. */
+/* As a disk without room. */
+static ssize_t write_nothing(int fd, const void *bytes, size_t count, off_t at)
+{
+    (void)fd, (void)bytes, (void)count, (void)at;
+    errno = ENOSPC;
+    return -1;
+}
+
+static void let_sqlite_write(sqlite3_syscall_ptr writes)
+{
+    static const char *const names[] = {"pwrite", "pwrite64"};
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        vfs->xSetSystemCall(vfs, names[i], writes);
+}
+
 static void let_files_grow(bool may)
 {
-    struct rlimit limit;
-    signal(SIGXFSZ, SIG_IGN);
-    check_int(getrlimit(RLIMIT_FSIZE, &limit), ==, 0);
-    limit.rlim_cur = may ? limit.rlim_max : PAGE_AT + PAGE_BYTES;
-    check_int(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    let_sqlite_write(may ? NULL : (sqlite3_syscall_ptr)write_nothing);
 }
 
 /* The disk was full for longer than the lease; the first who could write again took the job. */
@@ -486,6 +499,30 @@ TEST(clock, BY_9_time_in_which_nothing_could_be_saved_counts_against_no_lease)
     /* It can be written again: from here on silence counts. */
     live(LEASE_MS);
     check_int(recover_now(other).entries_reclaimed, ==, 1);
+}
+
+/* A limit of one process on the size of files made the leases of all longer. */
+TEST(clock, BY_9_that_one_process_cannot_write_does_not_show_that_nobody_can)
+{
+    tend *t = open_here("worker");
+    tend *other = open_here("other");
+    struct rlimit limit;
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    add_one(t, "q");
+    claim_lease(t, LEASE_MS);
+    live(LEASE_MS / 2);
+    signal(SIGXFSZ, SIG_IGN);
+    check_int(getrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    rlim_t usual = limit.rlim_cur;
+    limit.rlim_cur = PAGE_AT + PAGE_BYTES;
+    check_int(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    check_int(tend_add(other, &spec, &added), ==, TEND_EIO);
+    limit.rlim_cur = usual;
+    check_int(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
+    live(LEASE_MS / 2);
+    check_int(recover_now(other).entries_reclaimed, ==, 1);
+    check_int(count_events("clock.stepped"), ==, 0);
 }
 
 static void *claim_and_wait(void *t)

@@ -111,26 +111,36 @@ TEST(generation, RC_11_a_handle_whose_store_was_made_anew_touches_nothing_there_
     check_rc(t, tend_add(t, &spec, &added), TEND_EUNREACHABLE);
 }
 
+static void make_anew_when_told(struct helper *parent, void *arg)
+{
+    helper_hear(parent);
+    make_anew(parent, arg);
+}
+
 static void *replace_soon(void *arg)
 {
+    struct helper *maker = arg;
     wait_until(sql_int("SELECT count(*) FROM worker") == 1, PATIENCE_MS);
-    *(int64_t *)arg = replace_store();
+    delete_store();
+    helper_say(maker, 0);
+    helper_hear(maker);
     return NULL;
 }
 
 TEST_WITHIN(generation, RC_11_whoever_waits_for_a_job_is_told_that_the_store_was_made_anew, 60)
 {
+    struct helper maker = helper_start(make_anew_when_told, NULL);
     tend *t = store_open_real("old");
     struct tend_claim claim = claim_for("other");
     struct tend_jobs *jobs = NULL;
     pthread_t thread;
-    int64_t id;
     claim.wait_ms = PATIENCE_MS;
-    check_int(pthread_create(&thread, NULL, replace_soon, &id), ==, 0);
+    check_int(pthread_create(&thread, NULL, replace_soon, &maker), ==, 0);
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EUNREACHABLE);
     check_contains(tend_errmsg(t), "replaced while");
     check(db_gone(t->db));
     pthread_join(thread, NULL);
+    helper_join(&maker);
 }
 
 TEST(generation, a_handle_whose_store_was_dropped_says_so)

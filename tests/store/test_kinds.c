@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,45 @@ TEST(kinds, WF_7_a_job_given_back_among_those_passed_over_is_found_again)
     check_int(claim_other(t).id, ==, 0);
     check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
     wait_until((lease = claim_other(t)).id == id, PATIENCE_MS);
+}
+
+struct other_waiter {
+    tend *t;
+    pthread_t thread;
+    int64_t id;
+    atomic_bool over;
+};
+
+static void *wait_for_other(void *arg)
+{
+    static const char *const full[] = {"full"};
+    struct other_waiter *waiter = arg;
+    struct tend_claim claim = claim_for("q");
+    claim.not_kinds = full;
+    claim.not_kind_count = 1;
+    claim.wait_ms = 2 * PATIENCE_MS;
+    waiter->id = claim_with(waiter->t, &claim).id;
+    atomic_store(&waiter->over, true);
+    return NULL;
+}
+
+/* One whose adding took long to commit: it rang before it could be seen, and no index tells of it.
+ * Only claims that were made anew found it; one that waited looked at the same piece of the queue
+ * again and again. */
+TEST(kinds, WF_7_a_claim_that_waits_finds_what_was_committed_late)
+{
+    tend *t = store_open("w");
+    struct other_waiter waiter = {.t = t};
+    add_many_of_kind(t, "full", 5, MANY);
+    clock_advance(MINUTE_MS);
+    check_int(claim_other(t).id, ==, 0);
+    check_int(pthread_create(&waiter.thread, NULL, wait_for_other, &waiter), ==, 0);
+    int64_t late =
+        sql_int("SELECT id FROM job ORDER BY priority, due_at, id LIMIT 1 OFFSET %d", MANY - 500);
+    sql_exec("UPDATE job SET kind = 'other' WHERE id = %lld", (long long)late);
+    wait_until((clock_advance(10), atomic_load(&waiter.over)), PATIENCE_MS);
+    pthread_join(waiter.thread, NULL);
+    check_int(waiter.id, ==, late);
 }
 
 /* Without looking at all of them again. */

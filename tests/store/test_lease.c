@@ -192,6 +192,26 @@ TEST(lease, a_heartbeat_extends_all_and_says_which_are_lost)
     check_int(job_of(t, leases[2].id)->until_ms, ==, clock_now() + 45 * SECOND_MS);
 }
 
+/* On PostgreSQL the second of two places was told that the lease was lost. */
+TEST(lease, a_lease_that_is_named_twice_has_the_same_answer_twice)
+{
+    tend *t = store_open("worker");
+    int each[3] = {1, 1, 1};
+    add_number(t, "q", 2);
+    struct tend_lease one = claim_one(t, "q");
+    struct tend_lease other = claim_one(t, "q");
+    const struct tend_lease leases[] = {one, other, one};
+    check_ok(t, tend_start(t, leases, 3, each));
+    check_ok(t, tend_heartbeat(t, leases, 3, MINUTE_MS, each));
+    for (int i = 0; i < 3; i++)
+        check_int(each[i], ==, 0);
+    const struct tend_lease stale[] = {one, {one.id, one.token + 1}, one};
+    check_rc(t, tend_heartbeat(t, stale, 3, MINUTE_MS, each), TEND_ELEASELOST);
+    check_int(each[0], ==, 0);
+    check_int(each[1], ==, TEND_ELEASELOST);
+    check_int(each[2], ==, 0);
+}
+
 TEST(lease, a_heartbeat_without_a_duration_takes_that_of_the_job_or_queue)
 {
     tend *t = store_open("w");

@@ -51,6 +51,26 @@ TEST(lock, LK_2_a_lock_is_never_stolen_before_its_time)
     check_ok(t, acquire(t, "b", 5000, NULL));
 }
 
+/* One that waited since before the lease ended waited for ever: recovery was asked for once. */
+TEST(lock, LK_3_whoever_waits_gets_the_lock_of_a_job_whose_lease_ends_meanwhile)
+{
+    tend *t = store_open_real("holder");
+    tend *other = store_open_real("other");
+    struct tend_claim claim = claim_for("q");
+    struct tend_lock_request request;
+    struct tend_jobs *jobs;
+    struct tend_lock lock;
+    add_one(t, "q");
+    claim.ttl_ms = 700;
+    claim.flags = TEND_CLAIM_BY_TIME;
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), 1);
+    tend_jobs_free(jobs);
+    tend_lock_request_init(&request);
+    request.name = "queue:q";
+    request.wait_ms = PATIENCE_MS;
+    check_ok(other, tend_lock_acquire(other, &request, &lock));
+}
+
 TEST(lock, LK_3_an_expired_lock_can_be_taken_by_anyone_its_former_owner_included)
 {
     tend *t = store_open("w");
@@ -524,4 +544,77 @@ TEST(lock, recovery_leaves_the_lock_of_a_running_job_alone)
     check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), TEND_EBUSY);
     check_int(lock_is_held(t), ==, 1);
     check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+}
+
+/* --- a claim that gets neither job nor lock --- */
+
+/* The claim was undone as a whole, with what it had recovered on the way: the job of the other
+ * queue stayed scheduled, and a claim that waited tried again every millisecond. */
+static void check_recovery_stays(bool with_lock)
+{
+    tend *t = store_open("t");
+    const char *full[] = {"full"};
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    struct tend_none none;
+    if (!with_lock)
+        set_queue(t, "q", "serial", "on");
+    spec.kind = "full";
+    add_spec(t, &spec);
+    spec = spec_for("other");
+    spec.delay_ms = 1000;
+    int64_t late = add_spec(t, &spec);
+    int64_t held = add_one(t, "third");
+    struct tend_claim by_time = claim_for("third");
+    by_time.flags = TEND_CLAIM_BY_TIME;
+    by_time.ttl_ms = 1000;
+    claim_with(t, &by_time);
+    clock_advance(1500);
+    claim.not_kinds = full;
+    claim.not_kind_count = 1;
+    check_rc(t,
+             with_lock ? tend_next_with_lock(t, &claim, &jobs, &none)
+                       : tend_claim_jobs(t, &claim, &jobs, &none),
+             TEND_ELIMITED);
+    check_str(none.what, "kind");
+    check_int(state_of(t, late), ==, TEND_PENDING);
+    check_int(state_of(t, held), ==, TEND_PENDING);
+    check_int(tend_lock_get(t, "queue:q", NULL), ==, 0);
+}
+
+TEST(lock, a_serial_claim_that_finds_nothing_keeps_what_it_has_recovered)
+{
+    check_recovery_stays(false);
+}
+
+TEST(lock, a_claim_with_lock_that_finds_nothing_keeps_what_it_has_recovered)
+{
+    check_recovery_stays(true);
+}
+
+/* What the claimer holds by itself is left as it is. */
+TEST(lock, a_claim_that_finds_nothing_does_not_refresh_the_lock_of_its_owner)
+{
+    tend *t = store_open("t");
+    const char *full[] = {"full"};
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_claim claim = claim_for("q");
+    struct tend_lock_request request;
+    struct tend_lock before;
+    struct tend_lock after;
+    struct tend_jobs *jobs;
+    spec.kind = "full";
+    add_spec(t, &spec);
+    tend_lock_request_init(&request);
+    request.name = "queue:q";
+    request.owner = claim.owner;
+    check_ok(t, tend_lock_acquire(t, &request, &before));
+    clock_advance(1000);
+    claim.not_kinds = full;
+    claim.not_kind_count = 1;
+    check_rc(t, tend_next_with_lock(t, &claim, &jobs, NULL), TEND_ELIMITED);
+    check_int(tend_lock_get(t, "queue:q", &after), ==, 1);
+    check_int(after.expires_at_ms, ==, before.expires_at_ms);
+    check_int(after.token, ==, before.token);
 }

@@ -1,7 +1,8 @@
 /*
  * Rows that another session has locked: a worker that is cut off while it sends much has locked
  * nothing yet, what recovery has to leave alone is named, and a sign of life that is being written,
- * or was written while others waited, counts.
+ * or was written while others waited, counts. A sign of life for many leases waits for none of
+ * them.
  */
 #include "steps.h"
 #include "support/proxy.h"
@@ -488,5 +489,114 @@ TEST(postgres_locked, LK_1_a_lock_extended_while_its_expiry_is_noticed_stays)
         TEND_UNSET);
     check_int(recovery.locks_cleaned, ==, 0);
     check_int(tend_lock_get(t, "deploy", &lock), ==, 1);
+    PQfinish(pg);
+}
+
+/* Symptom: all leases of a worker are extended in one statement, which waited for the one row that
+ * a stranger had locked and failed. Leases that nobody had locked ended, with a crash each. */
+TEST(postgres_locked, LS_5_a_locked_row_keeps_no_other_lease_from_being_extended)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    struct tend_lease leases[3];
+    int each[3];
+    add_number(t, "q", 3);
+    for (int i = 0; i < 3; i++)
+        leases[i] = claim_by_time(t);
+    int64_t until_ms = clock_now() + LEASE_MS;
+    lock_row(pg, leases[1].id);
+    clock_advance(1000);
+    check_rc(t, tend_heartbeat(t, leases, 3, LEASE_MS, each), TEND_EBUSY);
+    check_contains(tend_errmsg(t), keep_text("job %lld cannot be changed now: its row is locked by "
+                                             "session %d",
+                                             (long long)leases[1].id, PQbackendPID(pg)));
+    for (int i = 0; i < 3; i++) {
+        check_int(each[i], ==, i == 1 ? TEND_EBUSY : 0);
+        check_int(job_of(t, leases[i].id)->until_ms, ==, until_ms + (i == 1 ? 0 : 1000));
+    }
+    check_rc(t, tend_start(t, leases, 3, each), TEND_EBUSY);
+    check_int(each[0], ==, 0);
+    check_int(each[1], ==, TEND_EBUSY);
+    check_ok(t, tend_check(t, leases, 3, NULL)); /* it is held all the same */
+    session_run(pg, "COMMIT");
+    check_ok(t, tend_heartbeat(t, leases, 3, LEASE_MS, each));
+    PQfinish(pg);
+}
+
+/* What is lost and what is locked are told apart, and the first of them is named. */
+TEST(postgres_locked, LS_5_of_a_lost_and_a_locked_lease_each_has_its_answer)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    struct tend_lease leases[3];
+    int each[3];
+    add_number(t, "q", 3);
+    for (int i = 0; i < 3; i++)
+        leases[i] = claim_by_time(t);
+    leases[1].token++;
+    lock_row(pg, leases[2].id);
+    check_rc(t, tend_heartbeat(t, leases, 3, LEASE_MS, each), TEND_ELEASELOST);
+    check_contains(tend_errmsg(t), "is lost");
+    check_int(each[0], ==, 0);
+    check_int(each[1], ==, TEND_ELEASELOST);
+    check_int(each[2], ==, TEND_EBUSY);
+    PQfinish(pg);
+}
+
+struct beat {
+    tend *t;
+    struct tend_lease *leases;
+    int rc;
+};
+
+static void *beat_two(void *arg)
+{
+    struct beat *beat = arg;
+    beat->rc = tend_heartbeat(beat->t, beat->leases, 2, LEASE_MS, NULL);
+    return NULL;
+}
+
+/* A row that is locked for a moment is waited for, as before, while the others are extended. */
+TEST(postgres_locked, LS_5_a_heartbeat_waits_for_a_row_that_is_locked_for_a_moment)
+{
+    tend *t = store_open("w");
+    PGconn *pg = stranger();
+    pthread_t thread;
+    struct tend_lease leases[2];
+    struct beat beat = {.t = t, .leases = leases, .rc = 1};
+    add_number(t, "q", 2);
+    for (int i = 0; i < 2; i++)
+        leases[i] = claim_by_time(t);
+    lock_row(pg, leases[0].id);
+    clock_advance(1000);
+    check_int(pthread_create(&thread, NULL, beat_two, &beat), ==, 0);
+    wait_until(sql_int("SELECT count(*) FROM job WHERE seen_at = %lld", (long long)clock_now()) ==
+                   1,
+               PATIENCE_MS);
+    session_run(pg, "COMMIT");
+    pthread_join(thread, NULL);
+    check_int(beat.rc, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE seen_at = %lld", (long long)clock_now()), ==,
+              2);
+    PQfinish(pg);
+}
+
+/* The same for the lock that a job was taken with. */
+TEST(postgres_locked, LS_5_a_locked_processing_lock_keeps_no_lease_from_being_extended)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    set_queue(t, "q", "serial", "on");
+    add_one(t, "q");
+    struct tend_lease lease = claim_by_time(t);
+    session_run(pg, "BEGIN; SELECT 1 FROM lock FOR UPDATE");
+    clock_advance(1000);
+    check_ok(t, tend_heartbeat(t, &lease, 1, LEASE_MS, NULL));
+    session_run(pg, "COMMIT");
+    clock_advance(1000);
+    check_ok(t, tend_heartbeat(t, &lease, 1, LEASE_MS, NULL));
+    check_int(sql_int("SELECT count(*) FROM lock l JOIN job j ON j.id = l.job_id "
+                      "WHERE l.expires_at = j.alarm_at"),
+              ==, 1);
     PQfinish(pg);
 }

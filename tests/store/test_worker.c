@@ -39,6 +39,16 @@ static void hold_a_job(struct helper *parent, void *arg)
     helper_hear(parent);
 }
 
+static void give_a_job_back(struct helper *parent, void *arg)
+{
+    (void)arg;
+    tend *t = store_open_real("doomed");
+    struct tend_lease lease = claim_long(t, 0);
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    helper_say(parent, lease.token);
+    helper_hear(parent);
+}
+
 static void hold_a_lock(struct helper *parent, void *arg)
 {
     (void)arg;
@@ -219,6 +229,20 @@ TEST(worker, the_death_of_a_worker_is_told_by_event_and_log)
     check_contains(last_event_of(t, id)->why, keep_text("pid %d", (int)worker.pid));
     check_contains(sql_rows("SELECT who, why FROM event WHERE what = 'worker.died'"), "healer|");
     check_contains(store_log(), "has died");
+}
+
+/* The normal end of a script's registered worker was told as a death. */
+TEST(worker, the_end_of_a_worker_that_held_nothing_is_told_as_such)
+{
+    tend *t = store_open_real("healer");
+    add_one(t, "q");
+    struct helper worker = helper_start(give_a_job_back, NULL);
+    helper_hear(&worker);
+    helper_kill(&worker);
+    recover_now(t);
+    check_contains(sql_rows("SELECT why FROM event WHERE what = 'worker.died'"),
+                   keep_text("process %d on", (int)worker.pid));
+    check_contains(store_log(), "has ended; it held nothing");
 }
 
 /* --- by time alone --- */

@@ -16,10 +16,15 @@ struct proxy_line {
     int64_t left; /* bytes of clients that may pass; 0: stalled */
     int64_t cuts; /* that were asked for */
     int64_t cuts_done;
+    int64_t mutes; /* the same for proxy_mute */
+    int64_t mutes_done;
+    int64_t loses; /* an answer is to be lost: that to lose_text */
+    char lose_text[64];
 };
 
 struct pair {
     int client, server;
+    bool mute;
 };
 
 struct proxy_plan {
@@ -52,14 +57,28 @@ static void write_all(int fd, const char *data, size_t bytes)
     }
 }
 
-/* Passes on a piece; false: the connection has ended. */
-static bool pass_on(int from, int to, int64_t *left)
+/* Whether the answer to this is to be lost: then nothing else is any more. */
+static bool is_to_lose(struct proxy_line *line, const char *data, size_t bytes)
+{
+    if (__atomic_load_n(&line->loses, __ATOMIC_SEQ_CST) == 0 ||
+        memmem(data, bytes, line->lose_text, strlen(line->lose_text)) == NULL)
+        return false;
+    __atomic_store_n(&line->loses, 0, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+/* Passes on a piece; false: the connection has ended. line: a client speaks. */
+static bool pass_on(struct pair *pair, struct proxy_line *line)
 {
     char data[PIECE_BYTES];
+    int from = line != NULL ? pair->client : pair->server;
+    int to = line != NULL ? pair->server : pair->client;
+    int64_t *left = line != NULL ? &line->left : NULL;
     size_t most = left != NULL && *left < PIECE_BYTES ? (size_t)*left : sizeof data;
     ssize_t got = read(from, data, most);
     if (got <= 0)
         return false;
+    pair->mute = line != NULL && is_to_lose(line, data, (size_t)got);
     write_all(to, data, (size_t)got);
     if (left != NULL && *left != INT64_MAX)
         __atomic_sub_fetch(left, got, __ATOMIC_SEQ_CST);
@@ -73,7 +92,7 @@ static void accept_one(int listener, int server_port, struct pair *pairs, size_t
     int server = open_socket();
     check_int(connect(server, (struct sockaddr *)&address, sizeof address), ==, 0);
     check_int(*count, <, PAIRS_MAX);
-    pairs[(*count)++] = (struct pair){client, server};
+    pairs[(*count)++] = (struct pair){.client = client, .server = server};
 }
 
 static void close_pair(struct pair *pair)
@@ -94,6 +113,16 @@ static void cut_all(struct proxy_line *line, struct pair *pairs, size_t *count)
     __atomic_store_n(&line->cuts_done, cuts, __ATOMIC_SEQ_CST);
 }
 
+static void mute_all(struct proxy_line *line, struct pair *pairs, size_t count)
+{
+    int64_t mutes = __atomic_load_n(&line->mutes, __ATOMIC_SEQ_CST);
+    if (mutes == line->mutes_done)
+        return;
+    for (size_t i = 0; i < count; i++)
+        pairs[i].mute = true;
+    __atomic_store_n(&line->mutes_done, mutes, __ATOMIC_SEQ_CST);
+}
+
 static void serve(int listener, const struct proxy_plan *plan)
 {
     struct pair pairs[PAIRS_MAX];
@@ -101,10 +130,12 @@ static void serve(int listener, const struct proxy_plan *plan)
     int64_t *left = &plan->line->left;
     for (;;) {
         cut_all(plan->line, pairs, &count);
+        mute_all(plan->line, pairs, count);
         struct pollfd fds[1 + 2 * PAIRS_MAX] = {{.fd = listener, .events = POLLIN}};
         for (size_t i = 0; i < count; i++) {
-            fds[1 + 2 * i] = (struct pollfd){.fd = pairs[i].client, .events = POLLIN};
-            fds[2 + 2 * i] = (struct pollfd){.fd = pairs[i].server, .events = POLLIN};
+            bool mute = pairs[i].mute;
+            fds[1 + 2 * i] = (struct pollfd){.fd = mute ? -1 : pairs[i].client, .events = POLLIN};
+            fds[2 + 2 * i] = (struct pollfd){.fd = mute ? -1 : pairs[i].server, .events = POLLIN};
         }
         bool stalled = __atomic_load_n(left, __ATOMIC_SEQ_CST) == 0;
         poll(fds, stalled ? 0 : 1 + 2 * count, TICK_MS);
@@ -112,9 +143,9 @@ static void serve(int listener, const struct proxy_plan *plan)
             struct pair *pair = &pairs[i - 1];
             bool open = true;
             if (fds[2 * i - 1].revents != 0 && __atomic_load_n(left, __ATOMIC_SEQ_CST) > 0)
-                open = pass_on(pair->client, pair->server, left);
-            if (open && fds[2 * i].revents != 0)
-                open = pass_on(pair->server, pair->client, NULL);
+                open = pass_on(pair, plan->line);
+            if (open && !pair->mute && fds[2 * i].revents != 0)
+                open = pass_on(pair, NULL);
             if (open)
                 continue;
             close_pair(pair);
@@ -184,4 +215,22 @@ void proxy_cut(struct proxy *proxy)
 {
     int64_t cuts = __atomic_add_fetch(&proxy->line->cuts, 1, __ATOMIC_SEQ_CST);
     wait_until(__atomic_load_n(&proxy->line->cuts_done, __ATOMIC_SEQ_CST) >= cuts, PATIENCE_MS);
+}
+
+void proxy_mute(struct proxy *proxy)
+{
+    int64_t mutes = __atomic_add_fetch(&proxy->line->mutes, 1, __ATOMIC_SEQ_CST);
+    wait_until(__atomic_load_n(&proxy->line->mutes_done, __ATOMIC_SEQ_CST) >= mutes, PATIENCE_MS);
+}
+
+void proxy_lose_answer(struct proxy *proxy, const char *text)
+{
+    check_int(strlen(text), <, sizeof proxy->line->lose_text);
+    strcpy(proxy->line->lose_text, text);
+    __atomic_store_n(&proxy->line->loses, 1, __ATOMIC_SEQ_CST);
+}
+
+bool proxy_answer_is_lost(const struct proxy *proxy)
+{
+    return __atomic_load_n(&proxy->line->loses, __ATOMIC_SEQ_CST) == 0;
 }

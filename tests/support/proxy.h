@@ -25,6 +25,13 @@ void proxy_stall_after(struct proxy *proxy, int64_t bytes);
 bool proxy_is_stalled(const struct proxy *proxy);
 /* The line works again; nothing was lost. */
 void proxy_resume(struct proxy *proxy);
+/* The connections there are pass on nothing any more, as when a firewall has forgotten them; new
+ * ones work. Returns when it is done. */
+void proxy_mute(struct proxy *proxy);
+/* What the next client says in a piece that holds this text reaches the server; but nothing more
+ * passes through its connection, so no answer comes. */
+void proxy_lose_answer(struct proxy *proxy, const char *text);
+bool proxy_answer_is_lost(const struct proxy *proxy);
 /* Ends all connections there are, stalled or not; what was under way is lost. Returns when it is
  * done. */
 void proxy_cut(struct proxy *proxy);

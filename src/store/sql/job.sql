@@ -22,6 +22,12 @@ result, payload, stopped_token, nominal_at, followed
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
 
+-- name: job_rival
+-- The live job that has the unique key of job $1. Primary key, then index job_unique. Called by queue/act.c.
+SELECT other.id
+FROM job JOIN job AS other ON other.queue = job.queue AND other.unique_key = job.unique_key
+WHERE job.id = $1 AND other.id <> $1 AND other.finished_at IS NULL;
+
 -- name: job_list
 -- A page in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
 SELECT {job}
@@ -194,34 +200,50 @@ WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NOT NULL AND followe
 
 -- name: job_start
 -- Work begins: from here on a crash counts; for db_each. Called by queue/lease.c.
+-- PostgreSQL: a row that another session has locked is skipped, so that it holds up no other; and a lease that is named
+-- twice is answered twice.
 UPDATE job
 SET started_at = coalesce(started_at, now($3)), seen_at = now($3), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
-UPDATE job
-SET started_at = coalesce(started_at, c.t), seen_at = c.t, warned = NULL
-FROM (SELECT now_each($3) AS t OFFSET 0) c,
-     unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, token, ordinal)
-WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
-RETURNING u.ordinal, 1;
+WITH held AS (
+    SELECT j.id, u.ordinal
+    FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, token, ordinal),
+         job j
+    WHERE j.id = u.id AND j.token = u.token AND j.state + 0 = 2
+    FOR NO KEY UPDATE OF j SKIP LOCKED
+), started AS (
+    UPDATE job
+    SET started_at = coalesce(started_at, c.t), seen_at = c.t, warned = NULL
+    FROM (SELECT now_each($3) AS t OFFSET 0) c, held
+    WHERE job.id = held.id
+)
+SELECT ordinal, 1 FROM held;
 
 -- name: job_heartbeat
 -- The owner is alive: the lease starts over with the length it has, or $3 ms, which is its length from now on; for
--- db_each. Called by queue/lease.c.
+-- db_each. Called by queue/lease.c. PostgreSQL: as job_start.
 UPDATE job
 SET alarm_at = now($4) + coalesce($3, lease_for_ms, lease_ms,
                                   (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
     lease_for_ms = coalesce($3, lease_for_ms), seen_at = now($4), warned = NULL
 WHERE id = $1 AND token = $2 AND state = 2;
 -- dialect: postgres
-UPDATE job
-SET alarm_at = c.t + coalesce(u.ttl, lease_for_ms, lease_ms,
-                              (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
-    lease_for_ms = coalesce(u.ttl, lease_for_ms), seen_at = c.t, warned = NULL
-FROM (SELECT now_each($4) AS t OFFSET 0) c,
-     unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal)
-WHERE job.id = u.id AND job.token = u.token AND state + 0 = 2
-RETURNING u.ordinal, 1;
+WITH held AS (
+    SELECT j.id, u.ttl, u.ordinal
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (id, token, ttl, ordinal),
+         job j
+    WHERE j.id = u.id AND j.token = u.token AND j.state + 0 = 2
+    FOR NO KEY UPDATE OF j SKIP LOCKED
+), extended AS (
+    UPDATE job
+    SET alarm_at = c.t + coalesce(held.ttl, lease_for_ms, lease_ms,
+                                  (SELECT q.lease_ms FROM queue q WHERE q.name = job.queue), 60000),
+        lease_for_ms = coalesce(held.ttl, lease_for_ms), seen_at = c.t, warned = NULL
+    FROM (SELECT now_each($4) AS t OFFSET 0) c, held
+    WHERE job.id = held.id
+)
+SELECT ordinal, 1 FROM held;
 
 -- name: job_phase
 -- Where the job is, with an event. Called by queue/lease.c.

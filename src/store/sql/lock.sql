@@ -41,7 +41,8 @@ SET job_id = $2, expires_at = (SELECT alarm_at FROM job WHERE id = $2)
 WHERE name = $1;
 
 -- name: lock_follow
--- The lock a job was taken with lasts as long as its lease; for db_each. Called by queue/lease.c.
+-- The lock a job was taken with lasts as long as its lease; for db_each. Not run on PostgreSQL, where the trigger of the
+-- job does it (job_judge). Called by queue/lease.c and queue/recover.c.
 UPDATE lock
 SET expires_at = (SELECT alarm_at FROM job WHERE id = $1)
 WHERE name = (SELECT lock_name FROM job WHERE id = $1) AND job_id = $1;

@@ -36,6 +36,34 @@ CREATE TABLE clock_mark (
     clock_steps  bigint NOT NULL
 );
 
+-- As in 001, but for the last UPDATE: a sign of life waits for nobody. While the job runs, expires_at of the lock it was
+-- taken with decides nothing.
+CREATE OR REPLACE FUNCTION job_judge(new_id bigint, new_event bigint, new_version bigint, new_state smallint,
+                                     new_lock text, until bigint, old_id bigint, old_event bigint, old_version bigint,
+                                     old_state smallint, old_lock text) RETURNS boolean
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    moved boolean := new_event <> old_event AND new_version <> old_version;
+BEGIN
+    IF (CASE WHEN moved THEN {schema}.job_may_move(old_state, new_state) ELSE old_state = new_state END)
+       IS NOT TRUE THEN
+        PERFORM {schema}.job_refuse(coalesce(new_id, old_id), old_state, new_state);
+    ELSIF new_lock IS NULL THEN
+        UPDATE {schema}.lock
+        SET owner = NULL, worker_id = NULL, job_id = NULL, acquired_at = NULL, expires_at = NULL
+        WHERE name = old_lock AND job_id = new_id;
+    ELSE
+        UPDATE {schema}.lock
+        SET expires_at = until
+        WHERE name = (SELECT l.name FROM {schema}.lock l
+                      WHERE l.name = new_lock AND l.job_id = new_id
+                      FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    RETURN moved;
+END
+$$;
+
 -- --- Submissions under the key of a running job ---
 
 ALTER TABLE job ADD COLUMN followed smallint;

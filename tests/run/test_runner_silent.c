@@ -1,0 +1,64 @@
+/*
+ * A runner whose connections to PostgreSQL fall silent: what runs goes on, nothing stays leased to
+ * a worker that does not know it, and a runner that is told to stop ends.
+ */
+#include "runner_case.h"
+
+#include "support/proxy.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Through the proxy; busy_ms 0: as by default. */
+static tend *open_through(const struct proxy *proxy, int64_t busy_ms)
+{
+    tend *t;
+    struct tend_options options = store_options("w");
+    options.clock_ms = NULL;
+    if (busy_ms > 0)
+        options.busy_ms = busy_ms;
+    check_int(tend_open(&t, proxy_url(proxy), &options), ==, 0);
+    return t;
+}
+
+static int64_t add_gated(tend *t, int64_t lease_ms)
+{
+    struct tend_job_spec spec = spec_for("q");
+    spec.payload = "{\"run\": \"touch begun; until [ -e gate ]; do sleep 0.05; done\"}";
+    spec.lease_ms = lease_ms;
+    return add_spec(t, &spec);
+}
+
+static void wait_for_beat(void)
+{
+    int64_t until_ms = sql_int("SELECT alarm_at FROM job");
+    wait_until(sql_int("SELECT coalesce(max(alarm_at), 0) FROM job") != until_ms, PATIENCE_MS);
+    check_int(sql_int("SELECT coalesce(max(alarm_at), 0) FROM job"), >, until_ms);
+}
+
+/*
+ * Symptom: the connections of a worker died without a word, while new ones could be made. One look
+ * at its leases hung for 32 s, no lease was extended meanwhile, and the job was ended and run
+ * again.
+ */
+TEST_WITHIN(runner_silent, BY_9_connections_that_die_without_a_word_take_no_lease_away, 120)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = open_through(&proxy, 0);
+    int64_t id = add_gated(t, 6000);
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    wait_for_beat();
+    proxy_mute(&proxy); /* the pulse looks a few times before it beats again */
+    wait_for_beat();
+    wait_for_beat();
+    check(fclose(fopen("gate", "w")) == 0);
+    proxy_cut(&proxy); /* the claiming thread need not find out by itself */
+    wait_until(sql_int("SELECT count(*) FROM job WHERE state = 4") == 1, PATIENCE_MS);
+    check_str(attempts_of(t, id), "1:succeeded::");
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    tend_close(t);
+    proxy_stop(&proxy);
+}
