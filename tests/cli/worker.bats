@@ -280,7 +280,7 @@ has_worker() {
     tend release "$lease" >/dev/null
     run -0 tend release "$lease"
     fails 4 tend release "$lease" --delay 1h
-    says "job 2 was released before, with other options; it is pending"
+    says "job $id was released before, with other options; it is pending"
 }
 
 @test "release gives back free of charge, at once or later" {

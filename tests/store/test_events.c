@@ -93,8 +93,8 @@ TEST(events, the_last_ones_are_found_across_gaps_in_their_numbers)
     add_number(t, "q", 6);
     int64_t last = 0;
     check_ok(t, tend_last_event(t, &last));
-    sql_exec(keep_text("DELETE FROM event WHERE id IN (%lld, %lld)", (long long)last - 1,
-                       (long long)last - 2));
+    sql_exec("DELETE FROM event WHERE id IN (%lld, %lld)", (long long)last - 1,
+             (long long)last - 2);
     check_ok(t, tend_events_tail(t, 3, &after));
     check_int(page_since(t, after, 10, &page), ==, 3);
     tend_events_free(page);
