@@ -709,15 +709,16 @@ struct tend_lock_request {
     int64_t while_pid; /* > 0: the lock, and the wait for it, end with that process */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     unsigned flags;    /* TEND_CLAIM_BY_TIME */
-    int64_t token;     /* > 0: refresh only the lock that has this token; one that owner has taken
-                          anew is held by somebody else then */
+    int64_t token;     /* > 0: refresh the lock that has this token, and take no other: one that
+                          owner has taken anew is held by somebody else then */
 };
 TEND_API void tend_lock_request_init(struct tend_lock_request *request);
 
 /*
  * 0: acquired, or refreshed by its holder; TEND_EBUSY: *ret says who holds it until when, or has
  * token 0: another process keeps the store from being written, and tend_errmsg says which;
- * TEND_ESTATE: the process of while_pid has ended, nothing is held for it. The holder is known by
+ * TEND_ESTATE: the process of while_pid has ended, nothing is held for it; TEND_ELEASELOST: the
+ * lock with the token of the request is no longer held, nothing was taken. The holder is known by
  * its name and its worker: two processes that call themselves the same do not share a lock, unless
  * both hold it by time alone.
  */
@@ -913,6 +914,8 @@ TEND_API int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret);
 TEND_API void tend_events_free(struct tend_events *events);
 /* Id of the newest event, 0 if none. */
 TEND_API int tend_last_event(tend *t, int64_t *ret_id);
+/* The number after which the last count events come, for tend_events_since: numbers have gaps. */
+TEND_API int tend_events_tail(tend *t, int64_t count, int64_t *ret_after_id);
 
 /* --- Waiting ------------------------------------------------------------------------------ */
 

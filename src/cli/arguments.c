@@ -109,6 +109,27 @@ int leases_report(struct cli *cli, int code, const struct tend_lease *leases, co
     return leases_report_controls(cli, code, leases, each, count, done, NULL);
 }
 
+/* The same was asked for before, otherwise. */
+static void tell_conflict(struct cli *cli, struct tend_lease lease, const char *done)
+{
+    struct tend_jobs *jobs;
+    if (strcmp(done, "completed") == 0) {
+        cli_fail(cli, TEND_ECONFLICT,
+                 "%s: job %" PRId64 " is done with another result, which stays; 'tend show %" PRId64
+                 "' shows it",
+                 cli->path, lease.id, lease.id);
+        return;
+    }
+    int code = tend_get(cli->store, lease.id, &jobs);
+    cli_fail(cli, TEND_ECONFLICT,
+             "%s: job %" PRId64 " was %s before, with other options; it is %s, and nothing was "
+             "changed; 'tend show %" PRId64 "' shows it",
+             cli->path, lease.id, done,
+             code < 0 ? "as that has left it" : tend_state_name(jobs->items[0].state), lease.id);
+    if (code >= 0)
+        tend_jobs_free(jobs);
+}
+
 static void tell_lost(struct cli *cli, struct tend_lease lease)
 {
     struct tend_jobs *jobs;
@@ -152,10 +173,7 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
     }
     for (size_t i = 0; i < count; i++)
         if (each[i] == TEND_ECONFLICT)
-            cli_fail(cli, TEND_ECONFLICT,
-                     "%s: job %" PRId64
-                     " is done with another result, which stays; 'tend show %" PRId64 "' shows it",
-                     cli->path, leases[i].id, leases[i].id);
+            tell_conflict(cli, leases[i], done);
         else if (each[i] != 0)
             tell_lost(cli, leases[i]);
     return refused == 0 ? EXIT_DONE : EXIT_REFUSED;

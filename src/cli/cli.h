@@ -24,7 +24,7 @@ enum exit_status {
     EXIT_NOT_FOUND = 3,    /* no such job, schedule, store */
     EXIT_REFUSED = 4,      /* by the present state: conflict, lease lost, lock held */
     EXIT_NOTHING = 5,      /* nothing there: empty, busy, paused; the answer says which */
-    EXIT_UNREACHABLE = 69, /* the store is out of reach */
+    EXIT_UNREACHABLE = 69, /* the store is out of reach, blocked, or its disk is full: try again */
     EXIT_SIGNAL = 128,     /* plus the number of the signal that ended a wait */
 };
 

@@ -17,12 +17,13 @@ static struct {
 static const struct option options[] = {
     OPTION("follow", 'f', NULL, OPTION_FLAG, "go on with what happens, until interrupted",
            &args.follow),
-    OPTION("job", 0, "ID", OPTION_TEXT, "only events of this job, from its beginning", &args.job),
+    OPTION("job", 0, "ID", OPTION_TEXT,
+           "only events of this job, from its beginning or the last ones (-n)", &args.job),
     OPTION("since", 0, "N", OPTION_INT, "events after number N (default: the last ones)",
            &args.since, .min = 0, .max = INT64_MAX),
     OPTION("limit", 'n', "N", OPTION_INT,
-           "at most this many; without --since the last ones (default 20)", &args.limit, .min = 1,
-           .max = INT64_MAX),
+           "at most this many; without --since the last ones (default 20, with --job all)",
+           &args.limit, .min = 1, .max = INT64_MAX),
     OPTION_END,
 };
 
@@ -154,11 +155,13 @@ static int print_job(struct cli *cli, int64_t job_id)
     }
     if (code == 0)
         tend_jobs_free(jobs);
-    int64_t left = args.limit ? args.limit : INT64_MAX;
-    int64_t since = args.since == TEND_UNSET ? 0 : args.since;
-    int64_t last = since;
-    for (size_t i = 0; i < events->count && left > 0; i++) {
-        if (events->items[i].id <= since)
+    bool tail = args.since == TEND_UNSET && args.limit; /* else the first ones */
+    int64_t left = args.limit && !tail ? args.limit : INT64_MAX;
+    int64_t last = args.since == TEND_UNSET ? 0 : args.since;
+    size_t first =
+        tail && events->count > (uint64_t)args.limit ? events->count - (size_t)args.limit : 0;
+    for (size_t i = first; i < events->count && left > 0; i++) {
+        if (events->items[i].id <= last)
             continue;
         last = events->items[i].id;
         put_event(cli, &events->items[i]);
@@ -179,12 +182,11 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     if (args.since != TEND_UNSET)
         return print_since(cli, args.since, 0, args.limit ? args.limit : INT64_MAX);
-    int64_t last;
-    int code = tend_last_event(cli->store, &last);
+    int64_t after;
+    int code = tend_events_tail(cli->store, args.limit ? args.limit : LAST, &after);
     if (code < 0)
         return cli_fail_store(cli, code);
-    int64_t wanted = args.limit ? args.limit : LAST;
-    return print_since(cli, last > wanted ? last - wanted : 0, 0, INT64_MAX);
+    return print_since(cli, after, 0, INT64_MAX);
 }
 
 const struct command cmd_events = {

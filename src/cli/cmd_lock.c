@@ -37,8 +37,9 @@ static const struct option acquire_options[] = {
     OPTION("while-pid", 0, "PID", OPTION_INT,
            "the lock, and the wait for it, end with this process", &args.while_pid, .min = 1,
            .max = INT32_MAX),
-    OPTION("token", 0, "N", OPTION_INT, "refresh only the lock that was acquired with this token",
-           &args.token, .min = 1, .max = INT64_MAX),
+    OPTION("token", 0, "N", OPTION_INT,
+           "only refresh, and only the lock that was acquired with this token", &args.token,
+           .min = 1, .max = INT64_MAX),
     OPTION_END,
 };
 
@@ -79,10 +80,9 @@ static int held_by_other(struct cli *cli, const struct tend_lock *lock)
         snprintf(after, sizeof after, " after %s", duration_text(args.wait_ms, waited));
     bool own = args.token > 0 && strcmp(lock->owner, args.owner) == 0 && lock->token != args.token;
     int status = own ? cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                                     "lock \"%s\" is %sheld by %s%s under token %" PRId64
-                                     ", not %" PRId64 ", and expires %s%s",
-                                     lock->name, still, lock->owner, after, lock->token, args.token,
-                                     when, hint)
+                                     "lock \"%s\" is held by %s under token %" PRId64
+                                     ", not %" PRId64 ", and expires %s",
+                                     lock->name, lock->owner, lock->token, args.token, when)
                      : cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
                                      "lock \"%s\" is %sheld by %s%s and expires %s%s", lock->name,
                                      still, lock->owner, after, when, hint);
@@ -106,6 +106,11 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
         signals_interrupt(cli->store);
     struct tend_lock lock = {.token = 0};
     int code = tend_lock_acquire(cli->store, &request, &lock);
+    if (code == TEND_ELEASELOST)
+        return cli_fail(cli, code,
+                        "lock \"%s\" with token %" PRId64
+                        " is no longer held; without --token it is acquired anew",
+                        request.name, request.token);
     if (code == TEND_EBUSY && lock.token != 0) /* else it is the store that cannot be written */
         return held_by_other(cli, &lock);
     if (code < 0)
@@ -267,7 +272,7 @@ static const struct command acquire = {
     .form = "NAME",
     .text = "take a lock, or refresh one's own",
     .about =
-        "Exit status 4 when somebody else holds it. The token only grows: whatever the lock guards can "
+        "Exit status 4 when somebody else holds it, or with --token when that lock is no longer held. The token only grows: whatever the lock guards can "
         "refuse a token below the last it has seen. With --while-pid the holder is that process: even another "
         "caller with the same --owner is refused.",
     .examples = "tend lock acquire deploy -w $(hostname):$$ --while-pid $$ --wait=10m",

@@ -28,6 +28,7 @@ int exit_status_of(int code)
     case TEND_ELIMITED:
         return EXIT_NOTHING;
     case TEND_EUNREACHABLE:
+    case TEND_EFULL: /* nothing was written, and nothing is wrong with what was asked */
     case TEND_EBUSY: /* of the store; for a held lock or a busy queue the command says its own */
         return EXIT_UNREACHABLE;
     case TEND_EINTERRUPTED:

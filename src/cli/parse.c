@@ -1,7 +1,9 @@
 /*
  * See parse.h. The usual rules: options anywhere, --name value, --name=value, -n value, -nvalue,
  * letters of flags together, -- ends the options. Long names are never abbreviated: a script would
- * break when a new option makes the abbreviation ambiguous.
+ * break when a new option makes the abbreviation ambiguous. An option that takes one value is
+ * refused when it is given again with another: which one is meant is not known. The same value
+ * again is harmless, as from an alias of the shell.
  */
 #include "cli/parse.h"
 
@@ -12,8 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An option that was given, and with what. */
+struct given {
+    const char *name;
+    const char *value; /* NULL: none */
+};
+
 struct reader {
     struct cli *cli;
+    struct given *given; /* room for as many as there are words */
+    size_t given_count;
     char **words;
     int count, at;
     struct parsed *parsed;
@@ -95,6 +105,33 @@ static int needs_value(struct reader *reader, const struct option *option)
                     option->form);
 }
 
+static bool same_value(const char *one, const char *other)
+{
+    return one && other ? strcmp(one, other) == 0 : one == other;
+}
+
+/* Notes a value; *again: the same was given before. */
+static int note_given(struct reader *reader, const struct option *option, const char *value,
+                      bool *again)
+{
+    *again = false;
+    if (option->type == OPTION_FLAG || option->type == OPTION_LIST || option->type == OPTION_STATES)
+        return EXIT_DONE;
+    for (size_t i = 0; i < reader->given_count && !*again; i++) {
+        const struct given *before = &reader->given[i];
+        if (strcmp(before->name, option->name) != 0)
+            continue;
+        *again = same_value(before->value, value);
+        if (!*again)
+            return cli_fail(reader->cli, TEND_EINVAL,
+                            "%s%s--%s was given twice, with different values; give it once",
+                            reader->cli->path, *reader->cli->path ? ": " : "", option->name);
+    }
+    if (!*again)
+        reader->given[reader->given_count++] = (struct given){option->name, value};
+    return EXIT_DONE;
+}
+
 /* value: what came with the option itself, or NULL. */
 static int take_option(struct reader *reader, const struct option *option, const char *value)
 {
@@ -115,7 +152,9 @@ static int take_option(struct reader *reader, const struct option *option, const
             return needs_value(reader, option);
         value = reader->words[reader->at++];
     }
-    return option_store(reader->cli, option, value);
+    bool again;
+    int status = note_given(reader, option, value, &again);
+    return status != EXIT_DONE || again ? status : option_store(reader->cli, option, value);
 }
 
 static int take_long(struct reader *reader, char *word)
@@ -264,7 +303,11 @@ int parse_command_line(struct cli *cli, int argc, char **argv, struct parsed *re
         return cli_fail(cli, TEND_ENOMEM, "out of memory");
     look_for_json(cli, argc, argv);
     struct reader reader = {.cli = cli, .words = argv, .count = argc, .at = 1, .parsed = ret};
+    reader.given = calloc((size_t)argc + 1, sizeof *reader.given);
+    if (!reader.given)
+        return cli_fail(cli, TEND_ENOMEM, "out of memory");
     int status = take_words(&reader);
+    free(reader.given);
     if (status != EXIT_DONE || reader.help || globals.version || !ret->command)
         return status;
     cli->json = globals.json;

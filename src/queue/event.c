@@ -111,6 +111,32 @@ static int last_body(struct db_tx *tx, void *arg)
     return rc;
 }
 
+struct tail_call {
+    int64_t count, after_id;
+};
+
+static int tail_body(struct db_tx *tx, void *arg)
+{
+    struct tail_call *call = arg;
+    struct db_result found;
+    const struct db_value params[] = {db_int(call->count)};
+    int rc = db_run(tx, Q_EVENT_TAIL, DB_LAST, params, &found);
+    if (rc == 0)
+        call->after_id = db_number(&found, 0, 0);
+    return rc;
+}
+
+int tend_events_tail(tend *t, int64_t count, int64_t *ret_after_id)
+{
+    struct tail_call call = {.count = count};
+    int rc = count < 0
+                 ? handle_fail(t, TEND_EINVAL, "there are no last %lld events", (long long)count)
+                 : handle_read(t, tail_body, &call);
+    if (rc == 0)
+        *ret_after_id = call.after_id;
+    return rc;
+}
+
 int tend_last_event(tend *t, int64_t *ret_id)
 {
     return handle_read(t, last_body, ret_id);

@@ -152,9 +152,9 @@ static int tie_lock(struct db_tx *tx, const struct claim_want *want,
     struct db_result taken;
     bool ignored;
     int64_t ttl_ms = want->ttl_ms != TEND_UNSET ? want->ttl_ms : settings->queue.lease_ms;
-    const struct db_value params[] = {
-        db_text(name), db_text(want->owner), db_int(ttl_ms), db_int_or_null(want->worker_id),
-        db_null(),     db_now(tx),           db_null()};
+    const struct db_value params[] = {db_text(name),  db_text(want->owner),
+                                      db_int(ttl_ms), db_int_or_null(want->worker_id),
+                                      db_null(),      db_now(tx)};
     const struct db_value tie[] = {db_text(name), db_int(job_id)};
     int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
     if (rc < 0)

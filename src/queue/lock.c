@@ -57,6 +57,7 @@ static int get_body(struct db_tx *tx, void *arg)
     if (rc < 0)
         return rc;
     call->done = rows.rows > 0;
+    call->lock = (struct tend_lock){0};
     if (call->done)
         read_lock(&call->lock, &rows, 0);
     return 0;
@@ -92,18 +93,19 @@ static int acquire_body(struct db_tx *tx, void *arg)
     struct lock_call *call = arg;
     struct db_result before = {0};
     struct db_result taken;
+    bool refresh = call->token != TEND_UNSET;
+    enum db_query query = refresh ? Q_LOCK_REFRESH : Q_LOCK_ACQUIRE;
     const struct db_value look[] = {db_text(call->name), db_now(tx)};
     const struct db_value params[] = {db_text(call->name),
                                       db_text(call->owner),
                                       db_int(call->ttl_ms),
                                       db_int_or_null(call->worker_id),
-                                      db_null(),
-                                      db_now(tx),
-                                      db_int_or_null(call->token)};
+                                      refresh ? db_int(call->token) : db_null(),
+                                      db_now(tx)};
     int rc;
     call->clock_unsettled = false;
     if ((rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before)) < 0 ||
-        (rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken)) < 0 || (rc = get_body(tx, arg)) < 0)
+        (rc = db_run(tx, query, 0, params, &taken)) < 0 || (rc = get_body(tx, arg)) < 0)
         return rc;
     call->done = taken.rows > 0;
     if (!call->done)
@@ -183,6 +185,26 @@ static int keep_for_process(tend *t, const struct lock_call *call, const struct 
     return rc;
 }
 
+/*
+ * The lock with the token that is to be refreshed can be gone; no wait brings it back. 0: it is
+ * there, or the clock was set (*again: it may not have expired).
+ */
+static int look_for_token(tend *t, const struct lock_call *call, int64_t patience_ms, bool *again)
+{
+    const struct tend_lock *lock = &call->lock;
+    *again = false;
+    if (call->token == TEND_UNSET || (lock->token == call->token && !lock->expired))
+        return 0;
+    if (lock->token != 0 && !lock->expired)
+        return handle_fail(t, TEND_EBUSY, "lock %s is held by %s under token %lld, not %lld",
+                           call->name, lock->owner, (long long)lock->token, (long long)call->token);
+    int rc = lock->token == call->token ? recover_settle_clock(t, patience_ms) : 0;
+    *again = rc > 0;
+    return rc != 0 ? (rc < 0 ? rc : 0)
+                   : handle_fail(t, TEND_ELEASELOST, "lock %s with token %lld is no longer held",
+                                 call->name, (long long)call->token);
+}
+
 int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct tend_lock *ret)
 {
     struct lock_call call = {.name = request->name,
@@ -200,6 +222,7 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     else if ((request->flags & TEND_CLAIM_BY_TIME) == 0)
         rc = worker_self(t, wait_clock_patience(&clock), &call.worker_id);
     bool looked = false;
+    bool again = false;
     int settled = 0;
     while (rc >= 0) {
         if ((rc = worker_check_process(t, &clock.process, "locked")) < 0)
@@ -220,6 +243,13 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
             *ret = call.lock;
         if (call.done)
             return keep_for_process(t, &call, &clock.process);
+        rc = look_for_token(t, &call, wait_clock_patience(&clock), &again);
+        if (rc == TEND_ELEASELOST && ret != NULL)
+            *ret = (struct tend_lock){0}; /* who holds it is not the question */
+        if (rc < 0)
+            return rc;
+        if (again && settled++ < SETTLES_MOST)
+            continue;
         /* A holder that has died or expired holds no longer; nobody may have noticed yet. */
         bool may_be_stale = call.lock.worker_id != TEND_UNSET || call.lock.job_id != TEND_UNSET;
         if (call.lock.expired || (may_be_stale && !looked)) {

@@ -134,6 +134,24 @@ load helper
     [ "$(jq -r '.to' <<<"$output" | tr '\n' ' ')" = 'pending running done ' ]
 }
 
+# They were counted down from the highest number, which a restore moves far up; and of a job the
+# first ones were shown.
+@test "events -n shows the last ones, whatever numbers are missing, also of a job" {
+    for _ in 1 2 3; do tend add >/dev/null; done
+    tend migrate --after-restore >/dev/null
+    tend add >/dev/null
+    run -0 tend events -n 3 --json
+    [ "${#lines[@]}" = 3 ]
+    claim
+    tend start "$lease" >/dev/null
+    tend complete "$lease" >/dev/null
+    run -0 tend events --job 1 -n 2 --json
+    [ "$(jq -r .what <<<"$output" | tr '\n' ' ')" = "$(tend events --job 1 --json | tail -n 2 | jq -r .what | tr '\n' ' ')" ]
+    [ "$(tail -n 1 <<<"$output" | jq -r .what)" = job.completed ]
+    run -0 tend events --job 1 --since 0 -n 1 --json
+    json '.what == "job.added"'
+}
+
 @test "events -f goes on with what happens until interrupted" {
     tend add >/dev/null
     "$TEND" events -f --json >seen 3>&- &

@@ -50,6 +50,9 @@ load helper
     json ".token == $new"
     run -0 tend lock extend deploy -w ann --token "$new"
     run -0 tend lock release deploy -w ann --token "$new"
+    fails 4 tend lock acquire deploy -w ann --token "$new"
+    says "lock \"deploy\" with token $new is no longer held"
+    run -5 tend lock show deploy
 }
 
 # LK-6

@@ -109,6 +109,18 @@ load helper
     says "--unstarted takes no value"
 }
 
+# The last one won, silently: half of what was meant was cancelled.
+@test "an option that takes one value is refused when it is given again with another" {
+    fails 2 tend cancel --queue v --queue u
+    says 'cancel: --queue was given twice, with different values; give it once'
+    fails 2 tend add -q v --queue=u
+    fails 2 tend claim --wait --wait 5s
+    fails 2 tend --store sqlite:a.db add --store sqlite:b.db
+    run -0 tend add -q v --queue=v --tag a --tag b --json --json
+    run -0 tend jobs --json --state pending --state done
+    json '.queue == "v" and .tags == ["a", "b"]'
+}
+
 @test "missing, superfluous and malformed arguments are refused" {
     fails 2 tend show
     says "usage: tend show ID"

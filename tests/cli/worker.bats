@@ -265,6 +265,24 @@ has_worker() {
 }
 
 # LS-3
+# They were answered as the first call, and dropped.
+@test "a fail or release repeated otherwise is refused and says what stands" {
+    tend add >/dev/null
+    claim
+    tend fail "$lease" --text a --retry-in 1h >/dev/null
+    run -0 tend fail "$lease" --text a --retry-in 1h
+    fails 4 tend fail "$lease" --final --text a
+    says "job 1 was failed under lease $lease before, otherwise than asked now: a; it is scheduled, due "
+    fails 4 tend fail "$lease" --retry-in 2h
+    [ "$(state_of 1)" = scheduled ]
+    tend add >/dev/null
+    claim
+    tend release "$lease" >/dev/null
+    run -0 tend release "$lease"
+    fails 4 tend release "$lease" --delay 1h
+    says "job $id was released before, with other options; it is pending"
+}
+
 @test "release gives back free of charge, at once or later" {
     tend add >/dev/null
     claim

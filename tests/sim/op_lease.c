@@ -170,11 +170,11 @@ void op_leases(struct world *world, struct actor *actor, enum op_kind kind)
     int rc = call(world, actor, each, &due_ms);
     if (!op_end(world, actor, rc))
         return;
-    int worst = 0;
+    int first = 0;
     for (size_t i = 0; i < op->lease_count; i++)
-        worst = each[i] != 0 ? each[i] : worst;
-    expect(world, rc == worst, "%s answers %d, the worst of its leases %d", op_names[kind], rc,
-           worst);
+        first = first != 0 ? first : each[i];
+    expect(world, rc == first, "%s answers %d, the first of its leases %d", op_names[kind], rc,
+           first);
     op_check_leases(world, actor, each);
     op_check_due(world, op, due_ms);
     if (kind == OP_START)

@@ -254,9 +254,42 @@ TEST(lock, LK_9_by_time_the_name_is_enough_unless_a_token_is_given)
     check_ok(t, tend_lock_acquire(t, &request, &again));
     request.token = first.token + 1;
     check_rc(t, tend_lock_acquire(t, &request, &again), TEND_EBUSY);
+    check_int(again.token, ==, first.token); /* who holds it */
+}
+
+/* With a token, a lock that was free or had expired was taken anew, under another token. */
+TEST(lock, LK_9_who_gives_a_token_refreshes_that_lock_and_takes_no_other)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request = request_for("l", "a", 1000);
+    struct tend_lock lock;
+    request.flags = TEND_CLAIM_BY_TIME;
+    request.token = 3;
+    check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_ELEASELOST); /* never held */
+    check_contains(tend_errmsg(t), "lock l with token 3 is no longer held");
+    check_int(tend_lock_get(t, "l", &lock), ==, 0);
+    request.token = 0;
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    request.token = lock.token;
+    clock_advance(500);
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    check_int(lock.expires_at_ms, ==, clock_now() + 1000);
     clock_advance(1000);
-    check_ok(t, tend_lock_acquire(t, &request, &again)); /* expired: taken anew */
-    check_int(again.token, >, first.token);
+    request.wait_ms = -1; /* what is gone does not come back */
+    const char *before = store_snapshot();
+    check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_ELEASELOST); /* expired */
+    check_int(lock.token, ==, 0);
+    check_str(store_snapshot(), before);
+    check_int(tend_lock_release(t, "l", "a"), ==, 1);
+    check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_ELEASELOST); /* free */
+    check_int(tend_lock_get(t, "l", &lock), ==, 0);
+    request = request_for("l", "b", 1000);
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    request = request_for("l", "a", 1000);
+    request.token = 1;
+    request.wait_ms = -1;
+    check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_EBUSY); /* another's */
+    check_str(lock.owner, "b");
 }
 
 /* A lock was released and extended by whoever had its owner's name, a former holder for example. */

@@ -36,6 +36,10 @@ SELECT 1 FROM event WHERE id = $1;
 -- name: event_last
 SELECT coalesce(max(id), 0) FROM event;
 
+-- name: event_tail
+-- The number after which the last $1 events come; numbers have gaps. Primary key. Called by queue/event.c.
+SELECT coalesce(min(id), 1) - 1 FROM (SELECT id FROM event ORDER BY id DESC LIMIT $1) AS tail;
+
 -- name: event_of_job
 -- Along the chain from the newest; a deleted event ends it. Primary key, once per event.
 WITH RECURSIVE chain (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data) AS (

@@ -8,7 +8,7 @@ l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id
 -- name: lock_acquire
 -- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its holder asks
 -- again. One that is held with a job ends with that lease and not otherwise: recovery comes first.
--- $4 worker, $5 job, $7 the token of the lock that may be refreshed (NULL: any). Tokens begin at the store's generation. Returns nothing when somebody holds it.
+-- $4 worker, $5 job. Tokens begin at the store's generation. Returns nothing when somebody holds it.
 -- Called by queue/lock.c and queue/limits.c.
 INSERT INTO lock AS l (name, token, owner, worker_id, job_id, acquired_at, expires_at, held_for_ms)
 VALUES ($1, token_base() + 1, $2, $4, $5, now($6), now($6) + $3, $3)
@@ -19,7 +19,15 @@ SET token = CASE WHEN {own} THEN l.token
     owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
     expires_at = excluded.expires_at, held_for_ms = excluded.held_for_ms
 WHERE l.owner IS NULL
-   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR ({own} AND l.token = coalesce($7, l.token))))
+   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR ({own})))
+RETURNING token, acquired_at, expires_at;
+
+-- name: lock_refresh
+-- The same for the holder of token $5 alone, before the lock expires: nothing is taken. $4 worker. Called by queue/lock.c.
+UPDATE lock
+SET expires_at = now($6) + $3, held_for_ms = $3
+WHERE name = $1 AND owner = $2 AND worker_id IS NOT DISTINCT FROM $4 AND token = $5 AND job_id IS NULL
+  AND expires_at > now($6)
 RETURNING token, acquired_at, expires_at;
 
 -- name: job_tie
