@@ -322,6 +322,8 @@ int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t time
             clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
         rc = wait_once(t, bells, seen, left_ms, &clock);
     } while (rc == 0 && !wait_clock_over(&clock));
+    if (rc <= 0) /* what rings from now on is news for the next call */
+        return rc;
     bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);
     last->bell = bell;
