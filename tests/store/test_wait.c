@@ -469,6 +469,24 @@ TEST(wait, tend_wait_loses_no_news_when_its_time_is_over)
     pthread_join(thread, NULL);
 }
 
+/* It ran its timers once, before it slept: what expired later was left to others. */
+TEST(wait, tend_wait_recovers_on_its_timer_while_it_sleeps)
+{
+    struct tend_options options = store_options("w");
+    struct tend_lock_request request;
+    options.recovery_ms = 100;
+    tend *t = store_open_with(&options);
+    tend_lock_request_init(&request);
+    request.name = "l";
+    request.owner = "ghost";
+    request.ttl_ms = SECOND_MS;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    clock_advance(MINUTE_MS);
+    while (count_events("lock.recovered") == 0)
+        check_rc(t, tend_wait(t, PATIENCE_MS), 1);
+}
+
 /* There may be work that was not there before: a job came due. */
 TEST(wait, tend_wait_tells_of_a_scheduled_job_that_comes_due)
 {
