@@ -113,15 +113,46 @@ static void give_place(struct pg_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Under the mutex, which it lets go of meanwhile. False: the connection is gone. */
+static bool ring_owed(struct pg_db *db, struct pg_conn *conn)
+{
+    struct pg_pool *pool = &db->pool;
+    bool sent = true;
+    while (sent && pool->owed_bells != 0) {
+        uint64_t bells = pool->owed_bells;
+        pool->owed_bells = 0;
+        pthread_mutex_unlock(&pool->mutex);
+        sent = pg_conn_ring(conn, db, bells) && pg_conn_flush(conn) == PG_FINE;
+        pthread_mutex_lock(&pool->mutex);
+        if (!sent)
+            pool->owed_bells |= bells;
+    }
+    return sent;
+}
+
+void pg_pool_ring(struct pg_db *db, uint64_t bells)
+{
+    struct pg_pool *pool = &db->pool;
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_conn *conn = pool->idle;
+    if (conn != NULL)
+        pool->idle = conn->next;
+    pool->owed_bells |= bells;
+    pthread_mutex_unlock(&pool->mutex);
+    if (conn != NULL)
+        pg_pool_give(db, conn, !pg_conn_usable(conn));
+}
+
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
 {
     struct pg_pool *pool = &db->pool;
-    if (broken || PQstatus(conn->pg) != CONNECTION_OK) {
+    pthread_mutex_lock(&pool->mutex);
+    if (broken || PQstatus(conn->pg) != CONNECTION_OK || !ring_owed(db, conn)) {
+        pthread_mutex_unlock(&pool->mutex);
         pg_conn_close(conn);
         give_place(pool);
         return;
     }
-    pthread_mutex_lock(&pool->mutex);
     struct pg_ticket *ticket = call_first(pool);
     if (ticket != NULL) {
         ticket->conn = conn;
