@@ -10,7 +10,9 @@
  */
 #include "queue/event.h"
 
-enum { ID_STEP = 1000000 };
+/* Every job and every event takes an id: more than a store gives out between two backups. Ids stay
+ * below 2^53, which JSON numbers hold. */
+enum { ID_STEP = 1000000000 };
 
 struct generation_call {
     const char *by;

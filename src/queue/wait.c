@@ -171,6 +171,18 @@ void recover_on_timer(tend *t, int64_t wait_ms)
     retain_on_timer(t, wait_ms);
 }
 
+/* When recover_on_timer has something to do again, once it has been called; 1 at least. */
+static int64_t timers_left_ms(tend *t)
+{
+    pthread_mutex_lock(&t->mutex);
+    int64_t next_ms = t->purge_next_ms;
+    if (t->options.recovery_ms > 0 && t->recovery_next_ms < next_ms)
+        next_ms = t->recovery_next_ms;
+    pthread_mutex_unlock(&t->mutex);
+    int64_t left_ms = next_ms - clock_mono_ms();
+    return left_ms < 1 ? 1 : left_ms;
+}
+
 /* A dead worker whose recovery failed is reported again when the pause after the failure is over,
  * not before. */
 int wait_watch(tend *t, const struct wait_clock *clock)
@@ -249,8 +261,6 @@ static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *tim
     if (at_ms != TEND_UNSET && at_ms <= t->alarm_told_ms)
         at_ms = TEND_UNSET;
     pthread_mutex_unlock(&t->mutex);
-    if (*timeout_ms < 0 && at_ms != TEND_UNSET)
-        *timeout_ms = ever_ms;
     if (at_ms != TEND_UNSET)
         *timeout_ms = earlier(*timeout_ms, at_ms, hint->now_ms);
     return at_ms;
@@ -274,7 +284,13 @@ static int wait_until_store_time(tend *t, uint64_t bells, uint64_t seen, int64_t
     }
 }
 
-/* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is. */
+static int64_t sooner(int64_t timeout_ms, int64_t other_ms) /* -1: for ever */
+{
+    return timeout_ms < 0 || other_ms < timeout_ms ? other_ms : timeout_ms;
+}
+
+/* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is, or it is time for
+ * recover_on_timer. */
 static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
                      const struct wait_clock *clock)
 {
@@ -284,8 +300,9 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
         (rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &hint)) < 0)
         return rc;
     int64_t pause_ms = recover_pause_ms(t);
-    if (pause_ms > 0 && (timeout_ms < 0 || pause_ms < timeout_ms))
-        timeout_ms = pause_ms;
+    if (pause_ms > 0)
+        timeout_ms = sooner(timeout_ms, pause_ms);
+    timeout_ms = sooner(timeout_ms, timers_left_ms(t));
     int64_t asked_ms = timeout_ms;
     int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
@@ -321,7 +338,11 @@ int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t time
         int64_t left_ms =
             clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
         rc = wait_once(t, bells, seen, left_ms, &clock);
+        if (rc == 0)
+            recover_on_timer(t, wait_clock_patience(&clock));
     } while (rc == 0 && !wait_clock_over(&clock));
+    if (rc <= 0) /* what rings from now on is news for the next call */
+        return rc;
     bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);
     last->bell = bell;

@@ -216,6 +216,7 @@ struct pg_pool {
     struct pg_ticket *last;
     int open; /* connections that exist or are being made */
     int limit;
+    uint64_t owed_bells; /* whoever gives a connection back rings them */
 };
 
 void pg_pool_init(struct pg_pool *pool, int limit);
@@ -228,6 +229,11 @@ int pg_pool_take(struct pg_db *db, const struct pg_patience *patience, struct pg
                  struct err *err);
 /* Gives it back; a broken one is closed. */
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken);
+/*
+ * Rings bells of what is committed already, without waiting for a connection: if none is idle, they
+ * are in use, and the first that is given back rings.
+ */
+void pg_pool_ring(struct pg_db *db, uint64_t bells);
 
 /* --- pg_query.c --- */
 

@@ -117,6 +117,7 @@ static void give_place(struct pg_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+<<<<<<< HEAD
 /* Closes the idle connections. Their places are free for new ones. */
 static void close_idle(struct pg_pool *pool)
 {
@@ -129,20 +130,55 @@ static void close_idle(struct pg_pool *pool)
         pg_conn_close(conn);
         give_place(pool);
     }
+=======
+/* Under the mutex, which it lets go of meanwhile. False: the connection is gone. */
+static bool ring_owed(struct pg_db *db, struct pg_conn *conn)
+{
+    struct pg_pool *pool = &db->pool;
+    bool sent = true;
+    while (sent && pool->owed_bells != 0) {
+        uint64_t bells = pool->owed_bells;
+        pool->owed_bells = 0;
+        pthread_mutex_unlock(&pool->mutex);
+        sent = pg_conn_ring(conn, db, bells) && pg_conn_flush(conn) == PG_FINE;
+        pthread_mutex_lock(&pool->mutex);
+        if (!sent)
+            pool->owed_bells |= bells;
+    }
+    return sent;
+}
+
+void pg_pool_ring(struct pg_db *db, uint64_t bells)
+{
+    struct pg_pool *pool = &db->pool;
+    pthread_mutex_lock(&pool->mutex);
+    struct pg_conn *conn = pool->idle;
+    if (conn != NULL)
+        pool->idle = conn->next;
+    pool->owed_bells |= bells;
+    pthread_mutex_unlock(&pool->mutex);
+    if (conn != NULL)
+        pg_pool_give(db, conn, !pg_conn_usable(conn));
+>>>>>>> mendw
 }
 
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
 {
     struct pg_pool *pool = &db->pool;
+<<<<<<< HEAD
     if (broken || PQstatus(conn->pg) != CONNECTION_OK) {
         bool silent = conn->silent;
+=======
+    pthread_mutex_lock(&pool->mutex);
+    if (broken || PQstatus(conn->pg) != CONNECTION_OK || !ring_owed(db, conn)) {
+        pthread_mutex_unlock(&pool->mutex);
+>>>>>>> mendw
         pg_conn_close(conn);
         give_place(pool);
         if (silent)
             close_idle(pool);
         return;
     }
-    pthread_mutex_lock(&pool->mutex);
     struct pg_ticket *ticket = call_first(pool);
     if (ticket != NULL) {
         ticket->conn = conn;

@@ -147,8 +147,12 @@ static void post(struct pg_tx *tx, const char *sql)
 static void ring_late(struct pg_tx *tx)
 {
     uint64_t bells = tx->base.ring & ~tx->rung;
-    if (bells == 0 || !tx->over || board(tx) < 0)
+    if (bells == 0 || !tx->over)
         return;
+    if (tx->conn == NULL) { /* it was committed on the connection of another */
+        pg_pool_ring(db_of(tx), bells);
+        return;
+    }
     if (!pg_conn_ring(tx->conn, db_of(tx), bells) || pg_conn_flush(tx->conn) != PG_FINE)
         tx->broken = true;
 }

@@ -344,12 +344,12 @@ as_nobody() {
     claim
     old=$token
     run -0 tend migrate --after-restore
-    [[ "$output" == *"a new generation has begun: new ids are at least 2000000, new tokens above "* ]]
-    [ "$(tend add)" -gt 2000000 ]
+    [[ "$output" == *"a new generation has begun: new ids are at least 2000000000, new tokens above "* ]]
+    [ "$(tend add)" -gt 2000000000 ]
     claim
     [ "$token" -gt "$((old + 1000000))" ]
     run -0 tend migrate --after-restore --json
-    json '.first_id == 4000000 and .token_base > 0'
+    json '.first_id == 4000000000 and .token_base > 0'
 }
 
 # With a wrong path it made an empty store and said that all was well.

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { MILLION = 1000000 };
+enum { MILLION = 1000000, BILLION = 1000000000 };
 
 static void delete_store(void)
 {
@@ -183,8 +183,8 @@ TEST(generation, RC_11_after_a_restore_neither_ids_nor_tokens_come_again)
     check_ok(t, tend_lock_acquire(t, &request, &lost_lock));
     restore(newest);
     check_ok(t, tend_after_restore(t, "op", &generation));
-    check_int(generation.first_id, >=, newest + MILLION);
-    check_int(generation.first_id % MILLION, ==, 0);
+    check_int(generation.first_id, >=, newest + BILLION);
+    check_int(generation.first_id % BILLION, ==, 0);
     check_int(generation.token_base, >, lost.token);
     int64_t id = add_one(t, "q");
     check_int(id, ==, generation.first_id + 1); /* the event of the restore comes first */
@@ -228,6 +228,6 @@ TEST(generation, RC_11_each_generation_is_above_all_before_it)
     check_int(claim_one(t, "q").token, ==, first.token_base + 1);
     check_ok(t, tend_after_restore(t, NULL, &second));
     check_int(second.token_base, >, first.token_base + 1);
-    check_int(second.first_id, >=, first.first_id + MILLION);
+    check_int(second.first_id, >=, first.first_id + BILLION);
     check_rc(t, tend_after_restore(t, "", NULL), TEND_EINVAL);
 }

@@ -2,10 +2,13 @@
  * Transactions of several threads that are committed together on PostgreSQL (store/pg_group.c), and
  * claims with dead entries in their way (store/pg_claim.c).
  */
+#include "queue/handle.h"
+#include "store/pg_db.h"
 #include "support/store.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -344,4 +347,65 @@ TEST(postgres_group, CL_4_without_dead_entries_the_next_claim_always_gets_the_mo
         int64_t id = add_spec(t, &urgent);
         check_int(claim_one(t, "q").id, ==, id);
     }
+}
+
+/* --- bells that are rung after the commit --- */
+
+struct stage {
+    tend *t, *listener;
+    atomic_bool held, go_on, over;
+};
+
+static int hold_body(struct db_tx *tx, void *arg)
+{
+    struct stage *stage = arg;
+    const struct db_value key[] = {db_text("l"), db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_GET, 0, key, NULL);
+    atomic_store(&stage->held, true);
+    wait_until(atomic_load(&stage->go_on), PATIENCE_MS);
+    return rc;
+}
+
+static void *hold_the_connection(void *arg)
+{
+    struct stage *stage = arg;
+    check_ok(stage->t, handle_write(stage->t, hold_body, stage));
+    return NULL;
+}
+
+static void *hear(void *arg)
+{
+    struct stage *stage = arg;
+    while (!atomic_load(&stage->over))
+        check_int(tend_wait(stage->listener, 100), >=, 0);
+    return NULL;
+}
+
+static void ring_and_be_heard(struct stage *stage, uint64_t bell)
+{
+    uint64_t before = db_bell(stage->listener->db, bell);
+    pg_pool_ring((struct pg_db *)stage->t->db, bell);
+    wait_until(db_bell(stage->listener->db, bell) != before, PATIENCE_MS);
+}
+
+/* Whoever was committed on the connection of another waited for one of its own to ring, for as long
+ * as the others held all of them; then the bell was not rung at all. */
+TEST(postgres_group, bells_do_not_wait_for_a_connection_and_are_not_lost)
+{
+    struct stage stage = {.t = open_with_connections(1), .listener = store_open_real("listener")};
+    pthread_t holder;
+    pthread_t ear;
+    add_one(stage.t, "q");
+    check_int(pthread_create(&ear, NULL, hear, &stage), ==, 0);
+    for (int i = 0; i < 3; i++) /* that rings reach it counts as a ring of all */
+        ring_and_be_heard(&stage, 2);
+    check_int(pthread_create(&holder, NULL, hold_the_connection, &stage), ==, 0);
+    wait_until(atomic_load(&stage.held), PATIENCE_MS);
+    uint64_t before = db_bell(stage.listener->db, 4);
+    pg_pool_ring((struct pg_db *)stage.t->db, 4);
+    atomic_store(&stage.go_on, true);
+    wait_until(db_bell(stage.listener->db, 4) != before, PATIENCE_MS);
+    pthread_join(holder, NULL);
+    atomic_store(&stage.over, true);
+    pthread_join(ear, NULL);
 }

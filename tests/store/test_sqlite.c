@@ -453,6 +453,17 @@ static int open_or_be_refused(const char *url)
     return rc == 0 || told ? 0 : 1;
 }
 
+static int status_of_child(const char *url)
+{
+    int status;
+    pid_t pid = fork();
+    check(pid >= 0);
+    if (pid == 0)
+        _exit(open_or_be_refused(url));
+    check_int(waitpid(pid, &status, 0), ==, pid);
+    return status;
+}
+
 /* The child waited for ever for a mutex of a thread that it did not have. */
 TEST_WITHIN(sqlite, a_child_answers_although_other_threads_were_opening_the_store, 120)
 {
@@ -462,17 +473,37 @@ TEST_WITHIN(sqlite, a_child_answers_although_other_threads_were_opening_the_stor
     char *url = (char *)keep_text("sqlite:%s", store_path());
     for (size_t i = 0; i < THREADS; i++)
         check_int(pthread_create(&threads[i], NULL, open_and_close, url), ==, 0);
-    for (int i = 0; i < CHILDREN; i++) {
-        int status;
-        pid_t pid = fork();
-        check(pid >= 0);
-        if (pid == 0)
-            _exit(open_or_be_refused(url));
-        check_int(waitpid(pid, &status, 0), ==, pid);
-        check_int(status, ==, 0);
-    }
+    for (int i = 0; i < CHILDREN; i++)
+        check_int(status_of_child(url), ==, 0);
     __atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < THREADS; i++)
         check_int(pthread_join(threads[i], NULL), ==, 0);
+}
+
+static void *list_again_and_again(void *arg)
+{
+    tend *t = arg;
+    struct tend_filter filter = {0};
+    while (!__atomic_load_n(&enough, __ATOMIC_SEQ_CST)) {
+        struct tend_jobs *jobs;
+        check_rc(t, tend_list(t, &filter, &jobs), 0);
+        tend_jobs_free(jobs);
+    }
+    return NULL;
+}
+
+/* The same with the mutex of SQLite's memory, which connections to other files share. */
+TEST_WITHIN(sqlite, a_child_opens_another_store_or_is_refused_although_a_thread_was_reading, 120)
+{
+    enum { CHILDREN = 200 };
+    pthread_t thread;
+    tend *t = store_open("reader");
+    add_number(t, "q", 50);
+    const char *url = keep_text("sqlite:%s.other", store_path());
+    check_int(pthread_create(&thread, NULL, list_again_and_again, t), ==, 0);
+    for (int i = 0; i < CHILDREN; i++)
+        check_int(status_of_child(url), ==, 0);
+    __atomic_store_n(&enough, true, __ATOMIC_SEQ_CST);
+    check_int(pthread_join(thread, NULL), ==, 0);
 }
 #endif

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -432,6 +433,58 @@ TEST(wait, tend_wait_answers_once_for_each_news)
     check_rc(t, tend_wait(t, 0), 0);
     tend_interrupt(t);
     check_rc(t, tend_wait(t, PATIENCE_MS), TEND_EINTERRUPTED);
+}
+
+struct news {
+    tend *t;
+    atomic_long told;
+    atomic_bool over;
+};
+
+static void *count_news(void *arg)
+{
+    struct news *news = arg;
+    while (!atomic_load(&news->over)) {
+        int rc = tend_wait(news->t, store_is_postgres() ? 1 : 0);
+        check_rc(news->t, rc, rc == 1 ? 1 : 0);
+        atomic_fetch_add(&news->told, rc);
+    }
+    return NULL;
+}
+
+/* What rang in the moment in which the time was over was counted as told, and was not. */
+TEST(wait, tend_wait_loses_no_news_when_its_time_is_over)
+{
+    tend *t = store_open_real("w");
+    struct news news = {.t = store_open_real("v")};
+    pthread_t thread;
+    check_int(pthread_create(&thread, NULL, count_news, &news), ==, 0);
+    wait_until(atomic_load(&news.told) > 0, PATIENCE_MS);
+    for (int i = 0; i < 300; i++) {
+        long before = atomic_load(&news.told);
+        add_one(t, "q");
+        wait_until(atomic_load(&news.told) > before, PATIENCE_MS);
+    }
+    atomic_store(&news.over, true);
+    pthread_join(thread, NULL);
+}
+
+/* It ran its timers once, before it slept: what expired later was left to others. */
+TEST(wait, tend_wait_recovers_on_its_timer_while_it_sleeps)
+{
+    struct tend_options options = store_options("w");
+    struct tend_lock_request request;
+    options.recovery_ms = 100;
+    tend *t = store_open_with(&options);
+    tend_lock_request_init(&request);
+    request.name = "l";
+    request.owner = "ghost";
+    request.ttl_ms = SECOND_MS;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    clock_advance(MINUTE_MS);
+    while (count_events("lock.recovered") == 0)
+        check_rc(t, tend_wait(t, PATIENCE_MS), 1);
 }
 
 /* There may be work that was not there before: a job came due. */
