@@ -270,7 +270,9 @@ const struct command cmd_work = {
         "with job, step, time, silence, attempt and its last output; elsewhere a line is printed "
         "per event, with --json an object.\n"
         "SIGTERM or SIGINT: nothing more is begun and what runs is waited for; a second one ends it "
-        "at once. What was not finished is given back, free of charge. SIGHUP changes nothing, as "
+        "at once. What was not finished is given back, free of charge. A server that does not answer "
+        "is waited for no longer than --stop-after and a few seconds; what could not be given back "
+        "is said, and its lease ends by itself. SIGHUP changes nothing, as "
         "the settings of a queue are read for every job. Under systemd (Type=notify) readiness, "
         "status and the watchdog are served.",
     .examples = "tend work -q build -q mail\n"

@@ -4,6 +4,10 @@
  * Stopping: claims end at once. Then the tasks that run are waited for, up to stop_ms, or not at
  * all; then every task ends its attempt and gives its job back. tend_runner_run returns when the
  * last thread has ended, so nothing stays leased or running (LS-6).
+ *
+ * Unless the server is silent: a runner that stops waits for no answer longer than stop_ms, from
+ * the signal on, and then only a few seconds in all. What it could not give back it says, and the
+ * lease ends by itself.
  */
 #include "run/runner.h"
 
@@ -26,7 +30,8 @@ enum {
     CLAIM_MOST = 100,
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
-    WAIT_LEAST_MS = 5, /* however soon a claim says that it may be asked again */
+    WAIT_LEAST_MS = 5,   /* however soon a claim says that it may be asked again */
+    STOP_CALL_MS = 1000, /* how long a call waits for a silent server once what runs must end */
 };
 
 void tend_runner_options_init(struct tend_runner_options *options)
@@ -240,12 +245,22 @@ static int claim_until_stopped(tend_runner *runner)
 
 /* --- stopping --- */
 
+/* The calls that wait for a silent server, too. */
+static void hurry(tend_runner *runner)
+{
+    int64_t most_ms = runner->stop == STOP_NOW ? 0 : runner->options.stop_ms;
+    db_hurry(runner->t->db, most_ms > STOP_CALL_MS ? most_ms : STOP_CALL_MS);
+}
+
 void tend_runner_stop(tend_runner *runner, int at_once)
 {
     int wanted = at_once ? STOP_NOW : STOP_DRAIN;
     int present = runner->stop;
+    int64_t never = 0;
+    atomic_compare_exchange_strong(&runner->stopped_at_ms, &never, clock_mono_ms());
     while (present < wanted && !atomic_compare_exchange_weak(&runner->stop, &present, wanted))
         continue;
+    hurry(runner);
     flag_set(runner->stop_fd);
     tend_interrupt(runner->t);
 }
@@ -273,12 +288,13 @@ static void alarm_all(tend_runner *runner)
 /* The tasks end by themselves, or are told to when it takes too long. */
 static void wait_for_tasks(tend_runner *runner)
 {
-    int64_t until_ms = clock_mono_ms() + runner->options.stop_ms;
     bool told = false;
     while (tasks_left(runner) > 0) {
-        if (runner->stop != STOP_NOT && clock_mono_ms() >= until_ms)
+        if (runner->stop != STOP_NOT &&
+            clock_mono_ms() >= runner->stopped_at_ms + runner->options.stop_ms)
             runner->stop = STOP_NOW;
         if (runner->stop == STOP_NOW && !told) {
+            hurry(runner);
             alarm_all(runner);
             told = true;
         }

@@ -100,7 +100,8 @@ struct tend_runner {
     int64_t back_ms; /* monotonic: until then jobs come back that found no place to wait here */
     struct tend_runner_totals totals;
     pthread_mutex_t tell_mutex;
-    _Atomic int stop; /* enum stop_level */
+    _Atomic int stop;              /* enum stop_level */
+    _Atomic int64_t stopped_at_ms; /* monotonic: when it was first told to; 0: it was not */
     int stop_fd; /* an eventfd, written by tend_runner_stop, which may be in a signal handler */
     pthread_t pulse_thread;
     int pulse_fd; /* an eventfd: it is to end, or to look at once */

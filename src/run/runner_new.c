@@ -215,6 +215,7 @@ void tend_runner_free(tend_runner *runner)
 {
     if (runner == NULL)
         return;
+    db_hurry(runner->t->db, 0);
     if (runner->stop_fd >= 0)
         close(runner->stop_fd);
     if (runner->pulse_fd >= 0)

@@ -15,7 +15,7 @@
 enum {
     STACK_BYTES = 1024 * 1024, /* what is nested deeply is read recursively */
     AGAIN_MS = 50,
-    STOP_PATIENCE_MS = 5000, /* how long a task that is to stop tries to give its job back */
+    STOP_PATIENCE_MS = 2000, /* how long a task that is to stop tries to give its job back */
 };
 
 /* --- orders --- */

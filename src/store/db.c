@@ -317,6 +317,12 @@ void db_interrupt(struct db *db)
         db->engine->interrupt(db);
 }
 
+void db_hurry(struct db *db, int64_t most_ms)
+{
+    if (!db->forked && db->engine->hurry != NULL)
+        db->engine->hurry(db, most_ms);
+}
+
 int db_watch(struct db *db, const struct db_watched *workers, size_t count, struct err *err)
 {
     if (db->forked)

@@ -104,7 +104,8 @@ int db_write_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body
                     struct err *err);
 int db_read_within(struct db *db, int64_t wait_ms, struct arena *arena, db_body *body, void *arg,
                    struct err *err);
-/* The last write could not be made because another process keeps the store's write lock. */
+/* The last write could not be made because another process keeps the store's write lock, or the
+ * last call because the server was out of reach. */
 bool db_is_blocked(struct db *db);
 
 struct arena *db_arena(struct db_tx *tx);
@@ -218,6 +219,11 @@ int64_t db_mono_ms(const struct db *db);
  * code. */
 int db_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
+/*
+ * No call waits for a silent server longer than most_ms (at least a second or so) from its
+ * beginning, or from now on if it is under way; 0: as the options say. Async-signal-safe.
+ */
+void db_hurry(struct db *db, int64_t most_ms);
 
 /* A worker of this machine, other than this process. */
 struct db_watched {

@@ -36,6 +36,7 @@ struct db_engine {
     int (*wait)(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
     int64_t (*mono_ms)(const struct db *db); /* NULL: the monotonic clock */
     void (*interrupt)(struct db *db);
+    void (*hurry)(struct db *db, int64_t most_ms); /* NULL: nothing to hurry */
     int (*watch)(struct db *db, const struct db_watched *workers, size_t count, struct err *err);
     int (*alive_begin)(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
     void (*alive_end)(struct db *db, int64_t worker_id);

@@ -30,6 +30,7 @@ enum {
     DEAF_TICK_MS = 500,       /* when rings do not reach us */
     ENTER_MS = 2000,          /* how long a thread that goes to sleep waits for the keeper */
     BELL_MS = 500,            /* ... one that is about to */
+    CLOSE_MS = 1000,          /* how long closing waits for the keeper to reach the server */
 };
 
 double pg_db_random(struct pg_db *db)
@@ -89,6 +90,16 @@ static int wait_for_news(struct db *base, uint64_t bells, uint64_t seen, int64_t
 static void interrupt(struct db *base)
 {
     waiter_interrupt(&((struct pg_db *)base)->waiter);
+}
+
+static void hurry(struct db *base, int64_t most_ms)
+{
+    pg_hurry_set(&((struct pg_db *)base)->hurry, most_ms);
+}
+
+static bool is_blocked(struct db *base)
+{
+    return __atomic_load_n(&((struct pg_db *)base)->away, __ATOMIC_RELAXED);
 }
 
 static int watch(struct db *base, const struct db_watched *workers, size_t count, struct err *err)
@@ -206,6 +217,7 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
 static void close_db(struct db *base)
 {
     struct pg_db *db = (struct pg_db *)base;
+    pg_hurry_set(&db->hurry, CLOSE_MS); /* the keeper may just be connecting */
     pg_keeper_done(&db->keeper);
     waiter_done(&db->waiter);
     pg_pool_done(&db->pool);
@@ -276,6 +288,8 @@ static const struct db_engine engine = {
     .bell = bell,
     .wait = wait_for_news,
     .interrupt = interrupt,
+    .hurry = hurry,
+    .is_blocked = is_blocked,
     .watch = watch,
     .alive_begin = alive_begin,
     .alive_end = alive_end,

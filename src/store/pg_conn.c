@@ -7,6 +7,7 @@
  * bell, the end of a read) is left in the pipeline; `owed` counts those, and they are skipped
  * before the next answer.
  */
+#include "base/clock.h"
 #include "store/pg_db.h"
 
 #include <inttypes.h>
@@ -26,7 +27,9 @@ int pg_conn_connect(struct pg_conn **ret, const struct pg_db *db,
     struct pg_conn *conn = calloc(1, sizeof *conn);
     if (conn == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while connecting to PostgreSQL");
-    int rc = pg_connect(&conn->pg, &db->url, pg_patience_connect_ms(patience), &refused, err);
+    conn->hurry = &db->hurry;
+    int rc = pg_connect(&conn->pg, &db->url, pg_patience_connect_ms(patience), &db->hurry, &refused,
+                        err);
     conn->limit_ms = pg_patience_answer_ms(patience, db);
     if (rc == 0)
         rc = pg_settings_apply(conn->pg, db, conn->limit_ms, &ours, err);
@@ -54,7 +57,7 @@ static int introduce(struct pg_conn *conn, struct pg_db *db, struct err *err)
     else
         snprintf(sql, sizeof sql, "PREPARE tend_bell (text) AS %s; %s", db->bell_sql,
                  db->identity_sql);
-    PGresult *result = pg_exec(conn->pg, sql, conn->limit_ms);
+    PGresult *result = pg_exec(conn->pg, sql, conn->limit_ms, &db->hurry);
     if (result == NULL)
         pg_error_silent(db->url.where, conn->limit_ms, err);
     else if (PQresultStatus(result) != PGRES_TUPLES_OK)
@@ -108,8 +111,12 @@ enum pg_fault pg_conn_lost(const struct pg_conn *conn, const char *where, struct
 
 static bool wait_for(struct pg_conn *conn, short events, short *ret_events)
 {
-    int ready = pg_wait(conn->pg, events, conn->limit_ms, ret_events);
-    conn->silent |= ready == 0;
+    int64_t begun_ms = clock_mono_ms();
+    int ready = pg_wait(conn->pg, events, conn->limit_ms, conn->hurry, ret_events);
+    if (ready == 0) {
+        conn->silent = true;
+        conn->limit_ms = clock_mono_ms() - begun_ms; /* what the sentence says */
+    }
     return ready > 0;
 }
 

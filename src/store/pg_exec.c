@@ -15,17 +15,24 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-int pg_wait(PGconn *pg, short events, int64_t limit_ms, short *ret_events)
+int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct pg_hurry *hurry,
+            short *ret_events)
 {
     struct pollfd fd = {.fd = PQsocket(pg), .events = events};
-    int64_t until_ms = clock_mono_ms() + limit_ms;
+    int64_t begun_ms = clock_mono_ms();
     int64_t left_ms = limit_ms;
     int ready;
     if (fd.fd < 0)
         return -1;
-    while ((ready = poll(&fd, 1, (int)left_ms)) < 0 && errno == EINTR) {
-        left_ms = until_ms - clock_mono_ms();
-        left_ms = left_ms > 0 ? left_ms : 0;
+    for (;;) {
+        ready = poll(&fd, 1, (int)(left_ms < HURRY_LOOK_MS ? left_ms : HURRY_LOOK_MS));
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            break;
+        left_ms = pg_hurry_until(hurry, begun_ms, begun_ms + limit_ms) - clock_mono_ms();
+        if (left_ms <= 0) {
+            ready = 0;
+            break;
+        }
     }
     *ret_events = fd.revents;
     if (ready == 0)
@@ -34,11 +41,11 @@ int pg_wait(PGconn *pg, short events, int64_t limit_ms, short *ret_events)
 }
 
 /* False: it was silent for too long. */
-static bool send_all(PGconn *pg, int64_t limit_ms)
+static bool send_all(PGconn *pg, int64_t limit_ms, const struct pg_hurry *hurry)
 {
     short events;
     while (PQflush(pg) == 1) {
-        int ready = pg_wait(pg, POLLIN | POLLOUT, limit_ms, &events);
+        int ready = pg_wait(pg, POLLIN | POLLOUT, limit_ms, hurry, &events);
         if (ready == 0)
             return false;
         if (ready < 0 || ((events & POLLIN) != 0 && PQconsumeInput(pg) != 1))
@@ -47,17 +54,17 @@ static bool send_all(PGconn *pg, int64_t limit_ms)
     return true;
 }
 
-PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms)
+PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms, const struct pg_hurry *hurry)
 {
     PGresult *last = NULL;
     short events;
     if (PQsetnonblocking(pg, 1) != 0 || PQsendQuery(pg, sql) != 1)
         return PQmakeEmptyPGresult(pg, PGRES_FATAL_ERROR);
-    if (!send_all(pg, limit_ms))
+    if (!send_all(pg, limit_ms, hurry))
         return NULL;
     for (;;) {
         while (PQisBusy(pg)) {
-            int ready = pg_wait(pg, POLLIN, limit_ms, &events);
+            int ready = pg_wait(pg, POLLIN, limit_ms, hurry, &events);
             if (ready == 0) {
                 PQclear(last);
                 return NULL;

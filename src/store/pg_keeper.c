@@ -196,10 +196,13 @@ static int wait_until_held(struct pg_keeper *keeper, int64_t wait_ms, struct err
     int64_t busy_ms = keeper->db->options.busy_ms;
     if (wait_ms >= 0 && wait_ms < busy_ms)
         busy_ms = wait_ms;
-    int64_t until_ms = clock_mono_ms() + busy_ms;
+    int64_t begun_ms = clock_mono_ms();
+    int64_t until_ms = begun_ms + busy_ms;
     bool served = false;
     for (;;) {
-        bool now = have_served(keeper, until_ms);
+        int64_t look_ms = clock_mono_ms() + HURRY_LOOK_MS;
+        bool now = have_served(keeper, look_ms < until_ms ? look_ms : until_ms);
+        until_ms = pg_hurry_until(&keeper->db->hurry, begun_ms, until_ms);
         served |= now;
         if (now && keeper->complete)
             return 0;

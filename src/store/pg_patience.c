@@ -10,6 +10,10 @@
  * told in the same flight, for that transaction; so it costs no round trip, and what was held up by
  * a lock ends with a refusal, of which one knows that nothing was saved. Work that takes longer
  * than LEAST_MS is not for those in a hurry.
+ *
+ * Rule: a handle that is told to hurry (db_hurry, by a runner that stops) has all its calls in a
+ * hurry. Those under way end so much time after it was told; for that, whoever waits for the server
+ * looks up every HURRY_LOOK_MS (pg_exec.c).
  */
 #include "base/clock.h"
 #include "store/pg_db.h"
@@ -24,6 +28,24 @@ enum {
     CONNECT_LEAST_MS = 2000, /* without hurry */
 };
 
+void pg_hurry_set(struct pg_hurry *hurry, int64_t most_ms)
+{
+    __atomic_store_n(&hurry->since_ms, clock_mono_ms(), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&hurry->most_ms, most_ms, __ATOMIC_SEQ_CST);
+}
+
+int64_t pg_hurry_until(const struct pg_hurry *hurry, int64_t begun_ms, int64_t until_ms)
+{
+    int64_t most_ms = hurry == NULL ? 0 : __atomic_load_n(&hurry->most_ms, __ATOMIC_SEQ_CST);
+    if (most_ms == 0)
+        return until_ms;
+    if (most_ms < LEAST_MS)
+        most_ms = LEAST_MS;
+    int64_t since_ms = __atomic_load_n(&hurry->since_ms, __ATOMIC_SEQ_CST);
+    int64_t hurried_ms = (since_ms > begun_ms ? since_ms : begun_ms) + most_ms + ANSWER_MARGIN_MS;
+    return hurried_ms < until_ms ? hurried_ms : until_ms;
+}
+
 static int64_t left_ms(const struct pg_patience *patience, int64_t least_ms)
 {
     int64_t left = patience->deadline_ms - clock_mono_ms();
@@ -32,11 +54,21 @@ static int64_t left_ms(const struct pg_patience *patience, int64_t least_ms)
 
 struct pg_patience pg_patience_start(const struct pg_db *db, int64_t wait_ms)
 {
+    int64_t most_ms = __atomic_load_n(&db->hurry.most_ms, __ATOMIC_SEQ_CST);
+    if (most_ms > 0 && (wait_ms < 0 || wait_ms > most_ms))
+        wait_ms = most_ms;
     bool hurried = wait_ms >= 0 && wait_ms < db->options.busy_ms;
+    int64_t now_ms = clock_mono_ms();
     return (struct pg_patience){
-        .deadline_ms = clock_mono_ms() + (hurried ? wait_ms : db->options.busy_ms),
+        .begun_ms = now_ms,
+        .deadline_ms = now_ms + (hurried ? wait_ms : db->options.busy_ms),
         .hurried = hurried,
     };
+}
+
+int64_t pg_patience_deadline(const struct pg_patience *patience, const struct pg_db *db)
+{
+    return pg_hurry_until(&db->hurry, patience->begun_ms, patience->deadline_ms);
 }
 
 int64_t pg_patience_answer_ms(const struct pg_patience *patience, const struct pg_db *db)

@@ -214,7 +214,7 @@ int pg_pool_take(struct pg_db *db, const struct pg_patience *patience, struct pg
             return 0;
         }
         give_place(&db->pool);
-        int64_t left_ms = patience->deadline_ms - clock_mono_ms();
+        int64_t left_ms = pg_patience_deadline(patience, db) - clock_mono_ms();
         if (rc != TEND_EUNREACHABLE || left_ms <= 0 || pg_gone(db))
             return rc;
         int64_t jittered_ms = (int64_t)((double)delay_ms * (0.5 + pg_db_random(db)));

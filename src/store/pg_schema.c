@@ -47,7 +47,7 @@ static int fail(const PGresult *result, int64_t limit_ms, const char *what,
 static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url *url,
                       int64_t limit_ms, int *ret, struct err *err)
 {
-    PGresult *result = pg_exec(pg, sql, limit_ms);
+    PGresult *result = pg_exec(pg, sql, limit_ms, NULL);
     int rc = 0;
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         rc = fail(result, limit_ms, "reading the version of the schema", url, err);
@@ -59,7 +59,7 @@ static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url
 
 static int run(PGconn *pg, const char *sql, const struct pg_url *url, struct err *err)
 {
-    PGresult *result = pg_exec(pg, sql, MIGRATION_MS);
+    PGresult *result = pg_exec(pg, sql, MIGRATION_MS, NULL);
     ExecStatusType status = PQresultStatus(result);
     int rc = 0;
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)

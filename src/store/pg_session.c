@@ -111,7 +111,7 @@ static bool ask_for(struct pg_session *session, const char *sql, bool for_many, 
 {
     if (session->pg == NULL)
         return false;
-    PGresult *result = pg_exec(session->pg, sql, ANSWER_MS);
+    PGresult *result = pg_exec(session->pg, sql, ANSWER_MS, NULL);
     ExecStatusType status = PQresultStatus(result);
     bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     if (fine && ret != NULL)
@@ -176,7 +176,7 @@ static PGconn *connect_own(struct pg_session *session)
                : limit_ms > CONNECT_LONGEST_MS ? CONNECT_LONGEST_MS
                                                : limit_ms;
     session->connect_limit_ms = limit_ms;
-    int rc = pg_connect(&pg, &db->url, limit_ms, &refused, &session->err);
+    int rc = pg_connect(&pg, &db->url, limit_ms, &db->hurry, &refused, &session->err);
     if (rc == 0)
         rc = pg_settings_apply(pg, db, ANSWER_MS, &ours, &session->err);
     if (rc == 0 && !ours)

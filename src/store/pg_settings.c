@@ -125,7 +125,7 @@ int pg_settings_offer(struct pg_db *db, struct err *err)
 static PGresult *ask(PGconn *pg, const struct pg_db *db, const char *sql, int64_t limit_ms,
                      struct err *err)
 {
-    PGresult *result = pg_exec(pg, sql, limit_ms);
+    PGresult *result = pg_exec(pg, sql, limit_ms, &db->hurry);
     ExecStatusType status = PQresultStatus(result);
     if (result == NULL)
         pg_error_silent(db->url.where, limit_ms, err);

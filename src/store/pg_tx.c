@@ -200,6 +200,14 @@ static int outcome_unknown(struct err *err)
                    err->text);
 }
 
+/* A body that said nothing to the server says nothing about it. */
+static void note_reach(struct pg_db *db, const struct pg_tx *tx, int rc)
+{
+    bool away = rc == TEND_EUNREACHABLE;
+    if ((away || tx->conn != NULL) && away != __atomic_load_n(&db->away, __ATOMIC_RELAXED))
+        __atomic_store_n(&db->away, away, __ATOMIC_RELAXED);
+}
+
 /* One run of the body. Whether to try again is in tx->fault. */
 static int run_once(struct pg_tx *tx, db_body *body, void *arg)
 {
@@ -208,6 +216,7 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
     if (db->options.clock_ms != NULL)
         tx->base.now = db_int(db->options.clock_ms(db->options.clock_arg));
     int rc = finish(tx, body(&tx->base, arg));
+    note_reach(db, tx, rc);
     if (tx->conn != NULL)
         pg_pool_give(db, tx->conn, tx->broken || pg_fault_ends_it(tx->fault));
     return rc;
@@ -250,7 +259,7 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
                 return rc;
         } else if (tx.fault == PG_LOST && writes && tx.ended) {
             return outcome_unknown(err);
-        } else if (pg_gone(db) || clock_mono_ms() >= patience.deadline_ms ||
+        } else if (pg_gone(db) || clock_mono_ms() >= pg_patience_deadline(&patience, db) ||
                    (tx.fault == PG_READONLY &&
                     (why == PG_READONLY_SET || !db->url.several_hosts))) {
             return rc;
@@ -298,7 +307,7 @@ int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret
         pg_pool_give(db, conn, pg_fault_ends_it(fault));
         if (fault == PG_FINE)
             return 0;
-        if (fault != PG_LOST || clock_mono_ms() >= patience.deadline_ms)
+        if (fault != PG_LOST || clock_mono_ms() >= pg_patience_deadline(&patience, db))
             return err->code;
         pg_db_sleep(20);
     }

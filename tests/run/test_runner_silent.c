@@ -46,7 +46,7 @@ TEST_WITHIN(runner_silent, BY_9_connections_that_die_without_a_word_take_no_leas
 {
     struct proxy proxy = proxy_start();
     tend *t = open_through(&proxy, 0);
-    int64_t id = add_gated(t, 6000);
+    int64_t id = add_gated(t, 9000);
     struct running_runner running = runner_start(t, NULL);
     wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
     wait_for_beat();
@@ -61,4 +61,41 @@ TEST_WITHIN(runner_silent, BY_9_connections_that_die_without_a_word_take_no_leas
     runner_join(&running);
     tend_close(t);
     proxy_stop(&proxy);
+}
+
+/* A runner that runs a job when its server falls silent, told to stop so often; how long that takes
+ * until its handle is closed. */
+static long long time_to_stop(int64_t stop_ms, int signals)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = open_through(&proxy, 0);
+    struct tend_runner_options options = runner_options();
+    options.stop_ms = stop_ms;
+    add_gated(t, 60000);
+    struct running_runner running = runner_start(t, &options);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    proxy_stall_after(&proxy, 0);
+    long long began_ms = test_clock_ms();
+    for (int i = 0; i < signals; i++)
+        tend_runner_stop(running.runner, i > 0);
+    pthread_join(running.thread, NULL);
+    tend_runner_free(running.runner);
+    tend_close(t);
+    proxy_stop(&proxy);
+    return test_clock_ms() - began_ms;
+}
+
+enum { A_FEW_SECONDS_MS = 20000 }; /* on a busy machine; it was minutes */
+
+/* Symptom: 'tend work --stop-after 2s' ended 107 s after SIGTERM. */
+TEST_WITHIN(runner_silent, LS_6_a_runner_that_stops_waits_for_a_silent_server_no_longer_than_told,
+            200)
+{
+    check_int(time_to_stop(2000, 1), <, 2000 + A_FEW_SECONDS_MS);
+}
+
+/* Symptom: a second SIGTERM made no difference. */
+TEST_WITHIN(runner_silent, LS_6_a_second_signal_ends_a_runner_whose_server_is_silent, 200)
+{
+    check_int(time_to_stop(600000, 2), <, A_FEW_SECONDS_MS);
 }
