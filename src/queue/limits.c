@@ -102,8 +102,23 @@ static int say_held(struct db_tx *tx, const char *lock_name, struct tend_none *n
     if (rc < 0)
         return rc;
     say(none, TEND_EBUSY, "lock", lock.rows > 0 ? db_string(&lock, 0, 1) : "",
-        lock.rows > 0 ? db_number(&lock, 0, 4) : TEND_UNSET);
+        lock.rows > 0 && db_number(&lock, 0, 8) == 0 ? db_number(&lock, 0, 4) : TEND_UNSET);
     return 0;
+}
+
+/* 1: the lock is held, and whether its time is over is not known, because the store's clock was set
+ * and that could not be settled. *none says so. */
+static int is_over_unknown(struct db_tx *tx, const struct claim_want *want, const char *lock_name,
+                           struct tend_none *none)
+{
+    struct tend_none held;
+    int rc = want->unrecovered ? db_clock_look(tx) : 0;
+    if (rc <= 0 || (rc = say_held(tx, lock_name, &held)) < 0)
+        return rc;
+    if (held.by[0] == '\0')
+        return 0;
+    say(none, TEND_EBUSY, "lock", held.by, TEND_UNSET);
+    return 1;
 }
 
 /*
@@ -132,7 +147,10 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
     const struct db_value params[] = {
         db_text(name), db_text(want->owner), db_int(ttl_ms), db_int_or_null(want->worker_id),
         db_null(),     db_now(tx),           db_null()};
-    int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    int rc = is_over_unknown(tx, want, name, none);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
+    rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
     if (rc >= 0 && taken.rows == 0) { /* by a holder, or by damage that nobody's end would mend */
         struct recovery recovery = {.by = want->owner};
         rc = recover_untied_locks(tx, &recovery, name);

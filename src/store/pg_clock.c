@@ -24,6 +24,7 @@ struct clock_view {
     bool has_mark;        /* this machine, since the last step */
     int64_t by_ms;        /* the clock was set forward by so much; < 0: back */
     int64_t mark_is_old_ms;
+    bool left; /* something was left alone when the clock was set */
 };
 
 static int64_t boottime_ms(const struct pg_db *db)
@@ -56,6 +57,7 @@ static void judge(struct clock_view *view, const struct db_result *row)
     view->server_since = db_number(row, 0, 3);
     view->other_server = view->server_since != db_number(row, 0, 2);
     view->has_mark = db_number(row, 0, 4) != TEND_UNSET;
+    view->left = db_number(row, 0, 6) != 0;
     view->by_ms = 0;
     if (!view->has_mark)
         return;
@@ -116,15 +118,11 @@ int pg_clock_look(struct db_tx *tx)
     return rc < 0 ? rc : must_move(&view) || needs_mark(&view);
 }
 
-/* Rows first, in the order of all; then the time to which they are moved is taken. */
 static int move(struct db_tx *tx, const struct clock_view *view)
 {
     /* Further than any lease lasts: each is then as long as it can be from now on. */
     const int64_t anew_ms = INT64_MAX / 4;
     int rc;
-    if ((rc = db_run(tx, Q_CLOCK_HOLD_LEASES, 0, NULL, NULL)) < 0 ||
-        (rc = db_run(tx, Q_CLOCK_HOLD_LOCKS, 0, NULL, NULL)) < 0)
-        return rc;
     if (!view->other_server)
         return clock_move(tx, db_now(tx), view->by_ms, "clock.stepped",
                           arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)view->by_ms));
@@ -134,6 +132,18 @@ static int move(struct db_tx *tx, const struct clock_view *view)
     return clock_move(
         tx, db_now(tx), anew_ms, "server.changed",
         arena_printf(tx->arena, "{\"since_ms\":%lld}", (long long)view->server_since / 1000));
+}
+
+/* Gives their full time to those that were left alone before and can be had now. 1: there were any.
+ */
+static int give_left(struct db_tx *tx)
+{
+    int64_t given[2] = {0};
+    const struct db_value at[] = {db_now(tx)};
+    int rc = db_each(tx, Q_CLOCK_GIVE_LEASES, 0, at, 1, &given[0]);
+    if (rc >= 0)
+        rc = db_each(tx, Q_CLOCK_GIVE_LOCKS, 0, at, 1, &given[1]);
+    return rc < 0 ? rc : given[0] + given[1] > 0;
 }
 
 /* What to compare with the next time. */
@@ -155,7 +165,7 @@ int pg_clock_settle(struct db_tx *tx)
         return 0;
     if ((rc = look(tx, &view)) < 0)
         return rc;
-    if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS)
+    if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS && !view.left)
         return 0;
     if ((rc = db_run(tx, Q_CLOCK_TURN, 0, NULL, NULL)) < 0 || (rc = look(tx, &view)) < 0)
         return rc;
@@ -164,6 +174,11 @@ int pg_clock_settle(struct db_tx *tx)
         if ((rc = move(tx, &view)) < 0)
             return rc;
         view.clock_steps++;
+    }
+    if (moves || view.left) {
+        if ((rc = give_left(tx)) < 0)
+            return rc;
+        moves |= rc > 0;
     }
     rc = note(tx, &view);
     return rc < 0 ? rc : moves;

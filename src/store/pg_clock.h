@@ -24,6 +24,10 @@
  * that drift apart slowly do not add up to a step. Looking costs a round trip; adding, claiming and
  * completing do not look, unless something has expired.
  *
+ * A row that another session has locked is not waited for: it could be locked for hours, in which
+ * nothing would be recovered. It is named in table clock_left, not taken by its time, and begins
+ * anew, with its full length, as soon as its row can be had (give_left).
+ *
  * With a test's clock, its time since boot counts (tend_options.uptime_ms); without one the clock
  * runs evenly.
  */

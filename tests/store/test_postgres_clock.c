@@ -7,7 +7,7 @@
  * A clock that is set is noticed by the time since boot of those who judge. For that the second
  * half of the tests has a server's clock and a time since boot of its own, which it moves apart.
  */
-#include "support/store.h"
+#include "support/session.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -540,4 +540,136 @@ TEST(postgres_clock, the_lock_of_a_job_is_moved_along_with_it_once)
               ==, 1);
     live(LEASE_MS / 2);
     check_int(claim_one(other, "q").id, ==, id);
+}
+
+/* --- rows that others have locked while the clock is set --- */
+
+static PGconn *lock_rows(const char *sql)
+{
+    PGconn *pg = session_open();
+    session_run(pg, keep_text("BEGIN; %s FOR UPDATE", sql));
+    return pg;
+}
+
+static tend *open_impatient(const char *name)
+{
+    struct tend_options options = store_options(name);
+    options.clock_ms = server_ms;
+    options.uptime_ms = boot_ms;
+    options.busy_ms = 300;
+    return store_open_with(&options);
+}
+
+/* Symptom: the move waited for one row that a stranger had locked, and nothing was recovered until
+ * that one let go. */
+TEST(postgres_clock, BY_9_a_locked_row_keeps_no_other_lease_from_being_moved)
+{
+    struct held held = hold_all();
+    tend *judge = open_impatient("judge");
+    PGconn *pg =
+        lock_rows(keep_text("SELECT 1 FROM job WHERE id = %lld", (long long)held.by_time.id));
+    live(LEASE_MS / 2);
+    set_clock_by(2 * HOUR_MS);
+    struct tend_recovery recovery = recover_now(judge);
+    check_int(recovery.entries_reclaimed, ==, 0);
+    check_int(recovery.entries_skipped, ==, 1);
+    check_int(recovery.skipped_ids[0], ==, held.by_time.id);
+    check_int(left_of(held.t, held.registered.id), ==, LEASE_MS / 2);
+    check_int(left_of_door(held.t), ==, LEASE_MS / 2);
+    check_int(count_events("clock.stepped"), ==, 1);
+    /* What is over by then is recovered all the same. */
+    live(LEASE_MS / 2);
+    recovery = recover_now(judge);
+    check_int(recovery.locks_cleaned, ==, 1);
+    check_int(count_events("job.warned"), ==, 1);
+    /* The one that was locked has not lost anything. */
+    session_run(pg, "COMMIT");
+    check_int(recover_now(judge).entries_reclaimed, ==, 0);
+    check_int(left_of(held.t, held.by_time.id), ==, LEASE_MS);
+    check_int(sql_int("SELECT count(*) FROM clock_left"), ==, 0);
+    check_int(job_of(held.t, held.by_time.id)->crashes, ==, 0);
+    live(LEASE_MS);
+    check_int(recover_now(judge).entries_reclaimed, ==, 2);
+    PQfinish(pg);
+}
+
+/* A claim comes first to the row that was left alone. */
+TEST(postgres_clock, BY_9_a_claim_takes_no_lease_that_was_left_alone_when_the_clock_was_set)
+{
+    struct held held = hold_all();
+    tend *judge = open_impatient("judge");
+    PGconn *pg = lock_rows("SELECT 1 FROM job");
+    set_clock_by(2 * HOUR_MS);
+    check_int(claim_none(judge, "q").code, ==, TEND_EEMPTY);
+    recover_now(judge);
+    check_int(sql_int("SELECT count(*) FROM clock_left"), ==, 2);
+    session_run(pg, "COMMIT");
+    check_int(claim_none(judge, "q").code, ==, TEND_EEMPTY);
+    check_left(&held, LEASE_MS);
+    struct tend_recovery recovery;
+    check_ok(judge, tend_reclaim_stale(judge, 10 * SECOND_MS, &recovery));
+    check_int(recovery.entries_reclaimed, ==, 0);
+    PQfinish(pg);
+}
+
+/* What has ended before it could be moved is forgotten. */
+TEST(postgres_clock, a_lease_that_was_left_alone_and_has_ended_is_forgotten)
+{
+    struct held held = hold_all();
+    tend *judge = open_impatient("judge");
+    PGconn *pg = lock_rows("SELECT 1 FROM job");
+    set_clock_by(2 * HOUR_MS);
+    recover_now(judge);
+    session_run(pg, "COMMIT");
+    const struct tend_lease leases[] = {held.registered, held.by_time};
+    check_ok(held.t, tend_complete(held.t, leases, 2, NULL, NULL));
+    recover_now(judge);
+    check_int(sql_int("SELECT count(*) FROM clock_left"), ==, 0);
+    PQfinish(pg);
+}
+
+TEST(postgres_clock, BY_9_a_lock_that_was_left_alone_when_the_clock_was_set_is_not_taken_over)
+{
+    struct held held = hold_all();
+    tend *judge = open_impatient("judge");
+    struct tend_lock lock;
+    PGconn *pg = lock_rows("SELECT 1 FROM lock");
+    set_clock_by(2 * HOUR_MS);
+    recover_now(judge);
+    check_int(left_of(held.t, held.registered.id), ==, LEASE_MS);
+    check_int(tend_lock_get(judge, "door", &lock), ==, 1);
+    check_int(lock.expired, ==, 0);
+    session_run(pg, "COMMIT");
+    check_rc(judge, lock_door(judge, TEND_CLAIM_BY_TIME), TEND_EBUSY);
+    check_int(tend_lock_extend(held.t, "door", NULL, LEASE_MS), ==, 1);
+    check_left(&held, LEASE_MS);
+    PQfinish(pg);
+}
+
+/* Symptom: while a step of the clock could not be settled, a claim took the lock of a serial queue
+ * from whoever held it, by the time that had not passed. */
+TEST(postgres_clock, LK_1_a_claim_takes_no_lock_by_a_clock_that_cannot_be_settled)
+{
+    tend *t = open_here("worker");
+    tend *judge = open_impatient("judge");
+    struct tend_lock_request request;
+    struct tend_none none;
+    recover_now(judge);
+    set_queue(t, "q", "serial", "on");
+    add_one(t, "q");
+    tend_lock_request_init(&request);
+    request.name = "queue:q";
+    request.owner = "operator";
+    request.ttl_ms = LEASE_MS;
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    PGconn *pg = lock_rows("SELECT 1 FROM store"); /* nobody can note anything */
+    set_clock_by(2 * HOUR_MS);
+    none = claim_none(judge, "q");
+    check_int(none.code, ==, TEND_EBUSY);
+    check_str(none.by, "operator");
+    session_run(pg, "COMMIT");
+    check_int(claim_none(judge, "q").code, ==, TEND_EBUSY);
+    check_int(tend_lock_extend(t, "queue:q", "operator", LEASE_MS), ==, 1);
+    PQfinish(pg);
 }

@@ -36,6 +36,12 @@ CREATE TABLE clock_mark (
     clock_steps  bigint NOT NULL
 );
 
+CREATE TABLE clock_left (
+    job_id       bigint UNIQUE,
+    lock_name    text   COLLATE "C" UNIQUE,
+    token        bigint NOT NULL
+);
+
 -- As in 001, but for the last UPDATE: a sign of life waits for nobody. While the job runs, expires_at of the lock it was
 -- taken with decides nothing.
 CREATE OR REPLACE FUNCTION job_judge(new_id bigint, new_event bigint, new_version bigint, new_state smallint,

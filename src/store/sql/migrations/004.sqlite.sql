@@ -38,6 +38,14 @@ CREATE TABLE clock_mark (
     clock_steps  INTEGER NOT NULL                       -- store.clock_steps then; after the next step it tells nothing
 );
 
+-- What a move left alone, because another session had locked its row (PostgreSQL only): it begins anew when its row can
+-- be had, and is not taken by its time before.
+CREATE TABLE clock_left (
+    job_id       INTEGER UNIQUE,                        -- a lease ...
+    lock_name    TEXT    UNIQUE,                        -- ... or a named lock
+    token        INTEGER NOT NULL                       -- ... of this token
+);
+
 -- --- Submissions under the key of a running job ---
 
 -- 1: a row of submission waits for the end of this job.
