@@ -448,7 +448,11 @@ int recover_settle_clock(tend *t, int64_t wait_ms)
     arena_init(&arena);
     int rc = db_write_within(t->db, wait_ms, &arena, settle_body, NULL, handle_err(t));
     arena_done(&arena);
-    if (rc > 0)
+    if (rc == DB_CLOCK_DOUBTFUL)
+        handle_log(t, "two machines with the same boot id use this store, as copies of a virtual "
+                      "machine do; whether the server's clock was set cannot be told there by a "
+                      "command that has just been started; give each machine a boot of its own");
+    else if (rc > 0)
         handle_log(t, "the server's clock was set, or the server was away: leases and locks were "
                       "moved along");
     return rc;

@@ -673,3 +673,86 @@ TEST(postgres_clock, LK_1_a_claim_takes_no_lock_by_a_clock_that_cannot_be_settle
     check_int(tend_lock_extend(t, "queue:q", "operator", LEASE_MS), ==, 1);
     PQfinish(pg);
 }
+
+/* --- two machines that go by one name --- */
+
+static int64_t copy_boot_ms(void *apart_ms, int with_sleep)
+{
+    (void)with_sleep;
+    return now.boot_ms + *(int64_t *)apart_ms;
+}
+
+/* A process on a copy of this machine, whose time since boot is another. */
+static tend *open_on_copy(int64_t *apart_ms)
+{
+    struct tend_options options = store_options("copy");
+    options.clock_ms = server_ms;
+    options.uptime_ms = copy_boot_ms;
+    options.clock_arg = apart_ms;
+    return store_open_with(&options);
+}
+
+/* Symptom: each moved all leases by the other's mark whenever it looked, and none ever ended. */
+TEST(postgres_clock, BY_9_two_machines_with_one_boot_id_do_not_move_leases_for_ever)
+{
+    static int64_t apart_ms = 4000 * SECOND_MS;
+    tend *machines[] = {open_here("machine"), open_on_copy(&apart_ms)};
+    int64_t id = add_one(machines[0], "q");
+    claim_for_a_minute(machines[0], TEND_CLAIM_BY_TIME);
+    for (int i = 0; i < 12; i++) {
+        live(LEASE_MS / 6);
+        recover_now(machines[i % 2]);
+    }
+    check_int(count_events("clock.stepped"), <=, 1);
+    check_int(state_of(machines[0], id), ==, TEND_PENDING);
+    /* A clock that is set is noticed all the same, by both. */
+    for (int i = 0; i < 2; i++) {
+        claim_for_a_minute(machines[0], TEND_CLAIM_BY_TIME);
+        set_clock_by(2 * HOUR_MS);
+        check_int(recover_now(machines[i]).entries_reclaimed, ==, 0);
+        check_int(recover_now(machines[1 - i]).entries_reclaimed, ==, 0);
+        live(2 * LEASE_MS);
+        check_int(recover_now(machines[i]).entries_reclaimed, ==, 1);
+    }
+    check_int(count_events("clock.stepped"), <=, 5);
+}
+
+/* The same with commands, each of which knows nothing but the mark it finds. */
+TEST(postgres_clock, BY_9_commands_on_two_machines_with_one_boot_id_do_not_move_leases_for_ever)
+{
+    static int64_t apart_ms = 4000 * SECOND_MS;
+    tend *t = open_here("worker");
+    int64_t id = add_one(t, "q");
+    claim_for_a_minute(t, TEND_CLAIM_BY_TIME);
+    for (int i = 0; i < 12; i++) {
+        tend *command = i % 2 == 0 ? open_here("machine") : open_on_copy(&apart_ms);
+        live(LEASE_MS / 6);
+        recover_now(command);
+        store_close(command);
+    }
+    check_int(count_events("clock.stepped"), ==, 1);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_contains(store_log(), "two machines with the same boot id use this store");
+    /* A process that stays can tell by itself. */
+    recover_now(t);
+    claim_for_a_minute(t, TEND_CLAIM_BY_TIME);
+    set_clock_by(2 * HOUR_MS);
+    check_int(recover_now(t).entries_reclaimed, ==, 0);
+    check_int(left_of(t, id), ==, LEASE_MS);
+    check_int(count_events("clock.stepped"), ==, 2);
+}
+
+/* A server whose clock was set wrong and right again is one clock. */
+TEST(postgres_clock, a_clock_that_is_set_forth_and_back_is_no_reason_for_doubt)
+{
+    struct held held = hold_all();
+    for (int i = 0; i < 2; i++) {
+        set_clock_by(i == 0 ? 2 * HOUR_MS : -2 * HOUR_MS);
+        tend *command = open_here("command");
+        recover_now(command);
+        store_close(command);
+        check_int(count_events("clock.stepped"), ==, i + 1);
+    }
+    check_left(&held, LEASE_MS);
+    check_int(sql_int("SELECT count(*) FROM clock_mark WHERE doubtful = 1"), ==, 0);
+}

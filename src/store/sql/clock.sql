@@ -6,13 +6,13 @@ SELECT clock_steps FROM store WHERE id = 1;
 
 -- name: clock_look
 -- What tells on PostgreSQL whether the clock has run evenly: store time, the number of steps, the start of the server as
--- noted and as it is, the mark of the machine $1, if it has one since the last step, and whether a move has left something
--- alone. Primary keys. Called by store/pg_clock.c, as all that is PostgreSQL only here.
+-- noted and as it is, the mark of the machine $1, if it has one since the last step, whether a move has left something
+-- alone, and what the mark says of its last step and of doubts. Primary keys. Called by store/pg_clock.c, as all that is PostgreSQL only here.
 SELECT $1, $2 WHERE false;
 -- dialect: postgres
 SELECT now($2), s.clock_steps, s.server_since, (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
-       m.boottime_ms, m.store_ms, EXISTS (SELECT 1 FROM clock_left)
-FROM store s LEFT JOIN clock_mark m ON m.boot = $1 AND m.clock_steps = s.clock_steps
+       m.boottime_ms, m.store_ms, EXISTS (SELECT 1 FROM clock_left), m.stepped_ms, m.stepped_at, m.doubtful
+FROM store s LEFT JOIN clock_mark m ON m.boot = $1 AND (m.clock_steps = s.clock_steps OR m.doubtful = 1)
 WHERE s.id = 1;
 
 -- name: clock_turn
@@ -22,19 +22,27 @@ SELECT 1 WHERE false;
 SELECT 1 FROM store WHERE id = 1 FOR UPDATE;
 
 -- name: clock_note
--- The mark of machine $1. PostgreSQL only, as the next two.
-SELECT $1, $2, $3, $4 WHERE false;
+-- The mark of machine $1; $5: by how much it made leases move, or NULL. PostgreSQL only, as the next three.
+SELECT $1, $2, $3, $4, $5 WHERE false;
 -- dialect: postgres
-INSERT INTO clock_mark (boot, boottime_ms, store_ms, clock_steps)
-VALUES ($1, $2, $3, $4)
+INSERT INTO clock_mark (boot, boottime_ms, store_ms, clock_steps, stepped_ms, stepped_at)
+VALUES ($1, $2, $3, $4, $5, CASE WHEN $5::bigint IS NOT NULL THEN $3::bigint END)
 ON CONFLICT (boot) DO UPDATE
-SET boottime_ms = excluded.boottime_ms, store_ms = excluded.store_ms, clock_steps = excluded.clock_steps;
+SET boottime_ms = excluded.boottime_ms, store_ms = excluded.store_ms, clock_steps = excluded.clock_steps,
+    stepped_ms = coalesce(excluded.stepped_ms, clock_mark.stepped_ms),
+    stepped_at = coalesce(excluded.stepped_at, clock_mark.stepped_at);
+
+-- name: clock_doubt
+-- The marks of machine $1 do not count any more.
+SELECT $1 WHERE false;
+-- dialect: postgres
+UPDATE clock_mark SET doubtful = 1 WHERE boot = $1;
 
 -- name: clock_forget
 -- Marks that tell nothing any more, and those of machines not heard of since $2.
 SELECT $1, $2 WHERE false;
 -- dialect: postgres
-DELETE FROM clock_mark WHERE clock_steps < $1 OR store_ms < $2;
+DELETE FROM clock_mark WHERE (clock_steps < $1 AND doubtful IS NULL) OR store_ms < $2;
 
 -- name: clock_server
 SELECT $1 WHERE false;

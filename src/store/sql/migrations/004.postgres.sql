@@ -33,7 +33,10 @@ CREATE TABLE clock_mark (
     boot         text   COLLATE "C" PRIMARY KEY,
     boottime_ms  bigint NOT NULL,
     store_ms     bigint NOT NULL,
-    clock_steps  bigint NOT NULL
+    clock_steps  bigint NOT NULL,
+    stepped_ms   bigint,
+    stepped_at   bigint,
+    doubtful     smallint
 );
 
 CREATE TABLE clock_left (
