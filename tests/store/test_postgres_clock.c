@@ -330,6 +330,22 @@ TEST(postgres_clock, BY_9_whoever_waits_can_tell_from_the_beginning)
     check_int(left_of(t, id), ==, LEASE_MS);
 }
 
+/* Without a timer for recovery it could not tell. */
+TEST(postgres_clock, BY_9_whoever_waits_without_a_recovery_timer_can_tell_from_the_beginning)
+{
+    struct tend_options options = store_options("worker");
+    options.clock_ms = server_ms;
+    options.uptime_ms = boot_ms;
+    options.recovery_ms = 0;
+    tend *t = store_open_with(&options);
+    add_one(t, "q");
+    claim_for_a_minute(t, TEND_CLAIM_BY_TIME);
+    tend_wait(t, 0);
+    check_int(sql_int("SELECT count(*) FROM clock_mark"), ==, 1);
+    set_clock_by(2 * HOUR_MS);
+    check_int(recover_now(t).entries_reclaimed, ==, 0);
+}
+
 TEST(postgres_clock, BY_9_a_claim_takes_nothing_by_a_clock_that_was_set)
 {
     struct held held = hold_all();
@@ -755,4 +771,70 @@ TEST(postgres_clock, a_clock_that_is_set_forth_and_back_is_no_reason_for_doubt)
     }
     check_left(&held, LEASE_MS);
     check_int(sql_int("SELECT count(*) FROM clock_mark WHERE doubtful = 1"), ==, 0);
+}
+
+/* --- workers whose session was lost --- */
+
+/* A worker elsewhere, whose session was lost at this moment, with a lease. */
+static void lose_session(struct tend_lease lease)
+{
+    sql_exec("INSERT INTO worker (id, name, host, boot_id, pid, pid_ns, start_ticks, session, "
+             "since, registration, lost_at) VALUES (41, 'w', 'h', 'b', 1, 1, 1, 1, 1, 41, %lld)",
+             (long long)now.server_ms);
+    sql_exec("UPDATE job SET worker_id = 41 WHERE id = %lld", (long long)lease.id);
+}
+
+/* Symptom: the time by which the clock was set counted as grace, and a worker whose session was
+ * about to come back was buried. */
+static void check_grace_begins_anew(void (*jump)(void))
+{
+    struct held held = hold_all();
+    lose_session(held.registered);
+    live(SECOND_MS);
+    jump();
+    recover_now(held.other);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 1);
+    check_int(sql_int("SELECT lost_at FROM worker WHERE id = 41"), ==, now.server_ms);
+    check_int(count_events("worker.died"), ==, 0);
+    /* Who stays away is buried. */
+    live(LEASE_MS - 1);
+    recover_now(held.other);
+    check_int(count_events("worker.died"), ==, 1);
+}
+
+static void set_clock(void)
+{
+    set_clock_by(2 * HOUR_MS);
+}
+
+static void change_server(void)
+{
+    sql_exec("UPDATE store SET server_since = 1");
+    live(2 * HOUR_MS);
+}
+
+TEST(postgres_clock, RC_13_the_grace_of_a_lost_session_begins_anew_when_the_clock_was_set)
+{
+    check_grace_begins_anew(set_clock);
+}
+
+TEST(postgres_clock, RC_13_the_grace_of_a_lost_session_begins_anew_with_another_server)
+{
+    check_grace_begins_anew(change_server);
+}
+
+/* Symptom: a copy of a virtual machine, which does not see the process, buried a worker whose
+ * session was there all the time. */
+TEST(postgres_clock,
+     RC_13_a_worker_whose_session_is_there_is_alive_although_its_process_is_not_seen)
+{
+    tend *t = store_open_real("worker");
+    tend *other = store_open_real("other");
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    sql_exec("UPDATE worker SET pid = 3999999");
+    check_int(recover_now(other).entries_reclaimed, ==, 0);
+    check_int(count_events("worker.died"), ==, 0);
+    check_int(state_of(t, id), ==, TEND_RUNNING);
+    check_ok(t, tend_heartbeat(t, &lease, 1, TEND_UNSET, NULL));
 }
