@@ -2,13 +2,8 @@
  * Which bell rings for what (store/db.h):
  *
  * - a job is added, moved or ends, or settings change: the bell of its queue;
-<<<<<<< HEAD
- * - a named lock is released, or made to expire earlier: the bell of its name. The lock queue:NAME,
- * under which a queue is processed, has the bell of queue NAME;
-=======
  * - a named lock is released, or made to expire earlier: the bell of its name. The lock
  *   queue:NAME, under which a queue is processed, has the bell of queue NAME;
->>>>>>> mendw
  * - a schedule is put, a worker joins: all bells, as everybody who waits acts on the next time of
  *   the clock and watches the workers.
  *

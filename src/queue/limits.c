@@ -109,7 +109,8 @@ static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const c
     *ret = true;
     if (lock.rows == 0)
         return 0;
-    bool expired = db_number(&lock, 0, 4) <= db_number(&lock, 0, 7);
+    bool expired = db_number(&lock, 0, 4) <= db_number(&lock, 0, 7) &&
+                   db_number(&lock, 0, 8) == 0; /* else the clock was set, and it was left alone */
     bool own = strcmp(db_string(&lock, 0, 1), want->owner) == 0 &&
                db_number(&lock, 0, 5) == want->worker_id;
     *ret = db_number(&lock, 0, 6) == TEND_UNSET && (expired || own);
@@ -117,6 +118,22 @@ static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const c
         say(none, TEND_EBUSY, "lock", db_string(&lock, 0, 1),
             expired ? TEND_UNSET : db_number(&lock, 0, 4));
     return 0;
+}
+
+/* 1: the lock is held, and whether its time is over is not known, because the store's clock was set
+ * and that could not be settled. *none says so. */
+static int is_over_unknown(struct db_tx *tx, const struct claim_want *want, const char *lock_name,
+                           struct tend_none *none)
+{
+    struct db_result lock;
+    const struct db_value params[] = {db_text(lock_name), db_now(tx)};
+    int rc = want->unrecovered ? db_clock_look(tx) : 0;
+    if (rc <= 0 || (rc = db_run(tx, Q_LOCK_GET, 0, params, &lock)) < 0)
+        return rc;
+    if (lock.rows == 0)
+        return 0;
+    say(none, TEND_EBUSY, "lock", db_string(&lock, 0, 1), TEND_UNSET);
+    return 1;
 }
 
 /*
@@ -180,7 +197,10 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
 {
     const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
     bool free;
-    int rc = look_and_clean(tx, want, name, &free, none);
+    int rc = is_over_unknown(tx, want, name, none);
+    if (rc != 0)
+        return rc < 0 ? rc : 0;
+    rc = look_and_clean(tx, want, name, &free, none);
     if (rc < 0 || !free)
         return rc;
     rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)

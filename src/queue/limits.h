@@ -37,6 +37,8 @@ struct claim_want {
     const char *const *not_kinds; /* to be passed over */
     size_t not_kind_count;
     int64_t job_id; /* > 0: only this one */
+    bool
+        unrecovered; /* nothing was recovered before: no lock may be over by a clock that was set */
     struct claim_look *look;
 };
 

@@ -30,7 +30,8 @@ static void read_lock(struct tend_lock *lock, const struct db_result *rows, size
         .expires_at_ms = db_number(rows, row, 4),
         .worker_id = db_number(rows, row, 5),
         .job_id = db_number(rows, row, 6),
-        .expired = db_number(rows, row, 7) >= db_number(rows, row, 4),
+        .expired =
+            db_number(rows, row, 7) >= db_number(rows, row, 4) && db_number(rows, row, 8) == 0,
     };
     snprintf(lock->name, sizeof lock->name, "%s", db_string(rows, row, 0));
     snprintf(lock->owner, sizeof lock->owner, "%s", db_string(rows, row, 1));

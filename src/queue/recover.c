@@ -200,6 +200,15 @@ static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_quer
     return 0;
 }
 
+/* An expired lease that was left alone when the clock was set; its row can be had now. */
+static bool any_left(const struct db_result *jobs)
+{
+    for (size_t i = 0; i < jobs->rows; i++)
+        if (db_number(jobs, i, 1) == JOB_RUNNING && db_number(jobs, i, SPARED_COLUMN) == 0)
+            return true;
+    return false;
+}
+
 static bool any_expired(const struct db_result *jobs, const struct db_result *locks)
 {
     for (size_t i = 0; i < jobs->rows; i++)
@@ -221,7 +230,7 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
     if (any_expired(&jobs, &locks)) {
         if ((rc = db_clock_look(tx)) < 0)
             return rc;
-        recovery->clock_unsettled = rc > 0;
+        recovery->clock_unsettled = rc > 0 || (any_left(&jobs) && !db_clock_is_even(db_store(tx)));
     }
     if (recovery->clock_unsettled || (jobs.rows == 0 && locks.rows == 0))
         return promote_due(tx, recovery, &jobs);
@@ -441,7 +450,11 @@ int recover_settle_clock(tend *t, int64_t wait_ms)
     arena_init(&arena);
     int rc = db_write_within(t->db, wait_ms, &arena, settle_body, NULL, handle_err(t));
     arena_done(&arena);
-    if (rc > 0)
+    if (rc == DB_CLOCK_DOUBTFUL)
+        handle_log(t, "two machines with the same boot id use this store, as copies of a virtual "
+                      "machine do; whether the server's clock was set cannot be told there by a "
+                      "command that has just been started; give each machine a boot of its own");
+    else if (rc > 0)
         handle_log(t, "the server's clock was set, or the server was away: leases and locks were "
                       "moved along");
     return rc;

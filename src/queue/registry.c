@@ -2,10 +2,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* A worker that has only just registered may not have taken its liveness lock yet, where that is
  * not done in one. */
 enum { NEWCOMER_MS = 2000 };
+
+/* How long a session is given to end after its process. */
+enum { SESSION_AGAIN_MS = 10, SESSION_TRIES = 25 };
 
 static int load_body(struct db_tx *tx, void *arg)
 {
@@ -44,6 +48,35 @@ static int load_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
+/* Whether the process of an entry is not to be seen here, although its session is there. */
+static bool is_contradictory(tend *t, const struct registry_entry *entry)
+{
+    return entry->here && entry->session && entry->lock_held && !db_one_machine(t->db) &&
+           proc_fate(&entry->process) == PROC_DEAD;
+}
+
+/* The server notices the end of a process a moment later than the kernel: it is given that long to
+ * end the session. What is still there then is a process of another machine. */
+static int await_sessions(tend *t, int64_t wait_ms, struct registry *registry, const int64_t *ids,
+                          bool *alive)
+{
+    const struct timespec pause = {.tv_nsec = SESSION_AGAIN_MS * 1000000L};
+    for (int tries = 0; tries < SESSION_TRIES; tries++) {
+        bool any = false;
+        for (size_t i = 0; i < registry->count; i++)
+            any |= is_contradictory(t, &registry->entries[i]);
+        if (!any)
+            return 0;
+        nanosleep(&pause, NULL);
+        int rc = db_alive_check_within(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
+        if (rc < 0)
+            return rc;
+        for (size_t i = 0; i < registry->count; i++)
+            registry->entries[i].lock_held = alive[i];
+    }
+    return 0;
+}
+
 void registry_done(struct registry *registry)
 {
     arena_done(&registry->arena);
@@ -68,7 +101,7 @@ int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
         return rc;
     for (size_t i = 0; i < registry->count; i++)
         registry->entries[i].lock_held = alive[i];
-    return 0;
+    return await_sessions(t, wait_ms, registry, ids, alive);
 }
 
 bool registry_is_stopped(const struct registry_entry *entry)
@@ -80,15 +113,18 @@ bool registry_is_stopped(const struct registry_entry *entry)
 }
 
 /*
- * What the kernel or the server knows of a worker. Its process, where it can be looked at, is proof
- * either way. Otherwise its liveness lock counts, with a grace where a lost session can come back;
- * the grace begins anew when it has given a sign of life since.
+ * What the kernel or the server knows of a worker. A session that is there has a process: copies of
+ * a virtual machine have the same boot id, and do not see each other's. Then its process, where it
+ * can be looked at, is proof either way. Otherwise its liveness lock counts, with a grace where a
+ * lost session can come back; the grace begins anew when it has given a sign of life since.
  */
 enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now_ms,
                         bool *ret_by_lock)
 {
     if (ret_by_lock != NULL)
         *ret_by_lock = false;
+    if (!db_one_machine(t->db) && entry->session && entry->lock_held)
+        return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
     if (entry->here) {
         enum proc_fate fate = proc_fate(&entry->process);
         if (fate == PROC_DEAD)

@@ -145,17 +145,16 @@ static bool clock_asks(const struct wait_hint *hint)
  * it was not running yet. */
 static bool recovery_is_due(tend *t, bool *ret_first)
 {
-    *ret_first = false;
-    if (t->options.recovery_ms <= 0)
-        return false;
+    bool timer = t->options.recovery_ms > 0;
     double random = handle_random(t);
     int64_t now_ms = clock_mono_ms();
     pthread_mutex_lock(&t->mutex);
     *ret_first = t->recovery_next_ms == 0;
-    bool due = !*ret_first && now_ms >= t->recovery_next_ms;
+    bool due = !*ret_first && timer && now_ms >= t->recovery_next_ms;
     if (*ret_first || due)
         t->recovery_next_ms =
-            now_ms + (int64_t)((double)t->options.recovery_ms * (0.8 + 0.4 * random));
+            timer ? now_ms + (int64_t)((double)t->options.recovery_ms * (0.8 + 0.4 * random))
+                  : INT64_MAX;
     pthread_mutex_unlock(&t->mutex);
     return due;
 }

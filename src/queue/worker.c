@@ -202,9 +202,11 @@ int worker_watch_all(tend *t, int64_t wait_ms)
             if (!entry->here || (same_ns && entry->process.pid == self.pid))
                 continue;
             struct db_watched worker = {.id = entry->session && entry->lock_held ? entry->id : 0};
-            if (same_ns)
+            /* Where its session is there, and its process is not, it runs on another machine. */
+            if (same_ns && (worker.id == 0 || db_one_machine(t->db) ||
+                            proc_fate(&entry->process) != PROC_DEAD))
                 worker.process = entry->process;
-            if (worker.id != 0 || same_ns)
+            if (worker.id != 0 || worker.process.pid != 0)
                 workers[count++] = worker;
         }
         rc = db_watch(t->db, workers, count, handle_err(t));

@@ -3,7 +3,9 @@
  *
  * Rule: who was marked as lost by its liveness lock is buried only if it has given no sign of life
  * since the mark. Its session may be late in coming back while its heartbeats go through. The
- * registry judges so (registry_fate); whoever buries looks once more, with everything locked.
+ * registry judges so (registry_fate); whoever buries looks once more, with everything locked. The
+ * grace is time by the store's clock: whoever buries by it looks at the clock first, and a clock
+ * that was set, or a server that was away, lets it begin anew (clock_move_newcomers).
  *
  * Rule: nobody waits for the row of a job. What another session has locked is left alone and named
  * (recover_worker), and one session that is stopped does not keep the jobs of others from being
@@ -44,12 +46,18 @@ static int is_gone(struct db_tx *tx, int64_t worker_id, struct recovery *recover
     int64_t lost_at_ms = db_number(&mark, 0, 0);
     if (lost_at_ms == TEND_UNSET)
         return 1; /* no grace is given */
+    if ((rc = db_clock_look(tx)) != 0) {
+        recovery->clock_unsettled = rc > 0;
+        return rc < 0 ? rc : 0;
+    }
     if ((rc = db_run(tx, Q_WORKER_SIGN, 0, worker, &sign)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
     if (db_number(&sign, 0, 1) > 0) {
         rc = holder_read_left(tx, worker_id, false, &recovery->left);
         return rc < 0 ? rc : 0;
     }
+    if (now_ms - lost_at_ms < db_alive_grace_ms(db_store(tx)))
+        return 0; /* it has begun anew, with the clock */
     if (db_number(&sign, 0, 0) == TEND_UNSET || db_number(&sign, 0, 0) <= lost_at_ms)
         return 1;
     const struct db_value again[] = {db_int(worker_id), db_int(now_ms)};
@@ -101,6 +109,7 @@ static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock, 
     total->entries_reclaimed += call.recovery.entries_reclaimed;
     total->entries_quarantined += call.recovery.entries_quarantined;
     total->locks_cleaned += call.recovery.locks_cleaned;
+    total->clock_unsettled = call.recovery.clock_unsettled;
     if (rc >= 0)
         holder_add_skipped(&total->left, &call.recovery.left);
     return rc;
@@ -108,9 +117,17 @@ static int bury_some(tend *t, const struct registry_entry *entry, bool by_lock, 
 
 static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struct recovery *total)
 {
+    bool settled = false;
     int rc;
-    for (bool again = false; (rc = bury_some(t, entry, by_lock, again, total)) > 0; again = true)
-        continue;
+    bool again = false;
+    do {
+        rc = bury_some(t, entry, by_lock, again, total);
+        again |= rc > 0;
+        if (rc == 0 && total->clock_unsettled && !settled) {
+            settled = true;
+            rc = recover_settle_clock(t, total->wait_ms) < 0 ? 0 : 1; /* left to the next time */
+        }
+    } while (rc > 0);
     return rc;
 }
 

@@ -284,9 +284,11 @@ int db_clock_look(struct db_tx *tx);
 
 /*
  * A body of its own: moves leases and locks along with a clock that was set, or a server that was
- * away, and notes what to compare with the next time. 1: something was moved; 0: all is well now.
+ * away, and notes what to compare with the next time. 1: something was moved; 0: all is well now;
+ * DB_CLOCK_DOUBTFUL: nothing was moved, because two machines go by one name and their marks differ.
  * On SQLite every write begins with this by itself.
  */
+enum { DB_CLOCK_DOUBTFUL = 2 };
 int db_clock_settle(struct db_tx *tx);
 
 /* How often a claim looks for alarms although it finds work: 0 always (cheap), else every so many

@@ -10,6 +10,8 @@
 #include <tend.h>
 
 enum { LOOK_TRIES = 3, ROUND_TRIP_MS = 1000, MARK_MS = 60000 };
+/* A step that is taken back: how soon, and how exactly. */
+enum { BACK_WITHIN_MS = 3600000, ALIKE_MS = 5000 };
 static const int64_t forgotten_ms = 30LL * 24 * 3600 * 1000;
 
 enum { BOOT_BYTES = 64 };
@@ -22,8 +24,12 @@ struct clock_view {
     int64_t server_since; /* when the server that was asked was started */
     bool other_server;    /* than the one in the store */
     bool has_mark;        /* this machine, since the last step */
-    int64_t by_ms;        /* the clock was set forward by so much; < 0: back */
+    int64_t mark_boottime_ms, mark_store_ms;
+    int64_t stepped_ms, stepped_at_ms; /* its last step */
+    bool doubtful;                     /* two clocks go by its name */
+    int64_t by_ms;                     /* the clock was set forward by so much; < 0: back */
     int64_t mark_is_old_ms;
+    bool left; /* something was left alone when the clock was set */
 };
 
 static int64_t boottime_ms(const struct pg_db *db)
@@ -50,21 +56,79 @@ static int64_t ms_to_us(int64_t ms)
     return ms * 1000;
 }
 
-static void judge(struct clock_view *view, const struct db_result *row)
+static int64_t jump_since(const struct clock_view *view, int64_t boottime_ms, int64_t store_ms)
+{
+    const struct pace_mark from = {.boottime_us = ms_to_us(boottime_ms),
+                                   .store_us = ms_to_us(store_ms)};
+    const struct pace_mark to = {.boottime_us = ms_to_us(view->boottime_ms),
+                                 .store_us = ms_to_us(view->store_ms)};
+    return pace_jump(&from, &to, ms_to_us(view->round_trip_ms)) / 1000;
+}
+
+static void read_view(struct clock_view *view, const struct db_result *row)
 {
     view->clock_steps = db_number(row, 0, 1);
     view->server_since = db_number(row, 0, 3);
     view->other_server = view->server_since != db_number(row, 0, 2);
-    view->has_mark = db_number(row, 0, 4) != TEND_UNSET;
-    view->by_ms = 0;
-    if (!view->has_mark)
-        return;
-    const struct pace_mark from = {.boottime_us = ms_to_us(db_number(row, 0, 4)),
-                                   .store_us = ms_to_us(db_number(row, 0, 5))};
-    const struct pace_mark to = {.boottime_us = ms_to_us(view->boottime_ms),
-                                 .store_us = ms_to_us(view->store_ms)};
-    view->mark_is_old_ms = (to.boottime_us - from.boottime_us) / 1000;
-    view->by_ms = pace_jump(&from, &to, ms_to_us(view->round_trip_ms)) / 1000;
+    view->mark_boottime_ms = db_number(row, 0, 4);
+    view->mark_store_ms = db_number(row, 0, 5);
+    view->has_mark = view->mark_boottime_ms != TEND_UNSET;
+    view->left = db_number(row, 0, 6) != 0;
+    view->stepped_ms = db_number(row, 0, 7);
+    view->stepped_at_ms = db_number(row, 0, 8);
+    view->doubtful = db_number(row, 0, 9) == 1;
+    view->mark_is_old_ms = view->has_mark ? view->boottime_ms - view->mark_boottime_ms : 0;
+}
+
+/* Whether the mark in the store was made since this process made its own, and is off although the
+ * clock has run evenly here: it is another machine's. */
+static bool is_of_another(const struct clock_view *view, const struct pg_own_mark *own)
+{
+    bool made_since = own->seen_boottime_ms != view->mark_boottime_ms ||
+                      own->seen_store_ms != view->mark_store_ms;
+    return own->known && made_since && jump_since(view, own->boottime_ms, own->store_ms) == 0;
+}
+
+/* By how much the clock was set, as far as the mark of the store tells, or that of this process. */
+static int64_t judge(const struct clock_view *view, const struct pg_own_mark *own)
+{
+    if (!view->doubtful)
+        return view->has_mark ? jump_since(view, view->mark_boottime_ms, view->mark_store_ms) : 0;
+    return own->known && own->clock_steps == view->clock_steps
+               ? jump_since(view, own->boottime_ms, own->store_ms)
+               : 0;
+}
+
+static void remember(struct pg_own_mark *own, const struct clock_view *view)
+{
+    own->known = true;
+    own->boottime_ms = view->boottime_ms;
+    own->store_ms = view->store_ms;
+    own->clock_steps = view->clock_steps;
+    own->seen_boottime_ms = view->mark_boottime_ms;
+    own->seen_store_ms = view->mark_store_ms;
+}
+
+/* The mark of this process stays as it is while it tells of a step. */
+static void judge_and_remember(struct pg_db *db, struct clock_view *view)
+{
+    struct pg_own_mark *own = &db->own_mark;
+    pthread_mutex_lock(&own->mutex);
+    view->by_ms = judge(view, own);
+    if (!own->known || view->by_ms == 0)
+        remember(own, view);
+    else if (!view->doubtful && is_of_another(view, own))
+        view->by_ms = 0;
+    pthread_mutex_unlock(&own->mutex);
+}
+
+/* After a step by the store's mark, which tells of it again if the transaction is undone. */
+static void remember_step(struct pg_db *db, const struct clock_view *view)
+{
+    pthread_mutex_lock(&db->own_mark.mutex);
+    if (!view->doubtful)
+        remember(&db->own_mark, view);
+    pthread_mutex_unlock(&db->own_mark.mutex);
 }
 
 /*
@@ -74,7 +138,7 @@ static void judge(struct clock_view *view, const struct db_result *row)
  */
 static int look(struct db_tx *tx, struct clock_view *view)
 {
-    const struct pg_db *db = (const struct pg_db *)tx->db;
+    struct pg_db *db = (struct pg_db *)tx->db;
     *view = (struct clock_view){.round_trip_ms = INT64_MAX};
     name_boot(view->boot);
     for (int i = 0; i < LOOK_TRIES && view->round_trip_ms > ROUND_TRIP_MS; i++) {
@@ -92,8 +156,9 @@ static int look(struct db_tx *tx, struct clock_view *view)
         view->round_trip_ms = round_trip_ms;
         view->boottime_ms = before_ms + round_trip_ms / 2;
         view->store_ms = db_number(&row, 0, 0);
-        judge(view, &row);
+        read_view(view, &row);
     }
+    judge_and_remember(db, view);
     return 0;
 }
 
@@ -116,15 +181,11 @@ int pg_clock_look(struct db_tx *tx)
     return rc < 0 ? rc : must_move(&view) || needs_mark(&view);
 }
 
-/* Rows first, in the order of all; then the time to which they are moved is taken. */
 static int move(struct db_tx *tx, const struct clock_view *view)
 {
     /* Further than any lease lasts: each is then as long as it can be from now on. */
     const int64_t anew_ms = INT64_MAX / 4;
     int rc;
-    if ((rc = db_run(tx, Q_CLOCK_HOLD_LEASES, 0, NULL, NULL)) < 0 ||
-        (rc = db_run(tx, Q_CLOCK_HOLD_LOCKS, 0, NULL, NULL)) < 0)
-        return rc;
     if (!view->other_server)
         return clock_move(tx, db_now(tx), view->by_ms, "clock.stepped",
                           arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)view->by_ms));
@@ -136,15 +197,47 @@ static int move(struct db_tx *tx, const struct clock_view *view)
         arena_printf(tx->arena, "{\"since_ms\":%lld}", (long long)view->server_since / 1000));
 }
 
-/* What to compare with the next time. */
-static int note(struct db_tx *tx, const struct clock_view *view)
+/* Gives their full time to those that were left alone before and can be had now. 1: there were any.
+ */
+static int give_left(struct db_tx *tx)
+{
+    int64_t given[2] = {0};
+    const struct db_value at[] = {db_now(tx)};
+    int rc = db_each(tx, Q_CLOCK_GIVE_LEASES, 0, at, 1, &given[0]);
+    if (rc >= 0)
+        rc = db_each(tx, Q_CLOCK_GIVE_LOCKS, 0, at, 1, &given[1]);
+    return rc < 0 ? rc : given[0] + given[1] > 0;
+}
+
+/* What to compare with the next time. stepped_ms: by how much leases were moved, or TEND_UNSET. */
+static int note(struct db_tx *tx, const struct clock_view *view, int64_t stepped_ms)
 {
     const struct db_value mark[] = {db_text(view->boot), db_int(view->boottime_ms),
-                                    db_int(view->store_ms), db_int(view->clock_steps)};
+                                    db_int(view->store_ms), db_int(view->clock_steps),
+                                    db_int_or_null(stepped_ms)};
     const struct db_value old[] = {db_int(view->clock_steps),
                                    db_int(view->store_ms - forgotten_ms)};
-    int rc = view->boot[0] == '\0' ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
+    int rc =
+        view->boot[0] == '\0' || view->doubtful ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL);
+}
+
+/* Whether the mark tells of the last step once more, the other way round, although the server's
+ * clock has only gone on since. */
+static bool goes_back(const struct clock_view *view)
+{
+    int64_t since_ms = view->store_ms - view->stepped_at_ms;
+    int64_t sum_ms = view->by_ms + view->stepped_ms;
+    return view->by_ms != 0 && view->has_mark && !view->doubtful &&
+           view->stepped_ms != TEND_UNSET && since_ms >= 0 && since_ms < BACK_WITHIN_MS &&
+           sum_ms > -ALIKE_MS && sum_ms < ALIKE_MS;
+}
+
+static int doubt(struct db_tx *tx, const struct clock_view *view)
+{
+    const struct db_value boot[] = {db_text(view->boot)};
+    int rc = db_each(tx, Q_CLOCK_DOUBT, DB_LAST, boot, 1, NULL);
+    return rc < 0 ? rc : DB_CLOCK_DOUBTFUL;
 }
 
 int pg_clock_settle(struct db_tx *tx)
@@ -155,16 +248,25 @@ int pg_clock_settle(struct db_tx *tx)
         return 0;
     if ((rc = look(tx, &view)) < 0)
         return rc;
-    if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS)
+    if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS && !view.left)
         return 0;
     if ((rc = db_run(tx, Q_CLOCK_TURN, 0, NULL, NULL)) < 0 || (rc = look(tx, &view)) < 0)
         return rc;
+    if (goes_back(&view))
+        return doubt(tx, &view);
     bool moves = must_move(&view);
+    int64_t stepped_ms = moves && !view.other_server ? view.by_ms : TEND_UNSET;
     if (moves) {
         if ((rc = move(tx, &view)) < 0)
             return rc;
+        remember_step((struct pg_db *)tx->db, &view);
         view.clock_steps++;
     }
-    rc = note(tx, &view);
+    if (moves || view.left) {
+        if ((rc = give_left(tx)) < 0)
+            return rc;
+        moves |= rc > 0;
+    }
+    rc = note(tx, &view, stepped_ms);
     return rc < 0 ? rc : moves;
 }

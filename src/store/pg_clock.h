@@ -18,11 +18,23 @@
  * moves them a second time, and a mark that is made while another moves them does not count either.
  * One transaction at a time does any of it (query clock_turn).
  *
+ * Two machines may go by one name: a virtual machine that was copied while it ran has the same boot
+ * id, and a time since boot of its own. Each would find the other's mark off, move all leases, and
+ * make a mark that is off for the other, for ever. So a mark is not believed that was made since
+ * this process looked for the first time, if the clock has run evenly for this process since then.
+ * And when a mark tells of the last step once more, the other way round, within an hour in which
+ * the server's clock has only gone on, no mark of that name counts any more, until it is forgotten
+ * after thirty days: each process goes by what it has seen itself (struct pg_own_mark).
+ *
  * Rules: a clock that was set back makes no lease longer than its length from now. No more than
  * that is given by a wrong mark either (a machine that was restored from a snapshot has a time
  * since boot that stood still). Marks are made anew after a minute by whoever looks, so that clocks
  * that drift apart slowly do not add up to a step. Looking costs a round trip; adding, claiming and
  * completing do not look, unless something has expired.
+ *
+ * A row that another session has locked is not waited for: it could be locked for hours, in which
+ * nothing would be recovered. It is named in table clock_left, not taken by its time, and begins
+ * anew, with its full length, as soon as its row can be had (give_left).
  *
  * With a test's clock, its time since boot counts (tend_options.uptime_ms); without one the clock
  * runs evenly.

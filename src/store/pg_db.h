@@ -376,6 +376,16 @@ int pg_gone_check(struct pg_db *db, const char *identity, struct err *err);
  * the code that is in err then. */
 int pg_gone_missing(struct pg_db *db, struct err *err);
 
+/* --- pg_clock.c --- */
+
+/* What this process has seen of the clocks itself: pg_clock.h. */
+struct pg_own_mark {
+    pthread_mutex_t mutex;
+    bool known;
+    int64_t boottime_ms, store_ms, clock_steps; /* as in a mark of the store */
+    int64_t seen_boottime_ms, seen_store_ms;    /* the mark that was in the store then, or UNSET */
+};
+
 /* --- pg_claim.c --- */
 
 enum { PG_CLAIM_QUEUES = 32, PG_QUEUE_BYTES = 208 };
@@ -480,6 +490,7 @@ struct pg_db {
     struct waiter waiter;
     struct pg_keeper keeper;
     struct pg_claims claims;
+    struct pg_own_mark own_mark;
     struct pg_group group;
     pthread_mutex_t rng_mutex;
     struct rng rng;

@@ -117,7 +117,6 @@ static void give_place(struct pg_pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-<<<<<<< HEAD
 /* Closes the idle connections. Their places are free for new ones. */
 static void close_idle(struct pg_pool *pool)
 {
@@ -130,7 +129,8 @@ static void close_idle(struct pg_pool *pool)
         pg_conn_close(conn);
         give_place(pool);
     }
-=======
+}
+
 /* Under the mutex, which it lets go of meanwhile. False: the connection is gone. */
 static bool ring_owed(struct pg_db *db, struct pg_conn *conn)
 {
@@ -159,20 +159,15 @@ void pg_pool_ring(struct pg_db *db, uint64_t bells)
     pthread_mutex_unlock(&pool->mutex);
     if (conn != NULL)
         pg_pool_give(db, conn, !pg_conn_usable(conn));
->>>>>>> mendw
 }
 
 void pg_pool_give(struct pg_db *db, struct pg_conn *conn, bool broken)
 {
     struct pg_pool *pool = &db->pool;
-<<<<<<< HEAD
-    if (broken || PQstatus(conn->pg) != CONNECTION_OK) {
-        bool silent = conn->silent;
-=======
     pthread_mutex_lock(&pool->mutex);
     if (broken || PQstatus(conn->pg) != CONNECTION_OK || !ring_owed(db, conn)) {
+        bool silent = conn->silent;
         pthread_mutex_unlock(&pool->mutex);
->>>>>>> mendw
         pg_conn_close(conn);
         give_place(pool);
         if (silent)

@@ -308,7 +308,8 @@ WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
 -- what decides about the latter. Index job_alarm, once per state: costs what it finds. Called by queue/recover.c.
 -- The last column: for how many ms more a lease is spared (job_warn), NULL: it is over. $3 = 1: the clock may have
 -- jumped or the server been away, so that nobody could renew in time. A registered worker that is not known to be
--- dead is given half its lease, from 1 s to 10 s, once.
+-- dead is given half its lease, from 1 s to 10 s, once. 0 ms: a move has left it alone (clock_left), and it is to be given
+-- its time first.
 -- On PostgreSQL what somebody is working on is left alone: its owner gives a sign of life, or another recovers it.
 SELECT * FROM (
     SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
@@ -335,7 +336,8 @@ SELECT * FROM (
            coalesce(j.max_crashes, q.max_crashes) AS max_crashes,
            coalesce(j.backoff_ms, q.backoff_ms) AS backoff_ms,
            coalesce(j.backoff_max_ms, q.backoff_max_ms) AS backoff_max_ms,
-           CASE WHEN $3 = 1 AND j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
+           CASE WHEN EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token) THEN 0
+                WHEN $3 = 1 AND j.warned IS NULL AND EXISTS (SELECT 1 FROM worker w WHERE w.id = j.worker_id)
                 THEN least(greatest(coalesce(j.lease_for_ms, 60000) / 2, 1000), 10000) END AS spared
     FROM job j LEFT JOIN queue q ON q.name = j.queue
     WHERE j.state = 2 AND j.alarm_at <= now($1)
@@ -415,6 +417,7 @@ SELECT count(*) FROM job WHERE state = 2 AND alarm_at <= now($1);
 -- name: job_silent
 -- Leases without a sign of life for $2 ms. Index job_alarm, all that are running. Called by queue/recover.c.
 -- On PostgreSQL as job_alarms: a sign of life that is being written counts, and so does one that was written meanwhile.
+-- What a move of the clock has left alone is given its time first (clock_left).
 SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.queue,
        coalesce(j.max_attempts, q.max_attempts), coalesce(j.max_crashes, q.max_crashes),
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
@@ -427,6 +430,7 @@ SELECT j.id, j.state, j.token, j.attempts, j.crashes, j.started_at, j.owner, j.q
        coalesce(j.backoff_ms, q.backoff_ms), coalesce(j.backoff_max_ms, q.backoff_max_ms)
 FROM job j LEFT JOIN queue q ON q.name = j.queue
 WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.seen_at <= now($1) - $2
+  AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token)
 LIMIT $3
 FOR UPDATE OF j SKIP LOCKED;
 

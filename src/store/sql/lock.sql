@@ -5,6 +5,10 @@
 l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id
              AND l.expires_at > excluded.acquired_at
 
+-- It was left alone when the clock was set: its time tells nothing until it was moved.
+-- define: left_alone
+EXISTS (SELECT 1 FROM clock_left o WHERE o.lock_name = l.name AND o.token = l.token)
+
 -- name: lock_acquire
 -- LK-1: one atomic upsert. Taken when free or expired; refreshed, with its token, when its holder asks
 -- again. One that is held with a job ends with that lease and not otherwise: recovery comes first.
@@ -19,7 +23,7 @@ SET token = CASE WHEN {own} THEN l.token
     owner = excluded.owner, worker_id = excluded.worker_id, job_id = excluded.job_id,
     expires_at = excluded.expires_at, held_for_ms = excluded.held_for_ms
 WHERE l.owner IS NULL
-   OR (l.job_id IS NULL AND (l.expires_at <= excluded.acquired_at OR ({own})))
+   OR (l.job_id IS NULL AND ((l.expires_at <= excluded.acquired_at AND NOT {left_alone}) OR ({own})))
 RETURNING token, acquired_at, expires_at;
 
 -- name: lock_refresh
@@ -62,15 +66,19 @@ SET expires_at = now($4) + $3, held_for_ms = $3
 WHERE name = $1 AND owner = $2 AND token = coalesce($5, token) AND expires_at > now($4) AND job_id IS NULL;
 
 -- name: lock_get
-SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($2)
-FROM lock
-WHERE name = $1 AND owner IS NOT NULL;
+-- The last column: 1 when it was left alone by a move of the clock; so in lock_list. Called by queue/lock.c and
+-- queue/limits.c.
+SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now($2),
+       CASE WHEN {left_alone} THEN 1 ELSE 0 END
+FROM lock l
+WHERE l.name = $1 AND l.owner IS NOT NULL;
 
 -- name: lock_list
-SELECT name, owner, token, acquired_at, expires_at, worker_id, job_id, now($1)
-FROM lock
-WHERE owner IS NOT NULL
-ORDER BY name;
+SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now($1),
+       CASE WHEN {left_alone} THEN 1 ELSE 0 END
+FROM lock l
+WHERE l.owner IS NOT NULL
+ORDER BY l.name;
 
 -- A lock that says it was taken with a job, which does not run under it: nobody's end would ever free it. tend leaves none.
 -- define: tied_to_nothing
@@ -83,7 +91,7 @@ l.job_id IS NOT NULL
 SELECT l.name, l.owner, l.token,
        (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name), l.expires_at
 FROM lock l
-WHERE l.expires_at <= now($1)
+WHERE l.expires_at <= now($1) AND NOT {left_alone}
 ORDER BY l.name || ''
 LIMIT $2;
 

@@ -33,7 +33,16 @@ CREATE TABLE clock_mark (
     boot         text   COLLATE "C" PRIMARY KEY,
     boottime_ms  bigint NOT NULL,
     store_ms     bigint NOT NULL,
-    clock_steps  bigint NOT NULL
+    clock_steps  bigint NOT NULL,
+    stepped_ms   bigint,
+    stepped_at   bigint,
+    doubtful     smallint
+);
+
+CREATE TABLE clock_left (
+    job_id       bigint UNIQUE,
+    lock_name    text   COLLATE "C" UNIQUE,
+    token        bigint NOT NULL
 );
 
 -- As in 001, but for the last UPDATE: a sign of life waits for nobody. While the job runs, expires_at of the lock it was

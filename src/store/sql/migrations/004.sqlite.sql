@@ -35,7 +35,18 @@ CREATE TABLE clock_mark (
     boot         TEXT    PRIMARY KEY,                   -- which boot of which machine, and which time namespace
     boottime_ms  INTEGER NOT NULL,                      -- CLOCK_BOOTTIME there ...
     store_ms     INTEGER NOT NULL,                      -- ... when store time was this
-    clock_steps  INTEGER NOT NULL                       -- store.clock_steps then; after the next step it tells nothing
+    clock_steps  INTEGER NOT NULL,                      -- store.clock_steps then; after the next step it tells nothing
+    stepped_ms   INTEGER,                               -- by how much it made leases move last ...
+    stepped_at   INTEGER,                               -- ... and when
+    doubtful     INTEGER                                -- 1: two clocks go by this name, and no mark of it counts
+);
+
+-- What a move left alone, because another session had locked its row (PostgreSQL only): it begins anew when its row can
+-- be had, and is not taken by its time before.
+CREATE TABLE clock_left (
+    job_id       INTEGER UNIQUE,                        -- a lease ...
+    lock_name    TEXT    UNIQUE,                        -- ... or a named lock
+    token        INTEGER NOT NULL                       -- ... of this token
 );
 
 -- --- Submissions under the key of a running job ---
