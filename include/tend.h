@@ -309,9 +309,10 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
  * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
  * those that are held are served all the same. On PostgreSQL tend_start and tend_heartbeat may
  * answer TEND_EBUSY for a lease: for busy_ms another session has kept the row of its job locked.
- * The lease is held as before, and was not extended; the others were, without waiting for it. A call repeated after a lost answer is answered as
- * the first was. That is so for the same call alone: to fail what one has released, say, is
- * TEND_ELEASELOST, and tend_errmsg() tells how the lease has ended.
+ * The lease is held as before, and was not extended; the others were, without waiting for it. A
+ * call repeated after a lost answer is answered as the first was. That is so for the same call
+ * alone: to fail what one has released, say, is TEND_ELEASELOST, and tend_errmsg() tells how the
+ * lease has ended.
  */
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 /* Only looks; changes nothing. */
