@@ -137,3 +137,36 @@ TEST_WITHIN(runner_silent, LS_6_a_job_whose_claim_got_no_answer_is_run_before_th
     tend_close(t);
     proxy_stop(&proxy);
 }
+
+static void look_for_theft(void *arg, const struct tend_runner_news *news)
+{
+    printf("# %s\n", news->text);
+    if (strstr(news->text, "taken away") != NULL)
+        *(bool *)arg = true;
+}
+
+/* Symptom: the answer to a completion was lost, and the worker said "job 1 was taken away: its
+ * lease is lost" of a job that it had completed itself. */
+TEST_WITHIN(runner_silent, a_job_whose_completion_got_no_answer_is_not_said_to_be_taken_away, 120)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = open_through(&proxy, 300);
+    bool theft = false;
+    struct tend_runner_totals totals;
+    struct tend_runner_options options = runner_options();
+    tend_runner *runner;
+    options.tell = look_for_theft;
+    options.tell_arg = &theft;
+    int64_t id = add_plan(t, "{\"run\": \"true\"}");
+    proxy_lose_answer(&proxy, "job_complete");
+    check_ok(t, tend_runner_new(&runner, t, &options));
+    check_ok(t, tend_runner_run(runner));
+    tend_runner_count(runner, &totals);
+    tend_runner_free(runner);
+    check(proxy_answer_is_lost(&proxy));
+    check(!theft);
+    check_int(totals.done, ==, 1);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    tend_close(t);
+    proxy_stop(&proxy);
+}
