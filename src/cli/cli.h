@@ -89,6 +89,12 @@ const char *cli_store_url(void);
 
 /* Writes cli->out. 0, or an exit status; the failure is told once, at the end, by main. */
 int cli_flush(struct cli *cli);
+/*
+ * The same for the answer of a command that has done something. From here on no signal changes the
+ * exit status: whoever has read the answer must not take the command for failed, and drop what it
+ * was given. While nobody reads, signals end the program as before.
+ */
+int cli_answer(struct cli *cli);
 /* Writes cli->out when it has grown large; for commands that print many rows. */
 int cli_flush_if_large(struct cli *cli);
 
@@ -107,6 +113,8 @@ int64_t cli_now_ms(struct cli *cli);
 void signals_start(void);
 /* From now on SIGTSTP (Ctrl-Z) stops the program only while it does not write to the store. */
 void signals_suspend_safely(void);
+/* SIGINT, SIGTERM and SIGHUP are ignored until the program ends. */
+void signals_hold(void);
 /* From now on SIGINT and SIGTERM wake the waits on this store; NULL: they end the program again. */
 void signals_interrupt(tend *store);
 /*

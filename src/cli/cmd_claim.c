@@ -137,7 +137,7 @@ static int run(struct cli *cli, int argc, char **argv)
         json_job(&cli->out, NULL, &jobs->items[i], true);
         buf_putc(&cli->out, '\n');
     }
-    int status = cli_flush(cli);
+    int status = cli_answer(cli);
     if (status != EXIT_DONE)
         give_back(cli, jobs);
     tend_jobs_free(jobs);

@@ -144,7 +144,10 @@ static int run_command(struct cli *cli, const struct parsed *parsed)
  * was done all the same. */
 static int finish_output(struct cli *cli, int status)
 {
-    cli_flush(cli);
+    if (cli->did[0] != '\0')
+        cli_answer(cli);
+    else
+        cli_flush(cli);
     if (cli->out_errno == 0)
         return status;
     int failed = cli->out_errno == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_FAILED;

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +46,21 @@ int cli_flush(struct cli *cli)
         cli->out_errno = write_all(STDOUT_FILENO, cli->out.data, cli->out.len);
     buf_clear(&cli->out);
     return cli->out_errno ? EXIT_FAILED : EXIT_DONE;
+}
+
+static bool can_be_written_at_once(const struct cli *cli)
+{
+    struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return cli->out.len <= PIPE_BUF && poll(&fd, 1, 0) == 1 && (fd.revents & POLLOUT) != 0;
+}
+
+int cli_answer(struct cli *cli)
+{
+    if (can_be_written_at_once(cli))
+        signals_hold();
+    int status = cli_flush(cli);
+    signals_hold();
+    return status;
 }
 
 void cli_did(struct cli *cli, const char *format, ...)

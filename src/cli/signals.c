@@ -15,6 +15,7 @@ static _Atomic(tend *) waiting_store;
 static _Atomic(tend_runner *) stopped_runner;
 /* Read by other threads too; lock-free, as a handler needs it. */
 static _Atomic int seen, stops, hangups;
+static bool held;          /* signals_hold */
 static _Atomic bool waits; /* for what runs, at the first stop */
 
 static void on_tick(int number)
@@ -119,8 +120,18 @@ void signals_start(void)
     setitimer(ITIMER_REAL, &second, NULL);
 }
 
+void signals_hold(void)
+{
+    held = true;
+    handle(SIGINT, SIG_IGN);
+    handle(SIGTERM, SIG_IGN);
+    handle(SIGHUP, SIG_IGN);
+}
+
 void signals_interrupt(tend *store)
 {
+    if (held)
+        return;
     atomic_store(&waiting_store, store);
     handle(SIGINT, store ? on_stop : SIG_DFL);
     handle(SIGTERM, store ? on_stop : SIG_DFL);

@@ -327,6 +327,7 @@ struct lease_call {
     bool
         with_locks; /* heartbeat: jobs may have been taken along with a lock, by whichever handle */
     int64_t *changed;
+    bool written; /* the call as a whole went through */
 };
 
 /* The lock of a serial queue lasts as long as the lease it was taken with: not for PostgreSQL,
@@ -378,7 +379,8 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
     const struct lease_answers answers = {
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
     int rc = handle_write_within(t, wait_ms, touch_body, call);
-    if (rc >= 0)
+    call->written = rc >= 0;
+    if (call->written)
         rc = verdicts_within(t, wait_ms, &answers, ret_each);
     else
         for (size_t i = 0; ret_each != NULL && i < call->count; i++)
@@ -397,7 +399,7 @@ static int touch_one(tend *t, const struct lease_call *all, size_t i, int64_t un
         one.leases = &all->leases[i];
         one.count = 1;
         rc = touch(t, -1, &one, ret);
-        if (rc != TEND_EBUSY || clock_mono_ms() >= until_ms)
+        if (rc != TEND_EBUSY || !one.written || clock_mono_ms() >= until_ms)
             return rc;
         nanosleep(&pause, NULL);
     }
@@ -431,7 +433,7 @@ static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
     int64_t until_ms = clock_mono_ms() + busy_ms;
     int first = touch(t, -1, call, each);
     bool skipped = false;
-    for (size_t i = 0; first < 0 && i < call->count; i++)
+    for (size_t i = 0; call->written && i < call->count; i++)
         skipped |= each[i] == TEND_EBUSY && clock_mono_ms() < until_ms;
     if (skipped)
         first = touch_again(t, call, until_ms, each);

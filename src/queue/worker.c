@@ -239,8 +239,22 @@ static int leave_locks(struct db_tx *tx, const struct db_result *rows, int64_t i
     return 0;
 }
 
-/* The jobs held under one id are given back. */
-static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
+struct keep_list {
+    const struct tend_lease *leases;
+    size_t count;
+};
+
+static bool is_kept(const struct keep_list *keep, int64_t id, int64_t token)
+{
+    for (size_t i = 0; keep != NULL && i < keep->count; i++)
+        if (keep->leases[i].id == id && keep->leases[i].token == token)
+            return true;
+    return false;
+}
+
+/* The jobs held under one id are given back, but for those in keep (may be NULL). How many. */
+static int give_back_jobs(struct db_tx *tx, int64_t id, const struct keep_list *keep,
+                          const char *why)
 {
     struct db_result rows;
     const struct db_value held[] = {db_int(id)};
@@ -248,14 +262,44 @@ static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
     if (rc < 0)
         return rc;
     struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
+    size_t count = 0;
     if (moves == NULL)
         return TEND_ENOMEM;
     for (size_t i = 0; i < rows.rows; i++) {
-        moves[i] = move_plain(db_number(&rows, i, 0), JOB_RUNNING, db_number(&rows, i, 2),
-                              MOVE_RELEASE, db_bell_of(db_string(&rows, i, 7)));
-        moves[i].why = arena_printf(db_arena(tx), "worker %s has left", t->name);
+        int64_t job_id = db_number(&rows, i, 0);
+        int64_t token = db_number(&rows, i, 2);
+        if (is_kept(keep, job_id, token))
+            continue;
+        moves[count] = move_plain(job_id, JOB_RUNNING, token, MOVE_RELEASE,
+                                  db_bell_of(db_string(&rows, i, 7)));
+        moves[count++].why = why;
     }
-    return move_jobs(tx, moves, rows.rows, 0, NULL);
+    rc = move_jobs(tx, moves, count, 0, NULL);
+    return rc < 0 ? rc : (int)count;
+}
+
+static int leave_jobs(struct db_tx *tx, const tend *t, int64_t id)
+{
+    return give_back_jobs(tx, id, NULL, arena_printf(db_arena(tx), "worker %s has left", t->name));
+}
+
+struct unknown_call {
+    struct keep_list keep;
+    int64_t id;
+};
+
+static int unknown_body(struct db_tx *tx, void *arg)
+{
+    const struct unknown_call *call = arg;
+    return give_back_jobs(tx, call->id, &call->keep, "the answer to its claim was lost");
+}
+
+int worker_release_unknown(tend *t, const struct tend_lease *known, size_t count)
+{
+    pthread_mutex_lock(&t->mutex);
+    struct unknown_call call = {.keep = {known, count}, .id = t->worker_id};
+    pthread_mutex_unlock(&t->mutex);
+    return call.id == 0 ? 0 : handle_write(t, unknown_body, &call);
 }
 
 /* All named locks held under it. */

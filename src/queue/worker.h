@@ -8,6 +8,12 @@
 
 #include "queue/handle.h"
 
+/*
+ * Gives back, free of charge, the jobs that are leased to this handle's worker under leases other
+ * than these: after a claim whose answer was lost. Nobody may claim meanwhile. Returns how many.
+ */
+int worker_release_unknown(tend *t, const struct tend_lease *known, size_t count);
+
 /* The id of this handle's worker, registered at the first call. wait_ms as in db_write_within. */
 int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id);
 

@@ -66,14 +66,28 @@ static void count(struct job_run *run, int64_t *total)
     pthread_mutex_unlock(&run->runner->mutex);
 }
 
+/*
+ * While it reports the end of a job, a task learns what became of its lease by the answer alone:
+ * the report may have been saved and its answer lost. Then the lease is gone as it should be, and
+ * the repeated report is answered as the first.
+ */
+static void set_reports(struct job_run *run, bool reports)
+{
+    pthread_mutex_lock(&run->runner->mutex);
+    run->task->reports = reports;
+    pthread_mutex_unlock(&run->runner->mutex);
+}
+
 /* Ends the job. Negative: it was not written; the lease ends by its time, or is lost already. */
 static int finish(struct job_run *run, const struct tend_step_close *close, int64_t *ret_due_ms)
 {
     struct tend_step_change change = pending(run);
     int rc;
+    set_reports(run, true);
     do
         rc = tend_step_finish(run->runner->t, run->task->lease, &change, close, ret_due_ms);
     while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
+    set_reports(run, false);
     if (rc < 0 && rc != TEND_ESTATE && rc != TEND_ELEASELOST) /* the latter is told by job_run */
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
                     (long long)run->task->job->id, tend_errmsg(run->runner->t));

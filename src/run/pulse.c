@@ -96,11 +96,21 @@ static bool is_newly_locked(tend_runner *runner, const struct roll *roll, size_t
     return newly;
 }
 
+/* Its own thread finds out: see job_end.c. */
+static bool is_reported(tend_runner *runner, struct tend_lease lease)
+{
+    pthread_mutex_lock(&runner->mutex);
+    const struct task *task = task_find(runner, lease.id, lease.token);
+    bool reported = task != NULL && task->reports;
+    pthread_mutex_unlock(&runner->mutex);
+    return reported;
+}
+
 /* What the store said of each lease; extended_ms: when those that are held were extended, or 0. */
 static void note(tend_runner *runner, const struct roll *roll, int64_t extended_ms)
 {
     for (size_t i = 0; i < roll->count; i++) {
-        if (roll->each[i] == TEND_ELEASELOST)
+        if (roll->each[i] == TEND_ELEASELOST && !is_reported(runner, roll->leases[i]))
             task_lose(runner, roll->leases[i]);
         if (extended_ms != 0 && is_newly_locked(runner, roll, i))
             runner_tell(

@@ -15,6 +15,7 @@
 #include "queue/handle.h"
 #include "queue/recover.h"
 #include "queue/wait.h"
+#include "queue/worker.h"
 #include "run/statsd.h"
 #include "run/sweep.h"
 
@@ -30,8 +31,9 @@ enum {
     CLAIM_MOST = 100,
     STORE_AGAIN_MS = 500,
     WAIT_MS = 5000,
-    WAIT_LEAST_MS = 5,   /* however soon a claim says that it may be asked again */
-    STOP_CALL_MS = 1000, /* how long a call waits for a silent server once what runs must end */
+    WAIT_LEAST_MS = 5,    /* however soon a claim says that it may be asked again */
+    CLAIM_LATE_MS = 2000, /* a claim whose answer was lost may be saved so much later */
+    STOP_CALL_MS = 1000,  /* how long a call waits for a silent server once what runs must end */
 };
 
 void tend_runner_options_init(struct tend_runner_options *options)
@@ -152,7 +154,34 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered
     *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
+    if (rc == TEND_EUNREACHABLE)
+        runner->claim_lost_ms = clock_mono_ms();
     return rc;
+}
+
+/*
+ * A claim that did not reach the store, or whose answer did not come back, may have leased jobs to
+ * this worker that nobody here knows of: they are given back. Once at once, and once more when the
+ * claim can no longer be under way. Only this thread claims, so the tasks are all that is known.
+ */
+static void settle_lost_claim(tend_runner *runner)
+{
+    if (runner->claim_lost_ms == 0)
+        return;
+    bool late = clock_mono_ms() >= runner->claim_lost_ms + CLAIM_LATE_MS;
+    size_t count = 0;
+    pthread_mutex_lock(&runner->mutex);
+    struct tend_lease *known = calloc(runner->task_count + 1, sizeof *known);
+    for (const struct task *task = runner->tasks; known != NULL && task != NULL; task = task->next)
+        known[count++] = task->lease;
+    pthread_mutex_unlock(&runner->mutex);
+    int rc = known == NULL ? TEND_ENOMEM : worker_release_unknown(runner->t, known, count);
+    free(known);
+    if (rc > 0)
+        runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1,
+                    "the answer to a claim was lost; what it had claimed is given back (%d)", rc);
+    if (rc >= 0 && late)
+        runner->claim_lost_ms = 0;
 }
 
 /* A round over all queues, each first in its turn. */
@@ -197,7 +226,8 @@ static bool is_drained(tend_runner *runner, const struct round *round)
     pthread_mutex_lock(&runner->mutex);
     bool idle = runner->task_count == 0 && clock_mono_ms() >= runner->back_ms;
     pthread_mutex_unlock(&runner->mutex);
-    return runner->options.drain != 0 && idle && round->nothing == runner->options.queue_count;
+    return runner->options.drain != 0 && idle && runner->claim_lost_ms == 0 &&
+           round->nothing == runner->options.queue_count;
 }
 
 /*
@@ -206,7 +236,7 @@ static bool is_drained(tend_runner *runner, const struct round *round)
  */
 static void wait_for_work(tend_runner *runner, const struct round *round)
 {
-    int64_t wait_ms = WAIT_MS;
+    int64_t wait_ms = runner->claim_lost_ms == 0 ? WAIT_MS : STORE_AGAIN_MS;
     int64_t now_ms;
     uint64_t bells = 0;
     if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
@@ -223,6 +253,7 @@ static int claim_until_stopped(tend_runner *runner)
     int told = 0;
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
+        settle_lost_claim(runner);
         struct round round = go_round(runner, turn);
         recover_on_timer(runner->t, -1); /* one that is never idle never waits */
         if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))

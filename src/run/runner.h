@@ -62,7 +62,8 @@ struct task {
     bool row_locked; /* the pulse's own: another session has locked the job's row; it was told */
     bool cancelled;  /* ... the job was cancelled: stop, tell how the attempt ended */
     char cancelled_why[256];
-    bool ended;            /* its thread is done and can be joined */
+    bool reports; /* its thread tells how the job ended, and learns from the answer what is lost */
+    bool ended;   /* its thread is done and can be joined */
     int64_t beat_until_ms; /* monotonic: nothing may run longer without another heartbeat */
     int64_t safe_until_ms; /* ... but for time in which nobody could write; not before the other */
     struct order *orders;  /* oldest first */
@@ -97,6 +98,8 @@ struct tend_runner {
     struct bulkheads bulkheads;
     struct task *tasks;
     size_t task_count;
+    int64_t claim_lost_ms; /* the claiming thread's own, monotonic: when the outcome of a claim was
+                              last not known; 0: each is */
     int64_t back_ms; /* monotonic: until then jobs come back that found no place to wait here */
     struct tend_runner_totals totals;
     pthread_mutex_t tell_mutex;

@@ -344,3 +344,25 @@ has_worker() {
     [ "$(wc -l <ids)" = 60 ]
     [ "$(sort -un ids | wc -l)" = 60 ]
 }
+
+# Symptom: 'tend claim' had printed the lease and then died of a signal; the script took it for failed
+# and dropped a job that it held.
+@test "a signal after the answer does not change the exit status" {
+    mkfifo answer
+    tend migrate >/dev/null
+    answered() {
+        "$TEND" "$@" >answer 3>&- &
+        local pid=$!
+        read -r line <answer
+        kill -TERM "$pid" 2>/dev/null || true
+        wait "$pid"
+        [ -n "$line" ]
+    }
+    for i in {1..30}; do
+        answered add
+        answered claim
+        tend add -q other >/dev/null
+        answered claim --wait=5s -q other
+        answered lock acquire "lock$i" -w me
+    done
+}

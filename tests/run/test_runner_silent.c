@@ -99,3 +99,74 @@ TEST_WITHIN(runner_silent, LS_6_a_second_signal_ends_a_runner_whose_server_is_si
 {
     check_int(time_to_stop(600000, 2), <, A_FEW_SECONDS_MS);
 }
+
+static void *run_drained(void *runner)
+{
+    return (void *)(intptr_t)tend_runner_run(runner);
+}
+
+/*
+ * Symptom: the answer to a claim was lost. The job was leased for a minute to a worker that did not
+ * know of it, and 'tend work --drain' ended meanwhile with success.
+ */
+TEST_WITHIN(runner_silent, LS_6_a_job_whose_claim_got_no_answer_is_run_before_the_runner_is_drained,
+            120)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = open_through(&proxy, 300);
+    tend *direct = store_open_real("direct");
+    struct tend_runner_options options = runner_options();
+    struct running_runner running;
+    void *rc;
+    add_gated(t, 60000); /* a runner that has claimed before claims in one round trip */
+    check_ok(t, tend_runner_new(&running.runner, t, &options));
+    check_int(pthread_create(&running.thread, NULL, run_drained, running.runner), ==, 0);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    proxy_stall_after(&proxy, 0); /* no claim before the job is there */
+    int64_t id = add_plan(direct, "{\"run\": \"true\"}");
+    proxy_lose_answer(&proxy, "job_claim");
+    proxy_resume(&proxy);
+    wait_until(proxy_answer_is_lost(&proxy), PATIENCE_MS);
+    check(fclose(fopen("gate", "w")) == 0);
+    pthread_join(running.thread, &rc);
+    check_int((intptr_t)rc, ==, 0);
+    check_int(state_of(direct, id), ==, TEND_DONE);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.released'"), ==, 1);
+    check_int(sql_int("SELECT max(crashes) FROM job"), ==, 0);
+    tend_runner_free(running.runner);
+    tend_close(t);
+    proxy_stop(&proxy);
+}
+
+static void look_for_theft(void *arg, const struct tend_runner_news *news)
+{
+    printf("# %s\n", news->text);
+    if (strstr(news->text, "taken away") != NULL)
+        *(bool *)arg = true;
+}
+
+/* Symptom: the answer to a completion was lost, and the worker said "job 1 was taken away: its
+ * lease is lost" of a job that it had completed itself. */
+TEST_WITHIN(runner_silent, a_job_whose_completion_got_no_answer_is_not_said_to_be_taken_away, 120)
+{
+    struct proxy proxy = proxy_start();
+    tend *t = open_through(&proxy, 300);
+    bool theft = false;
+    struct tend_runner_totals totals;
+    struct tend_runner_options options = runner_options();
+    tend_runner *runner;
+    options.tell = look_for_theft;
+    options.tell_arg = &theft;
+    int64_t id = add_plan(t, "{\"run\": \"true\"}");
+    proxy_lose_answer(&proxy, "job_complete");
+    check_ok(t, tend_runner_new(&runner, t, &options));
+    check_ok(t, tend_runner_run(runner));
+    tend_runner_count(runner, &totals);
+    tend_runner_free(runner);
+    check(proxy_answer_is_lost(&proxy));
+    check(!theft);
+    check_int(totals.done, ==, 1);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    tend_close(t);
+    proxy_stop(&proxy);
+}
