@@ -162,8 +162,11 @@ static int claim(struct worker *worker, struct tend_jobs **ret)
         int rc = tend_complete_and_claim(worker->t, batch->leases, batch->count, NULL, each, &want,
                                          ret, NULL);
         /* Busy may have been the completion, too. It is made again, which changes nothing. */
-        bool unknown = rc == TEND_EUNREACHABLE || (rc == TEND_EBUSY && worker->actor->busy_ms > 0);
-        if (!actor_tries_again(worker->actor, unknown ? rc : 0, "complete and claim")) {
+        bool blocked = rc == TEND_EBUSY && (worker->actor->busy_ms > 0 ||
+                                            strstr(tend_errmsg(worker->t), "store") != NULL);
+        bool unknown = rc == TEND_EUNREACHABLE || blocked;
+        if (!actor_tries_again(worker->actor, unknown ? TEND_EUNREACHABLE : 0,
+                               "complete and claim")) {
             note_completed(worker, batch->leases, each, batch->count);
             batch->count = 0;
             return rc;
@@ -177,13 +180,12 @@ static int claim(struct worker *worker, struct tend_jobs **ret)
 }
 
 /*
- * Nothing to claim. Busy means the lock of the serial queue: "locked" is never an answer of the
- * store.
+ * Nothing to claim. Busy means the lock of the serial queue, or that a process which was stopped
+ * while it wrote kept this one waiting for longer than a claim of 20 ms waits, which is a second.
  */
-static bool is_none(const struct worker *worker, int rc)
+static bool is_none(int rc)
 {
-    bool serial = strcmp(worker->empty, SERIAL_QUEUE) == 0;
-    return rc == TEND_EEMPTY || rc == TEND_EINTERRUPTED || (serial && rc == TEND_EBUSY);
+    return rc == TEND_EEMPTY || rc == TEND_EINTERRUPTED || rc == TEND_EBUSY;
 }
 
 void actor_work(struct actor *actor)
@@ -196,7 +198,7 @@ void actor_work(struct actor *actor)
     while (!actor_stops()) {
         struct tend_jobs *jobs;
         int rc = claim(&worker, &jobs);
-        bool none = is_none(&worker, rc);
+        bool none = is_none(rc);
         if (actor_tries_again(actor, none ? 0 : rc, "claim") || none)
             continue;
         worker.empty = NULL;

@@ -120,8 +120,10 @@ int64_t verdict_only_killed_are_dead(void)
     int64_t count = 0;
     for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1, count++) {
         struct pair dead = {0};
+        const char *name = strstr(at, "actor ");
+        check(name != NULL && name < strchr(at, '\n'));
         /* NOLINTNEXTLINE(cert-err34-c): as crowd.c names them */
-        check_int(sscanf(at, "worker actor %" SCNd64 " ", &dead.id), ==, 1);
+        check_int(sscanf(name, "actor %" SCNd64, &dead.id), ==, 1);
         test_count_check();
         if (bsearch(&dead, killed.items, killed.count, sizeof dead, compare) == NULL)
             test_fail(__FILE__, __LINE__, "was not killed: %.*s", (int)strcspn(at, "\n"), at);
