@@ -145,19 +145,13 @@ static int collect(struct pg_url *url, struct err *err)
     return 0;
 }
 
-/* Ends it before what it quotes of the URL; signs of its syntax, in quotes as well, stay. */
+/* libpq quotes what it could not read, which may be the password: the message ends before it. */
 static void cut_message(char *message)
 {
-    char *at = message;
-    while (*at != '\0' && strchr(":\n", *at) == NULL) {
-        bool sign = at[0] == '"' && at[1] != '\0' && strchr("=]:/", at[1]) != NULL && at[2] == '"';
-        if (at[0] == '"' && !sign)
-            break;
-        at += sign ? 3 : 1;
-    }
-    while (at > message && at[-1] == ' ')
-        at--;
-    *at = '\0';
+    size_t len = strcspn(message, ":\"\n");
+    while (len > 0 && message[len - 1] == ' ')
+        len--;
+    message[len] = '\0';
 }
 
 int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
@@ -170,7 +164,6 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
     if (rc == 0) {
         url->parsed = PQconninfoParse(stripped.data, &message);
         if (url->parsed == NULL) {
-            /* libpq quotes what it could not read, which may be the password. */
             if (message != NULL)
                 cut_message(message);
             rc = err_set(err, TEND_EINVAL,
