@@ -127,7 +127,7 @@ has_worker() {
     wait $holder || true
     status=0
     wait $waiter || status=$?
-    [ "$status" = 4 ]
+    [ "$status" = 4 ] || { cat said; false; }
     grep -q "process $holder has ended; nothing was claimed for it" said
     tend add >/dev/null
     claim
