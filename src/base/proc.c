@@ -61,6 +61,12 @@ static int64_t namespace_ticks(void)
     return seconds * sysconf(_SC_CLK_TCK);
 }
 
+uint64_t proc_time_namespace(void)
+{
+    struct stat space;
+    return stat("/proc/self/ns/time", &space) == 0 ? space.st_ino : 0;
+}
+
 int proc_stat(int64_t pid, struct proc_stat *ret_stat)
 {
     char path[64];

@@ -25,22 +25,10 @@ void bell_remember(tend *t, const struct tend_jobs *jobs, bool plain)
     }
 }
 
-uint64_t bell_of_leases(tend *t, const struct tend_lease *leases, size_t count)
+/* now_ms: when they end; INT64_MAX: none of them is quiet. */
+static uint64_t bells_at(tend *t, const struct tend_lease *leases, size_t count, int64_t now_ms)
 {
     uint64_t bells = 0;
-    pthread_mutex_lock(&t->mutex);
-    for (size_t i = 0; i < count; i++) {
-        size_t place = (size_t)leases[i].id % BELLS_KEPT;
-        bells |= t->bells[place].job_id == leases[i].id ? t->bells[place].bell : DB_BELLS_ALL;
-    }
-    pthread_mutex_unlock(&t->mutex);
-    return bells;
-}
-
-uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count)
-{
-    uint64_t bells = 0;
-    int64_t now_ms = db_mono_ms(t->db);
     pthread_mutex_lock(&t->mutex);
     for (size_t i = 0; i < count; i++) {
         size_t place = (size_t)leases[i].id % BELLS_KEPT;
@@ -52,6 +40,16 @@ uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count)
     }
     pthread_mutex_unlock(&t->mutex);
     return bells;
+}
+
+uint64_t bell_of_leases(tend *t, const struct tend_lease *leases, size_t count)
+{
+    return bells_at(t, leases, count, INT64_MAX);
+}
+
+uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count)
+{
+    return bells_at(t, leases, count, db_mono_ms(t->db));
 }
 
 int bell_ask(struct db_tx *tx, const struct tend_lease *leases, size_t count, uint64_t *bells,

@@ -145,9 +145,13 @@ int handle_read(tend *t, db_body *body, void *arg)
     return handle_read_within(t, -1, body, arg);
 }
 
+/* What is not given. */
+enum { CONNECTIONS = 8, BUSY_MS = 30000 };
+
 void tend_options_init(struct tend_options *options)
 {
-    *options = (struct tend_options){.connections = 8, .busy_ms = 30000, .recovery_ms = TEND_UNSET};
+    *options = (struct tend_options){
+        .connections = CONNECTIONS, .busy_ms = BUSY_MS, .recovery_ms = TEND_UNSET};
 }
 
 /*
@@ -213,6 +217,10 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     }
     pthread_mutex_init(&t->mutex, NULL);
     t->options = *options;
+    if (t->options.connections <= 0)
+        t->options.connections = CONNECTIONS;
+    if (t->options.busy_ms <= 0)
+        t->options.busy_ms = BUSY_MS;
     rng_seed_random(&t->rng);
     default_name(t->name, sizeof t->name, &t->rng);
     if (options->name != NULL) {
@@ -227,8 +235,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     struct db_options db_options = {
         .must_exist = options->must_exist != 0,
         .durability_normal = options->durability_normal != 0,
-        .connections = options->connections > 0 ? options->connections : 8,
-        .busy_ms = options->busy_ms > 0 ? options->busy_ms : 30000,
+        .connections = t->options.connections,
+        .busy_ms = t->options.busy_ms,
         .open_ms = options->open_ms,
         .clock_ms = options->clock_ms,
         .clock_arg = options->clock_arg,

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The default of tend_options.busy_ms, and how often a row that others have locked is tried. */
-enum { BUSY_MS = 30000, ROW_AGAIN_MS = 20 };
+/* How often a row that others have locked is tried. */
+enum { ROW_AGAIN_MS = 20 };
 
 /* The columns of job_fence. */
 enum {
@@ -429,8 +429,7 @@ static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
     int *each = ret_each != NULL ? ret_each : calloc(call->count + 1, sizeof *each);
     if (each == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
-    int64_t busy_ms = t->options.busy_ms > 0 ? t->options.busy_ms : BUSY_MS;
-    int64_t until_ms = clock_mono_ms() + busy_ms;
+    int64_t until_ms = clock_mono_ms() + t->options.busy_ms;
     int first = touch(t, -1, call, each);
     bool skipped = false;
     for (size_t i = 0; call->written && i < call->count; i++)
@@ -466,14 +465,19 @@ int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_
     return lease_check(t, -1, leases, count, ret_each);
 }
 
+static struct lease_call heartbeat_of(const struct tend_lease *leases, size_t count, int64_t ttl_ms)
+{
+    return (struct lease_call){.leases = leases,
+                               .count = count,
+                               .query = Q_JOB_HEARTBEAT,
+                               .ttl_ms = ttl_ms,
+                               .with_locks = true};
+}
+
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                     int64_t ttl_ms, int *ret_each)
 {
-    struct lease_call call = {.leases = leases,
-                              .count = count,
-                              .query = Q_JOB_HEARTBEAT,
-                              .ttl_ms = ttl_ms,
-                              .with_locks = true};
+    struct lease_call call = heartbeat_of(leases, count, ttl_ms);
     return touch(t, wait_ms, &call, ret_each);
 }
 
@@ -481,11 +485,7 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
                    int *ret_each)
 {
     int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
-    struct lease_call call = {.leases = leases,
-                              .count = count,
-                              .query = Q_JOB_HEARTBEAT,
-                              .ttl_ms = ttl_ms,
-                              .with_locks = true};
+    struct lease_call call = heartbeat_of(leases, count, ttl_ms);
     return rc < 0 ? rc : touch_patiently(t, &call, ret_each);
 }
 

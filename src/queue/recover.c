@@ -444,12 +444,9 @@ static int settle_body(struct db_tx *tx, void *arg)
 
 int recover_settle_clock(tend *t, int64_t wait_ms)
 {
-    struct arena arena;
     if (db_clock_is_even(t->db))
         return 0;
-    arena_init(&arena);
-    int rc = db_write_within(t->db, wait_ms, &arena, settle_body, NULL, handle_err(t));
-    arena_done(&arena);
+    int rc = handle_write_within(t, wait_ms, settle_body, NULL);
     if (rc == DB_CLOCK_DOUBTFUL)
         handle_log(t, "two machines with the same boot id use this store, as copies of a virtual "
                       "machine do; whether the server's clock was set cannot be told there by a "

@@ -55,6 +55,15 @@ static bool is_contradictory(tend *t, const struct registry_entry *entry)
            proc_fate(&entry->process) == PROC_DEAD;
 }
 
+static int look_at_locks(tend *t, int64_t wait_ms, struct registry *registry, const int64_t *ids,
+                         bool *alive)
+{
+    int rc = db_alive_check(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
+    for (size_t i = 0; rc >= 0 && i < registry->count; i++)
+        registry->entries[i].lock_held = alive[i];
+    return rc;
+}
+
 /* The server notices the end of a process a moment later than the kernel: it is given that long to
  * end the session. What is still there then is a process of another machine. */
 static int await_sessions(tend *t, int64_t wait_ms, struct registry *registry, const int64_t *ids,
@@ -68,11 +77,9 @@ static int await_sessions(tend *t, int64_t wait_ms, struct registry *registry, c
         if (!any)
             return 0;
         nanosleep(&pause, NULL);
-        int rc = db_alive_check_within(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
+        int rc = look_at_locks(t, wait_ms, registry, ids, alive);
         if (rc < 0)
             return rc;
-        for (size_t i = 0; i < registry->count; i++)
-            registry->entries[i].lock_held = alive[i];
     }
     return 0;
 }
@@ -96,11 +103,8 @@ int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
     for (size_t i = 0; i < registry->count; i++)
         ids[i] = registry->entries[i].id;
     /* Also when there is none: whether the store is still there is asked on the way. */
-    rc = db_alive_check_within(t->db, ids, registry->count, wait_ms, alive, handle_err(t));
-    if (rc < 0)
+    if ((rc = look_at_locks(t, wait_ms, registry, ids, alive)) < 0)
         return rc;
-    for (size_t i = 0; i < registry->count; i++)
-        registry->entries[i].lock_held = alive[i];
     return await_sessions(t, wait_ms, registry, ids, alive);
 }
 

@@ -32,7 +32,7 @@ struct register_call {
 /* The liveness lock is there before anybody can see the entry. */
 static int begin_alive(struct db_tx *tx, const struct register_call *call)
 {
-    return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, db_err(tx));
+    return call->alive == NULL ? 0 : db_alive_begin(call->alive, call->id, -1, db_err(tx));
 }
 
 /*
@@ -132,7 +132,7 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
             rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc >= 0 && !in_body)
-            rc = db_alive_begin_within(t->db, call.id, wait_ms, handle_err(t));
+            rc = db_alive_begin(t->db, call.id, wait_ms, handle_err(t));
         if (rc >= 0)
             t->worker_id = call.id;
         else if (in_body && call.id != 0) /* the entry is not there, or not known to be */

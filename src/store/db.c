@@ -330,12 +330,7 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
     return db->engine->watch(db, workers, count, err);
 }
 
-int db_alive_begin(struct db *db, int64_t worker_id, struct err *err)
-{
-    return db_alive_begin_within(db, worker_id, -1, err);
-}
-
-int db_alive_begin_within(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err)
+int db_alive_begin(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err)
 {
     if (db->forked)
         return say_forked(db, err);
@@ -359,14 +354,8 @@ int db_alive_deny(struct db_tx *tx, int64_t worker_id)
     return tx->db->engine->alive_deny == NULL ? 1 : tx->db->engine->alive_deny(tx, worker_id);
 }
 
-int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                   struct err *err)
-{
-    return db_alive_check_within(db, worker_ids, count, -1, ret_alive, err);
-}
-
-int db_alive_check_within(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
-                          bool *ret_alive, struct err *err)
+int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                   bool *ret_alive, struct err *err)
 {
     if (db->forked)
         return say_forked(db, err);

@@ -237,9 +237,9 @@ int db_watch(struct db *db, const struct db_watched *workers, size_t count, stru
 /* --- liveness --- */
 
 /* From now until db_alive_end, or the end of this process or session, others see worker_id alive.
- * TEND_EBUSY, in a body: another process holds the lock of that id. */
-int db_alive_begin(struct db *db, int64_t worker_id, struct err *err);
-int db_alive_begin_within(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
+ * TEND_EBUSY, in a body: another process holds the lock of that id. wait_ms as in db_write_within.
+ */
+int db_alive_begin(struct db *db, int64_t worker_id, int64_t wait_ms, struct err *err);
 void db_alive_end(struct db *db, int64_t worker_id);
 
 /*
@@ -259,10 +259,8 @@ bool db_alive_buried(struct db *db, int64_t worker_id);
 int db_alive_deny(struct db_tx *tx, int64_t worker_id);
 
 /* Which of the workers hold their liveness lock. Cheap; not inside a body. */
-int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, bool *ret_alive,
-                   struct err *err);
-int db_alive_check_within(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
-                          bool *ret_alive, struct err *err);
+int db_alive_check(struct db *db, const int64_t *worker_ids, size_t count, int64_t wait_ms,
+                   bool *ret_alive, struct err *err);
 
 /* How long a lost liveness lock is given to come back: 0 on SQLite, where it cannot. */
 int64_t db_alive_grace_ms(const struct db *db);

@@ -6,7 +6,6 @@
 #include "store/pg_db.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
 #include <tend.h>
 
 enum { LOOK_TRIES = 3, ROUND_TRIP_MS = 1000, MARK_MS = 60000 };
@@ -42,13 +41,10 @@ static int64_t boottime_ms(const struct pg_db *db)
 static void name_boot(char out[BOOT_BYTES])
 {
     struct proc_id self;
-    struct stat space;
     out[0] = '\0';
-    if (proc_self(&self) < 0)
-        return;
-    if (stat("/proc/self/ns/time", &space) != 0)
-        space.st_ino = 0; /* an old kernel: there is only one */
-    snprintf(out, BOOT_BYTES, "%.40s:%llu", self.boot_id, (unsigned long long)space.st_ino);
+    if (proc_self(&self) == 0)
+        snprintf(out, BOOT_BYTES, "%.40s:%llu", self.boot_id,
+                 (unsigned long long)proc_time_namespace());
 }
 
 static int64_t ms_to_us(int64_t ms)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "store/byte_lock.h"
 #include "store/gate.h"
@@ -96,10 +97,7 @@ static bool same_note(const struct holder_note *a, const struct holder_note *b)
 static int64_t stamp(int64_t boot_ms)
 {
     struct proc_id self;
-    uint64_t hash = 0;
-    if (proc_self(&self) == 0)
-        for (const char *at = self.boot_id; *at != '\0'; at++)
-            hash = hash * 31 + (unsigned char)*at;
+    uint64_t hash = proc_self(&self) == 0 ? text_hash(self.boot_id) : 0;
     hash &= (1u << BOOT_BITS) - 1;
     return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | hash) & INT64_MAX);
 }

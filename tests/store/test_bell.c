@@ -243,11 +243,11 @@ TEST(bell, a_completion_rings_for_leases_of_others_however_the_handle_has_claime
 TEST(bell, a_completion_rings_where_the_queue_was_given_a_limit_since)
 {
     tend *t = store_open("w");
-    tend *operator= store_open("operator");
+    tend *admin = store_open("admin");
     struct listener listener = {0};
     add_number(t, A, 3);
     struct tend_lease leases[] = {claim_one(t, A), claim_one(t, A)};
-    set_queue(operator, A, "concurrency", "3");
+    set_queue(admin, A, "concurrency", "3");
     claim_one(t, A);
     listener_go(&listener, t);
     check_rings(&listener, t, complete(t, leases[0]), BELL_A);
@@ -259,12 +259,12 @@ TEST(bell, a_completion_rings_where_the_queue_was_given_a_limit_since)
 TEST(bell, the_completion_of_an_old_lease_rings)
 {
     tend *t = store_open("w");
-    tend *operator= store_open("operator");
+    tend *admin = store_open("admin");
     struct listener listener = {0};
     add_number(t, A, 2);
     struct tend_lease leases[] = {claim_one(t, A), claim_one(t, A)};
     int64_t claimed_ms = clock_mono_ms();
-    set_queue(operator, A, "concurrency", "2");
+    set_queue(admin, A, "concurrency", "2");
     listener_go(&listener, t);
     wait_until(clock_mono_ms() - claimed_ms > 1000, PATIENCE_MS);
     check_rings(&listener, t, complete(t, leases[0]), BELL_A);

@@ -384,7 +384,7 @@ static bool is_alive(struct db *db, int64_t worker_id)
 {
     struct err err;
     bool alive = false;
-    check_int(db_alive_check(db, &worker_id, 1, &alive, &err), ==, 0);
+    check_int(db_alive_check(db, &worker_id, 1, -1, &alive, &err), ==, 0);
     return alive;
 }
 
@@ -407,12 +407,12 @@ TEST(postgres_silent, a_keeper_that_gets_no_answer_gives_its_session_up_and_take
     struct db *other = db_through(store_url(), 10000);
     enter_worker(41);
     enter_worker(42);
-    check_int(db_alive_begin(db, 41, &err), ==, 0);
+    check_int(db_alive_begin(db, 41, -1, &err), ==, 0);
     tell(&proxy, SILENT);
     long long began_ms = test_clock_ms();
-    check_int(db_alive_begin(db, 42, &err), <, 0); /* makes the keeper ask */
+    check_int(db_alive_begin(db, 42, -1, &err), <, 0); /* makes the keeper ask */
     took_its_time(began_ms);
-    wait_until(db_alive_begin(db, 42, &err) == 0, PATIENCE_MS);
+    wait_until(db_alive_begin(db, 42, -1, &err) == 0, PATIENCE_MS);
     wait_until(is_alive(other, 41) && is_alive(other, 42), PATIENCE_MS);
     tell(&proxy, SILENT);
     began_ms = test_clock_ms();
@@ -436,7 +436,7 @@ TEST(postgres_silent,
     struct db *other = db_through(store_url(), 10000);
     int64_t longest_ms;
     enter_worker(41);
-    check_int(db_alive_begin(db, 41, &err), ==, 0);
+    check_int(db_alive_begin(db, 41, -1, &err), ==, 0);
     tell(&proxy, AWAY);
     wait_until((longest_ms = tell(&proxy, TRIES)) >= 0, 2 * PATIENCE_MS);
     check_int(longest_ms, <, db_alive_grace_ms(db) * 3 / 4);

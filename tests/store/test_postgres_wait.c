@@ -240,7 +240,7 @@ static bool is_alive(struct db *db, int64_t worker_id)
 {
     struct err err;
     bool alive = false;
-    check_int(db_alive_check(db, &worker_id, 1, &alive, &err), ==, 0);
+    check_int(db_alive_check(db, &worker_id, 1, -1, &alive, &err), ==, 0);
     return alive;
 }
 
@@ -262,8 +262,8 @@ TEST(postgres_wait, a_liveness_lock_is_seen_by_others_and_comes_back_after_a_cut
     enter_worker(41);
     enter_worker(42);
     check(!is_alive(other, 41));
-    check_int(db_alive_begin(worker, 41, &err), ==, 0);
-    check_int(db_alive_begin(worker, 42, &err), ==, 0);
+    check_int(db_alive_begin(worker, 41, -1, &err), ==, 0);
+    check_int(db_alive_begin(worker, 42, -1, &err), ==, 0);
     check(is_alive(other, 41) && is_alive(other, 42) && !is_alive(other, 43));
     terminate(keep_text("%s keeper", name));
     /* Nobody waits or calls: the keeper does it by itself. */
@@ -308,7 +308,7 @@ static int deny_body(struct db_tx *tx, void *arg)
     struct err err;
     denial->answer = db_alive_deny(tx, denial->worker_id);
     if (denial->worker != NULL)
-        check_int(db_alive_begin(denial->worker, denial->worker_id, &err), ==, TEND_EBUSY);
+        check_int(db_alive_begin(denial->worker, denial->worker_id, -1, &err), ==, TEND_EBUSY);
     return 0;
 }
 
@@ -331,7 +331,7 @@ TEST(postgres_wait, a_worker_that_is_back_is_not_taken_for_dead_nor_comes_one_ba
     struct db *other = db_named("other");
     enter_worker(41);
     check_int(deny(other, 41, worker), ==, 1);
-    check_int(db_alive_begin(worker, 41, &err), ==, 0);
+    check_int(db_alive_begin(worker, 41, -1, &err), ==, 0);
     check_int(deny(other, 41, NULL), ==, 0);
     db_close(worker);
     db_close(other);
@@ -341,7 +341,7 @@ static void hold_liveness(struct helper *parent, void *arg)
 {
     struct err err;
     struct db *db = db_named("holder");
-    check_int(db_alive_begin(db, *(int64_t *)arg, &err), ==, 0);
+    check_int(db_alive_begin(db, *(int64_t *)arg, -1, &err), ==, 0);
     helper_say(parent, 1);
     helper_hear(parent);
 }
@@ -359,7 +359,7 @@ static void lose_both_neighbours(int64_t base)
         helper_hear(&helpers[i]);
     }
     struct db *db = db_named("watcher");
-    check_int(db_alive_begin(db, base + 7, &err), ==, 0);
+    check_int(db_alive_begin(db, base + 7, -1, &err), ==, 0);
     for (int i = 1; i >= 0; i--) { /* first the one above, then, going around, the one below */
         while (db_wait(db, DB_BELLS_ALL, db_bell(db, DB_BELLS_ALL), 800, &err) != DB_TIMEOUT)
             ;
