@@ -76,15 +76,18 @@ void passed_note(struct passed *passed, const struct claim_position *at, int64_t
     if (!is_priority(at->priority))
         return;
     struct claim_position end = end_of(passed, at->priority);
-    if (at->due_at > now_ms - SETTLED_MS || !position_is_before(&end, at))
+    struct claim_position settled = {at->priority, now_ms - SETTLED_MS, INT64_MAX};
+    if (position_is_before(at, &settled))
+        settled = *at;
+    if (!position_is_before(&end, &settled))
         return;
-    passed->ends[at->priority].due_at = at->due_at;
-    passed->ends[at->priority].id = at->id;
+    passed->ends[at->priority].due_at = settled.due_at;
+    passed->ends[at->priority].id = settled.id;
 }
 
 void passed_note_end(struct passed *passed, int64_t priority, int64_t now_ms)
 {
-    const struct claim_position end = {priority, now_ms - SETTLED_MS, INT64_MAX};
+    const struct claim_position end = {priority, INT64_MAX, INT64_MAX};
     passed_note(passed, &end, now_ms);
 }
 

@@ -22,7 +22,8 @@
 struct claim_look passed_start(tend *t, const struct claim_want *want);
 void passed_keep(tend *t, const struct passed *passed);
 
-/* A job of a kind that is passed over, or that was chosen: claims need not look at it again. */
+/* A claim has looked at all jobs of a priority up to this one, and has passed over it or taken it.
+ * Those that came in the last seconds are not remembered, those before them are. */
 void passed_note(struct passed *passed, const struct claim_position *at, int64_t now_ms);
 
 /* All that is pending in a priority was looked at. */
