@@ -2,6 +2,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "queue/recover.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,6 +45,8 @@ static void print_controls(struct cli *cli, const struct tend_controls *controls
 static int beat(struct cli *cli, const struct tend_lease *leases, size_t count, int *each)
 {
     struct tend_controls *controls = NULL;
+    /* A lease that is tied to a process is over when that one has died; nobody may have noticed. */
+    recover_dead_quietly(cli->store, -1);
     int code = tend_heartbeat(cli->store, leases, count, args.ttl_ms, each);
     if (code < 0 && code != TEND_ELEASELOST)
         return cli_fail_store(cli, code);

@@ -52,41 +52,82 @@ static const struct option extend_options[] = {
     OPTION_END,
 };
 
-static void print_lock(struct cli *cli, const char *done, const struct tend_lock *lock)
+/* --- the process a lock is tied to --- */
+
+/* NULL: it is tied to none, or that is not known. */
+static const struct tend_worker *find_holder(const struct tend_workers *workers,
+                                             const struct tend_lock *lock)
 {
+    for (size_t i = 0; workers && lock->worker_id != TEND_UNSET && i < workers->count; i++)
+        if (workers->items[i].id == lock->worker_id)
+            return &workers->items[i];
+    return NULL;
+}
+
+static bool is_dead(const struct tend_worker *holder)
+{
+    return holder && holder->alive == 0;
+}
+
+static void lock_json(struct buf *out, const char *key, const struct tend_lock *lock,
+                      const struct tend_worker *holder)
+{
+    json_lock(out, key, lock, holder ? holder->pid : TEND_UNSET, is_dead(holder));
+}
+
+static void print_lock(struct cli *cli, const struct tend_lock *lock,
+                       const struct tend_worker *holder)
+{
+    bool over = lock->expired || is_dead(holder);
     if (cli->json) {
-        json_lock(&cli->out, NULL, lock);
+        lock_json(&cli->out, NULL, lock, holder);
         buf_putc(&cli->out, '\n');
         return;
     }
     char when[DURATION_TEXT_BYTES];
-    buf_printf(&cli->out, "lock \"%s\" %s by %s, token %" PRId64 ", %s %s\n", lock->name, done,
-               lock->owner, lock->token, lock->expired ? "expired" : "expires",
-               relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+    buf_printf(&cli->out, "lock \"%s\" %s held by %s, token %" PRId64, lock->name,
+               over ? "was" : "is", lock->owner, lock->token);
+    if (is_dead(holder) && !lock->expired)
+        buf_printf(&cli->out, ", whose process %" PRId64 " has ended\n", holder->pid);
+    else
+        buf_printf(&cli->out, ", %s %s\n", lock->expired ? "expired" : "expires",
+                   relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+}
+
+/* Who holds the lock that was not acquired, in words. */
+static void put_holder(struct buf *out, const struct tend_lock *lock,
+                       const struct tend_worker *holder)
+{
+    bool same_name = strcmp(lock->owner, args.owner) == 0;
+    char waited[DURATION_TEXT_BYTES];
+    buf_printf(out, "lock \"%s\" is %sheld by %s", lock->name, args.wait_ms > 0 ? "still " : "",
+               lock->owner);
+    if (args.token > 0 && same_name && lock->token != args.token)
+        buf_printf(out, " under token %" PRId64 ", not %" PRId64 ",", lock->token, args.token);
+    else if (holder && same_name) /* the name is not enough */
+        buf_printf(out, " for process %" PRId64 " alone", holder->pid);
+    if (args.wait_ms > 0)
+        buf_printf(out, " after %s", duration_text(args.wait_ms, waited));
 }
 
 static int held_by_other(struct cli *cli, const struct tend_lock *lock)
 {
     char when[DURATION_TEXT_BYTES];
-    struct buf members;
+    struct tend_workers *workers = NULL;
+    struct buf members, who;
     buf_init(&members);
-    json_lock(&members, "lock", lock);
-    relative_text(lock->expires_at_ms, cli_now_ms(cli), when);
-    char waited[DURATION_TEXT_BYTES];
-    char after[DURATION_TEXT_BYTES + 16] = "";
-    const char *still = args.wait_ms > 0 ? "still " : "";
-    const char *hint = args.wait_ms > 0 ? "" : "; wait for it with --wait";
-    if (args.wait_ms > 0)
-        snprintf(after, sizeof after, " after %s", duration_text(args.wait_ms, waited));
-    bool own = args.token > 0 && strcmp(lock->owner, args.owner) == 0 && lock->token != args.token;
-    int status = own ? cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                                     "lock \"%s\" is held by %s under token %" PRId64
-                                     ", not %" PRId64 ", and expires %s",
-                                     lock->name, lock->owner, lock->token, args.token, when)
-                     : cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data,
-                                     "lock \"%s\" is %sheld by %s%s and expires %s%s", lock->name,
-                                     still, lock->owner, after, when, hint);
+    buf_init(&who);
+    tend_worker_list(cli->store, &workers); /* without it the sentence says less */
+    const struct tend_worker *holder = find_holder(workers, lock);
+    lock_json(&members, "lock", lock, holder);
+    put_holder(&who, lock, holder);
+    int status =
+        cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data, "%s and expires %s%s", who.data,
+                      relative_text(lock->expires_at_ms, cli_now_ms(cli), when),
+                      args.wait_ms > 0 || args.token > 0 ? "" : "; wait for it with --wait");
+    tend_workers_free(workers);
     buf_done(&members);
+    buf_done(&who);
     return status;
 }
 
@@ -115,42 +156,53 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
         return held_by_other(cli, &lock);
     if (code < 0)
         return cli_fail_store(cli, code);
-    print_lock(cli, "is held", &lock);
+    print_lock(cli, &lock, NULL);
     cli_did(cli, "lock \"%s\" was acquired under token %" PRId64 ", but the answer", lock.name,
             lock.token);
     return EXIT_DONE;
+}
+
+/* Why a lock cannot be released or extended, in words; held: what tend_lock_get said. */
+static void put_reason(struct buf *out, const char *name, int held, const struct tend_lock *lock)
+{
+    if (!held)
+        buf_printf(out, "nobody holds lock \"%s\"", name);
+    else if (args.token > 0 && lock->token != args.token)
+        buf_printf(out, "lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64, name,
+                   lock->owner, lock->token, args.token);
+    else if (strcmp(lock->owner, args.owner) != 0)
+        buf_printf(out, "lock \"%s\" is held by %s, not by %s", name, lock->owner, args.owner);
+    else if (lock->job_id != TEND_UNSET)
+        buf_printf(out, "lock \"%s\" is held with job %" PRId64 " and ends with its lease", name,
+                   lock->job_id);
+    else
+        buf_printf(out, "lock \"%s\" of %s has expired; acquire it anew", name, lock->owner);
 }
 
 /* An answer of "no" says who holds the lock instead. */
 static int answer_no(struct cli *cli, const char *member, const char *name)
 {
     struct tend_lock lock;
+    struct buf why;
+    struct buf *out = &cli->out;
     int held = tend_lock_get(cli->store, name, &lock);
     if (held < 0)
         return cli_fail_store(cli, held);
-    struct buf *out = &cli->out;
+    buf_init(&why);
+    put_reason(&why, name, held, &lock);
     if (cli->json) {
         json_open(out, NULL, '{');
         json_text(out, "name", name);
         json_bool(out, member, false);
         json_text(out, "owner", held ? lock.owner : NULL);
         json_int_or_null(out, "token", held ? lock.token : TEND_UNSET);
+        json_text(out, "why", why.data);
         json_close(out, '}');
-    } else if (!held) {
-        buf_printf(out, "false: nobody holds lock \"%s\"", name);
-    } else if (args.token > 0 && lock.token != args.token) {
-        buf_printf(out, "false: lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64,
-                   name, lock.owner, lock.token, args.token);
-    } else if (strcmp(lock.owner, args.owner) == 0 && lock.job_id != TEND_UNSET) {
-        buf_printf(out, "false: lock \"%s\" is held with job %" PRId64 " and ends with its lease",
-                   name, lock.job_id);
-    } else if (strcmp(lock.owner, args.owner) == 0) {
-        buf_printf(out, "false: lock \"%s\" of %s has expired; acquire it anew", name, lock.owner);
+        buf_putc(out, '\n');
     } else {
-        buf_printf(out, "false: lock \"%s\" is held by %s, not by %s", name, lock.owner,
-                   args.owner);
+        buf_printf(out, "false: %s\n", why.data);
     }
-    buf_putc(out, '\n');
+    buf_done(&why);
     return EXIT_REFUSED;
 }
 
@@ -202,11 +254,17 @@ static int run_show(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     struct tend_lock lock;
+    struct tend_workers *workers = NULL;
     int held = tend_lock_get(cli->store, argv[0], &lock);
+    if (held > 0 && lock.worker_id != TEND_UNSET) {
+        int code = tend_worker_list(cli->store, &workers);
+        held = code < 0 ? code : held;
+    }
     if (held < 0)
         return cli_fail_store(cli, held);
     if (held) {
-        print_lock(cli, lock.expired ? "was held" : "is held", &lock);
+        print_lock(cli, &lock, find_holder(workers, &lock));
+        tend_workers_free(workers);
         return EXIT_DONE;
     }
     if (cli->json) {
@@ -227,7 +285,8 @@ static const struct column columns[] = {
     {"SINCE", COLUMN_RIGHT}, {"EXPIRES", COLUMN_LEFT}, {"JOB", COLUMN_LEFT},
 };
 
-static int print_table(struct cli *cli, const struct tend_locks *locks)
+static int print_table(struct cli *cli, const struct tend_locks *locks,
+                       const struct tend_workers *workers)
 {
     struct table table;
     table_init(&table, columns, sizeof columns / sizeof *columns);
@@ -235,12 +294,18 @@ static int print_table(struct cli *cli, const struct tend_locks *locks)
     char when[DURATION_TEXT_BYTES];
     for (size_t i = 0; i < locks->count; i++) {
         const struct tend_lock *lock = &locks->items[i];
+        bool dead = is_dead(find_holder(workers, lock));
         table_cell(&table, COLOR_NONE, "%s", lock->name);
         table_cell(&table, COLOR_NONE, "%s", lock->owner);
         table_number(&table, COLOR_NONE, lock->token);
         table_cell(&table, COLOR_DIM, "%s", relative_text(lock->acquired_at_ms, now_ms, when));
-        table_cell(&table, lock->expired ? COLOR_RED : COLOR_NONE, "%s",
-                   relative_text(lock->expires_at_ms, now_ms, when));
+        relative_text(lock->expires_at_ms, now_ms, when);
+        if (lock->expired)
+            table_cell(&table, COLOR_RED, "expired %s", when);
+        else if (dead)
+            table_cell(&table, COLOR_RED, "its process has ended");
+        else
+            table_cell(&table, COLOR_NONE, "%s", when);
         table_number(&table, COLOR_NONE, lock->job_id);
     }
     int status = table_print(&table, cli);
@@ -252,18 +317,20 @@ static int run_ls(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    struct tend_locks *locks;
+    struct tend_locks *locks = NULL;
+    struct tend_workers *workers = NULL;
     int code = tend_lock_list(cli->store, &locks);
-    if (code < 0)
-        return cli_fail_store(cli, code);
-    int status = EXIT_DONE;
-    for (size_t i = 0; cli->json && i < locks->count; i++) {
-        json_lock(&cli->out, NULL, &locks->items[i]);
+    if (code >= 0)
+        code = tend_worker_list(cli->store, &workers);
+    int status = code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
+    for (size_t i = 0; code >= 0 && cli->json && i < locks->count; i++) {
+        lock_json(&cli->out, NULL, &locks->items[i], find_holder(workers, &locks->items[i]));
         buf_putc(&cli->out, '\n');
     }
-    if (!cli->json)
-        status = print_table(cli, locks);
+    if (code >= 0 && !cli->json)
+        status = print_table(cli, locks, workers);
     tend_locks_free(locks);
+    tend_workers_free(workers);
     return status;
 }
 
@@ -301,7 +368,8 @@ static const struct command extend = {
     .name = "extend",
     .form = "NAME",
     .text = "hold a lock for longer, from now",
-    .about = "Refused (false, exit status 4) once it has expired or been taken.",
+    .about =
+        "Refused (false, exit status 4) once it has expired, been taken, or its process has ended.",
     .options = extend_options,
     .args_min = 1,
     .args_max = 1,
@@ -314,8 +382,8 @@ static const struct command show = {
     .form = "NAME",
     .text = "who holds a lock; exit status 5 when nobody does",
     .about =
-        "A lock that has expired and that nobody has taken or cleaned up since is still shown, with its last "
-        "holder, as one that was held (\"expired\": true in JSON); the exit status is then 0.",
+        "A lock that has expired, or whose process (--while-pid) has ended, is still shown until somebody takes it or "
+        "cleans it up, with its last holder, as one that was held (\"held\": false in JSON); the exit status is then 0.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,
@@ -325,7 +393,7 @@ static const struct command show = {
 static const struct command ls = {
     .name = "ls",
     .aliases = "list",
-    .text = "list the locks that are held",
+    .text = "list the locks, also those that expired and were not cleaned up yet",
     .store = STORE_EXISTING,
     .run = run_ls,
 };

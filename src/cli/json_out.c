@@ -240,17 +240,19 @@ void json_event(struct buf *out, const char *key, const struct tend_event *event
     json_close(out, '}');
 }
 
-void json_lock(struct buf *out, const char *key, const struct tend_lock *lock)
+void json_lock(struct buf *out, const char *key, const struct tend_lock *lock, int64_t pid,
+               bool dead)
 {
     json_open(out, key, '{');
     json_text(out, "name", lock->name);
-    json_bool(out, "held", !lock->expired);
+    json_bool(out, "held", !lock->expired && !dead);
     json_text(out, "owner", lock->owner);
     json_int(out, "token", lock->token);
     json_int(out, "acquired_at_ms", lock->acquired_at_ms);
     json_int(out, "expires_at_ms", lock->expires_at_ms);
     json_bool(out, "expired", lock->expired);
     json_int_or_null(out, "worker_id", lock->worker_id);
+    json_int_or_null(out, "pid", pid);
     json_int_or_null(out, "job_id", lock->job_id);
     json_close(out, '}');
 }

@@ -40,7 +40,9 @@ const char *json_outcome(int outcome);
 
 void json_job(struct buf *out, const char *key, const struct tend_job *job, bool with_lease);
 void json_event(struct buf *out, const char *key, const struct tend_event *event);
-void json_lock(struct buf *out, const char *key, const struct tend_lock *lock);
+/* pid: of the process it is tied to, or TEND_UNSET; dead: that one has ended. */
+void json_lock(struct buf *out, const char *key, const struct tend_lock *lock, int64_t pid,
+               bool dead);
 /* Members only: the caller has opened the object. */
 void json_queue_members(struct buf *out, const struct tend_queue *queue);
 

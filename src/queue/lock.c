@@ -335,6 +335,16 @@ static int extend_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
+/* A lock whose process has died is held no longer; nobody may have noticed yet. */
+static int bury_dead_holder(tend *t, const char *name)
+{
+    struct tend_lock lock;
+    int rc = tend_lock_get(t, name, &lock);
+    if (rc > 0 && lock.worker_id != TEND_UNSET && lock.worker_id != t->worker_id)
+        recover_dead_quietly(t, -1);
+    return rc < 0 ? rc : 0;
+}
+
 int tend_lock_extend(tend *t, const char *name, const char *owner, int64_t extra_ms)
 {
     return tend_lock_extend_token(t, name, owner, TEND_UNSET, extra_ms);
@@ -348,6 +358,8 @@ int tend_lock_extend_token(tend *t, const char *name, const char *owner, int64_t
     int rc = check_names(t, name, owner);
     if (rc == 0)
         rc = handle_check_time(t, "an extension by", extra_ms, 1);
+    if (rc == 0)
+        rc = bury_dead_holder(t, name);
     if (rc == 0)
         rc = handle_write(t, extend_body, &call);
     /* Perhaps it has expired by a clock that was set. */

@@ -4,10 +4,11 @@
  * Invariant: the schedule moves on and its jobs are added in one transaction, guarded by the
  * version of its row, so each run is added once. Every job knows the time it was named for.
  *
- * Runs that were missed while nobody was there ("catch-up"): none of them is added, or the newest
- * one, or all. When an earlier run has not finished ("overlap"), a run is added all the same, or is
- * skipped and an event says so, or replaces those that have not finished, which are cancelled. With
- * skip and replace one run at a time is unfinished, so "all" is the newest one there, too.
+ * When several runs are due at once, some were missed while nobody was there ("catch-up"): none of
+ * them is added, and an event says so, or the newest one, or all. When an earlier run has not
+ * finished ("overlap"), a run is added all the same, or is skipped and an event says so, or
+ * replaces those that have not finished, which are cancelled. With skip and replace one run at a
+ * time is unfinished, so "all" is the newest one there, too.
  *
  * The run that is due is known, but the ones after it are not where the time zone can be read
  * neither here nor from the store. An event says so, and the schedule is looked at again every
@@ -43,6 +44,8 @@ struct firing {
 
     int64_t *runs; /* the times of those to add, oldest first */
     size_t run_count;
+    bool missed;      /* several were due, and it catches up on none of them */
+    int64_t first_ms; /* ... from this one on */
     int64_t last_ms;  /* the newest that was due */
     int64_t next_ms;  /* TEND_UNSET: never again */
     struct err fault; /* why the times of its runs are not known */
@@ -90,8 +93,9 @@ static void find_runs(struct firing *firing, int64_t first_ms)
     firing->run_count = due;
     if (all)
         return;
-    /* "none" drops what was missed, that is all but a run whose successor is not due yet. */
-    firing->run_count = column_is(firing, FIRING_CATCH_UP, "none") && due > 1 ? 0 : 1;
+    firing->missed = column_is(firing, FIRING_CATCH_UP, "none") && due > 1;
+    firing->first_ms = first_ms;
+    firing->run_count = firing->missed ? 0 : 1;
     firing->runs[0] = firing->last_ms;
 }
 
@@ -171,20 +175,36 @@ static int tell_fault(struct db_tx *tx, const struct firing *firing)
     return event_add(tx, &event, 0);
 }
 
+static int tell_skipped(struct db_tx *tx, const struct firing *firing, const char *why)
+{
+    struct event_note event = {
+        .who = firing->by,
+        .what = "schedule.skipped",
+        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
+        .why = why,
+    };
+    return event_add(tx, &event, 0);
+}
+
+static int tell_missed(struct db_tx *tx, const struct firing *firing)
+{
+    char first[TIME_TEXT_BYTES];
+    char last[TIME_TEXT_BYTES];
+    return tell_skipped(
+        tx, firing,
+        arena_printf(db_arena(tx), "the runs from %s to %s were missed, and it catches up on none",
+                     time_text(firing->first_ms, first), time_text(firing->last_ms, last)));
+}
+
 /* --- an earlier run that has not finished --- */
 
 static int skip(struct db_tx *tx, const struct firing *firing, int64_t unfinished_id)
 {
     char time[TIME_TEXT_BYTES];
-    struct event_note event = {
-        .who = firing->by,
-        .what = "schedule.skipped",
-        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
-        .why =
-            arena_printf(db_arena(tx), "the run of %s: job %lld of an earlier run has not finished",
-                         time_text(firing->last_ms, time), (long long)unfinished_id),
-    };
-    return event_add(tx, &event, 0);
+    return tell_skipped(tx, firing,
+                        arena_printf(db_arena(tx),
+                                     "the run of %s: job %lld of an earlier run has not finished",
+                                     time_text(firing->last_ms, time), (long long)unfinished_id));
 }
 
 static int replace(struct db_tx *tx, const struct firing *firing)
@@ -266,6 +286,8 @@ int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row)
     /* Whoever changes the version adds the jobs, in the same transaction. */
     if (rc >= 0 && fired != 0 && firing.fault.code != 0)
         rc = tell_fault(tx, &firing);
+    if (rc >= 0 && fired != 0 && firing.missed)
+        rc = tell_missed(tx, &firing);
     if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
         return rc < 0 ? rc : 0;
     return add_runs(tx, &firing);

@@ -130,6 +130,41 @@ has_worker() {
     fails 2 tend lock acquire x -w ann --while-pid 0
 }
 
+@test "a lock tied to a process is refused to others of the same name, who are told why" {
+    sleep 1000 3>&- &
+    holder=$!
+    tend lock acquire deploy -w ann --while-pid $holder >/dev/null
+    fails 4 tend lock acquire deploy -w ann
+    says "lock \"deploy\" is held by ann for process $holder alone and expires in 5m"
+    run -0 tend lock show deploy --json
+    json ".held and .pid == $holder"
+    kill -KILL $holder
+}
+
+# It was answered "extended", and shown as held, although whoever came next got it.
+@test "a lock whose process has ended is not extended, and not shown as held" {
+    sleep 1000 3>&- &
+    holder=$!
+    tend lock acquire deploy -w ann --while-pid $holder >/dev/null
+    kill -KILL $holder
+    wait $holder || true
+    run -0 tend lock show deploy
+    [[ "$output" == 'lock "deploy" was held by ann, token '*", whose process $holder has ended" ]]
+    run -0 tend lock show deploy --json
+    json '.held == false and .expired == false'
+    run -0 tend lock ls
+    [[ "${lines[1]}" == *"its process has ended"* ]]
+    run -4 tend lock extend deploy -w ann --json
+    json '.extended == false and .why == "nobody holds lock \"deploy\""'
+}
+
+@test "ls shows which locks have expired" {
+    tend lock acquire deploy -w ann --ttl 1ms >/dev/null
+    sleep 0.01
+    run -0 tend lock ls
+    [[ "${lines[1]}" == *"expired now"* ]]
+}
+
 @test "a wait for a process that dies ends, and the lock is not taken for the dead" {
     tend lock acquire deploy -w ann >/dev/null
     sleep 1000 3>&- &

@@ -133,6 +133,19 @@ has_worker() {
     claim
 }
 
+# It was answered "1 extended", although the next claim got the job.
+@test "a lease whose process has ended is not extended" {
+    tend add >/dev/null
+    sleep 1000 3>&- &
+    holder=$!
+    lease=$(tend claim -w bob --while-pid $holder | jq -r .lease)
+    tend heartbeat "$lease"
+    kill -KILL $holder
+    wait $holder || true
+    run --separate-stderr -4 tend heartbeat "$lease"
+    [[ "$stderr" == *"$lease is no longer held"* ]]
+}
+
 # It was answered "1 completed", and the result was dropped.
 @test "completing again with another result is refused and says what stands" {
     tend add >/dev/null

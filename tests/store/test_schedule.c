@@ -135,8 +135,10 @@ TEST(schedule, catch_up_none_drops_what_was_missed_and_goes_on)
     put(t, "s", "@hourly", "none");
     clock_advance(10 * HOUR_MS);
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
+    check_int(count_events("schedule.skipped"), ==, 1);
     clock_set(next_of(t, "s"));
     claim_one(t, "q");
+    check_int(count_events("schedule.skipped"), ==, 1);
 }
 
 /* Far behind: thousands of runs come in parts, none is lost and none comes twice. */

@@ -351,6 +351,20 @@ TEST(worker, a_lock_tied_to_a_process_ends_with_it)
     check_int(tend_lock_get(t, "l", NULL), ==, 0);
 }
 
+/* Symptom: it was extended by the dead one's name, and the next who asked for the lock got it. */
+TEST(worker, a_lock_of_a_dead_process_is_not_extended)
+{
+    tend *t = store_open_real("w");
+    struct tend_lock_request request = lock_request("l");
+    struct helper script = helper_start(do_nothing, NULL);
+    request.owner = "script";
+    request.while_pid = script.pid;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    check_int(tend_lock_extend(t, "l", "script", MINUTE_MS), ==, 1);
+    helper_kill(&script);
+    check_int(tend_lock_extend(t, "l", "script", MINUTE_MS), ==, 0);
+}
+
 TEST(worker, two_leases_tied_to_one_process_share_one_entry)
 {
     tend *t = store_open_real("w");
