@@ -20,6 +20,9 @@
 
 enum { SLOW_ALARMS = 1000, WORKER_LOOK_MS = 1000, KINDS_MOST = 1000, FIRE_ROUNDS = 16 };
 
+/* Schedules that fall due again and again are left to the next claim. */
+enum { FIRES_MOST = 3 };
+
 /* A clock that is set again and again is left to the next recovery. */
 enum { SETTLES_MOST = 2 };
 
@@ -297,6 +300,26 @@ static int claim_either_way(struct claim_call *call)
     return rc;
 }
 
+/*
+ * Schedules that the claim finds due are fired, and it looks again: a job that was added may be for
+ * it. Also when others have fired them first, as what it has read of the clock is old then. What
+ * stays due cannot be fired now, and is not looked at again at once (wait.c).
+ */
+static int claim_and_fire(struct claim_call *call)
+{
+    bool any = false;
+    int rc = claim_either_way(call);
+    for (int round = 0; call->fires && round < FIRES_MOST; round++) {
+        bool fired = fire_due(call);
+        any |= fired;
+        if (rc != 0 || call->fire_failed || (!fired && round > 0))
+            break;
+        rc = claim_either_way(call);
+    }
+    call->moved |= any;
+    return rc;
+}
+
 /* One try: the number of jobs, 0 with call->none filled, or a negative code. */
 static int claim_once(struct claim_call *call)
 {
@@ -305,10 +328,7 @@ static int claim_once(struct claim_call *call)
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         recover_dead_quietly(t, wait_clock_patience(&call->clock));
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
-    int rc = claim_either_way(call);
-    if (call->fires && fire_due(call) && rc == 0)
-        rc = claim_either_way(call); /* a job that has just been added may be for this claim */
-    return rc;
+    return claim_and_fire(call);
 }
 
 static int check_claim(tend *t, const struct tend_claim *claim)

@@ -19,7 +19,8 @@ int queue_number(const char *name)
 #define CLAIMS (1u << OP_CLAIM | 1u << OP_NEXT_WITH_LOCK | 1u << OP_COMPLETE_AND_CLAIM)
 #define OPERATORS (1u << OP_ACT | 1u << OP_ACT_ON_ALL | 1u << OP_CONTROL)
 #define REPORTS (1u << OP_STEP_NEXT | 1u << OP_STEP_FINISH)
-#define RECOVERIES (CLAIMS | 1u << OP_RECOVER | 1u << OP_RECLAIM | 1u << OP_LOCK_ACQUIRE)
+#define RECOVERIES                                                                                 \
+    (CLAIMS | 1u << OP_RECOVER | 1u << OP_RECLAIM | 1u << OP_LOCK_ACQUIRE | 1u << OP_LOCK_EXTEND)
 
 #define ENDS                                                                                       \
     (RECOVERIES | OPERATORS | 1u << OP_COMPLETE | 1u << OP_FAIL | 1u << OP_RELEASE |               \

@@ -22,3 +22,16 @@ TEST(sim, the_same_seed_gives_the_same_history)
         free(second);
     }
 }
+
+/*
+ * Histories that failed once. In both a worker that waits found a schedule due which another fired
+ * before it could, took it for one that cannot be fired, and slept beside a job that fell due.
+ */
+TEST(sim, histories_that_failed_once_do_not_fail_again)
+{
+    static const char *const seeds[] = {"8786", "16892"};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        const char *const arguments[] = {"--seed", seeds[i], NULL};
+        check_int(sim_end_of(sim_start(arguments, NULL)), ==, 0);
+    }
+}

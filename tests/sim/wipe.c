@@ -9,6 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Those with rows of a history, with a text between them. */
+#define TABLES(between)                                                                            \
+    "job" between "event" between "lock" between "queue" between "worker" between                  \
+    "schedule" between "attempt" between "checkpoint" between "output" between "control" between   \
+    "submission"
+
 /* Drawn when a store is made; a history must be the same when it is run again. */
 #define SET_TOKEN_BASE "UPDATE store SET token_base = %lld"
 
@@ -54,14 +60,11 @@ void wipe_clock(const char *url)
 static void wipe_sqlite(const char *path, int64_t token_base)
 {
     char sql[1024];
-    snprintf(
-        sql, sizeof sql,
-        "PRAGMA synchronous = OFF; BEGIN IMMEDIATE;"
-        "DELETE FROM job; DELETE FROM event; DELETE FROM lock; DELETE FROM queue;"
-        "DELETE FROM worker; DELETE FROM schedule; DELETE FROM attempt; DELETE FROM checkpoint;"
-        "DELETE FROM output; DELETE FROM control; DELETE FROM submission;"
-        "DELETE FROM sqlite_sequence; " SET_TOKEN_BASE "; COMMIT",
-        (long long)token_base);
+    snprintf(sql, sizeof sql,
+             "PRAGMA synchronous = OFF; BEGIN IMMEDIATE; DELETE FROM " TABLES(
+                 "; DELETE FROM ") ";"
+                                   "DELETE FROM sqlite_sequence; " SET_TOKEN_BASE "; COMMIT",
+             (long long)token_base);
     run_sqlite(path, "emptying the store", sql);
 }
 
@@ -94,6 +97,8 @@ static PGconn *connect_postgres(const char *url)
         give_up("no schema in the URL", url);
     snprintf(server, sizeof server, "%.*s", (int)(schema - url), url);
     PGconn *connection = PQconnectdb(server);
+    /* The server itself is never killed. */
+    run_postgres(connection, "ALTER ROLE CURRENT_USER SET synchronous_commit = off");
     snprintf(sql, sizeof sql, "SET search_path = %s", schema + strlen(SCHEMA_IN_URL));
     run_postgres(connection, sql);
     return connection;
@@ -107,16 +112,22 @@ static PGconn *keep_postgres(const char *url)
     return connection;
 }
 
+/* A history writes few rows, which are deleted sooner than tables are truncated; what is left of
+ * them in the files goes now and then. */
 static void wipe_postgres(const char *url, int64_t token_base)
 {
+    enum { HISTORIES_A_TRUNCATION = 50 };
+    static unsigned histories;
     char sql[128];
     PGconn *connection = keep_postgres(url);
+    bool truncates = histories++ % HISTORIES_A_TRUNCATION == 0;
     run_postgres(connection,
-                 "TRUNCATE job, event, lock, queue, worker, schedule, attempt, checkpoint, "
-                 "output, control, submission RESTART IDENTITY");
+                 truncates ? "TRUNCATE " TABLES(", ") : "DELETE FROM " TABLES("; DELETE FROM "));
+    run_postgres(connection,
+                 "ALTER SEQUENCE event_id RESTART; ALTER SEQUENCE worker_id_seq RESTART;"
+                 "ALTER SEQUENCE control_id_seq RESTART");
     snprintf(sql, sizeof sql, SET_TOKEN_BASE, (long long)token_base);
     run_postgres(connection, sql);
-    run_postgres(connection, "ALTER SEQUENCE event_id RESTART");
 }
 
 /* What hangs on jobs that are not there. */
