@@ -63,11 +63,6 @@ static int64_t taken_at(const struct limit *limit, int64_t now_ms)
     return sum;
 }
 
-static int64_t strict_available(const struct limit *limit, int64_t now_ms)
-{
-    return clamp(limit->count - taken_at(limit, now_ms), 0, limit->count);
-}
-
 /*
  * Makes the slot of now the newest. Behind a clock that was set back the newest stays; by more than
  * all slots, it is believed, and what was taken counts as taken now.
@@ -89,6 +84,13 @@ static void move_slots(struct limit *limit, int64_t now_ms)
     limit->slot = slot;
 }
 
+static int64_t strict_available(const struct limit *limit, int64_t now_ms)
+{
+    struct limit copy = *limit;
+    move_slots(&copy, now_ms);
+    return clamp(copy.count - taken_at(&copy, now_ms), 0, copy.count);
+}
+
 static int64_t strict_take(struct limit *limit, int64_t now_ms, int64_t want)
 {
     move_slots(limit, now_ms);
@@ -99,15 +101,17 @@ static int64_t strict_take(struct limit *limit, int64_t now_ms, int64_t want)
 
 static int64_t strict_next_ms(const struct limit *limit, int64_t now_ms)
 {
-    int64_t left = taken_at(limit, now_ms);
-    if (left < limit->count)
+    struct limit copy = *limit;
+    move_slots(&copy, now_ms);
+    int64_t left = taken_at(&copy, now_ms);
+    if (left < copy.count)
         return now_ms;
     for (int64_t back = LIMIT_SLOTS; back >= 0; back--) {
-        int64_t over_ms = slot_over_ms(limit, back);
+        int64_t over_ms = slot_over_ms(&copy, back);
         if (over_ms <= now_ms)
             continue;
-        left -= limit->taken[back];
-        if (left < limit->count)
+        left -= copy.taken[back];
+        if (left < copy.count)
             return over_ms;
     }
     return -1;
@@ -246,6 +250,12 @@ int64_t limit_available(const struct limit *limit, int64_t now_ms)
 int64_t limit_take(struct limit *limit, int64_t now_ms, int64_t want)
 {
     return limit->strict ? strict_take(limit, now_ms, want) : bucket_take(limit, now_ms, want);
+}
+
+bool limit_is_ahead(const struct limit *limit, int64_t now_ms)
+{
+    return limit->strict ? limit->slot - slot_of(limit, now_ms) > LIMIT_SLOTS
+                         : limit->at_ms > now_ms && limit->at_ms - now_ms > limit->period_ms;
 }
 
 int64_t limit_next_ms(const struct limit *limit, int64_t now_ms)

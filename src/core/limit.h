@@ -68,6 +68,10 @@ int64_t limit_available(const struct limit *limit, int64_t now_ms);
  */
 int64_t limit_take(struct limit *limit, int64_t now_ms, int64_t want);
 
+/* The clock was set back so far since it was saved last. Until what limit_take makes of it (even of
+ * no tokens) is saved, it stays shut. */
+bool limit_is_ahead(const struct limit *limit, int64_t now_ms);
+
 /* The earliest time >= now_ms at which a token is there; -1 when there never will be one. */
 int64_t limit_next_ms(const struct limit *limit, int64_t now_ms);
 

@@ -92,6 +92,16 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
     return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
 }
 
+/* The store's clock was set back. Only a claim can save that; who only looks finds the limit shut.
+ */
+static bool rate_is_ahead(const struct queue_settings *settings, int64_t now_ms)
+{
+    if (settings->queue.rate_count == TEND_UNSET)
+        return false;
+    const struct limit limit = settings_limit(settings, now_ms);
+    return limit_is_ahead(&limit, now_ms);
+}
+
 /* --- the processing lock --- */
 
 /*
@@ -226,8 +236,10 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
     }
     if (!any_pending(tx, want->queue, &rc) || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
-    if ((rc = allow(tx, settings, now_ms, &allowed, none)) < 0 || allowed <= 0)
+    if ((rc = allow(tx, settings, now_ms, &allowed, none)) < 0)
         return rc;
+    if (allowed <= 0)
+        return rate_is_ahead(settings, now_ms) ? take_tokens(tx, settings, now_ms, 0) : 0;
     if (queue->serial || want->with_lock)
         rc = claim_with_lock(tx, want, settings, ret, none);
     else if (choice_needed(want, settings))
@@ -250,10 +262,11 @@ int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, stru
     if (!any_pending(tx, want->queue, &rc) ||
         (rc = settings_load(tx, want->queue, false, &settings)) < 0 || settings.queue.paused)
         return rc;
-    if ((rc = db_time(tx, &now_ms)) < 0 ||
-        (rc = allow(tx, &settings, now_ms, &allowed, none)) < 0 || allowed <= 0)
+    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = allow(tx, &settings, now_ms, &allowed, none)) < 0)
         return rc;
-    *ret = true;
+    *ret = allowed > 0 || rate_is_ahead(&settings, now_ms);
+    if (allowed <= 0)
+        return 0;
     if (settings.queue.serial || want->with_lock)
         rc = look_at_lock(tx, want, arena_printf(db_arena(tx), "queue:%s", want->queue), ret, none);
     if (rc >= 0 && *ret && choice_needed(want, &settings))

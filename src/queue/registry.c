@@ -116,6 +116,12 @@ bool registry_is_stopped(const struct registry_entry *entry)
            stat.start_ticks == entry->process.start_ticks && proc_is_stopped(&stat);
 }
 
+/* A time to come is from before the clock was set back. */
+static bool is_within(int64_t since_ms, int64_t ms, int64_t now_ms)
+{
+    return since_ms <= now_ms && now_ms - since_ms < ms;
+}
+
 /*
  * What the kernel or the server knows of a worker. A session that is there has a process: copies of
  * a virtual machine have the same boot id, and do not see each other's. Then its process, where it
@@ -145,9 +151,12 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
     if (ret_by_lock != NULL)
         *ret_by_lock = true;
     if (entry->lost_at_ms == TEND_UNSET)
-        return !db_alive_in_body(t->db) && now_ms - entry->since_ms < NEWCOMER_MS ? FATE_ALIVE
-               : db_alive_grace_ms(t->db) == 0                                    ? FATE_DEAD
-                                                                                  : FATE_LOST;
+        return !db_alive_in_body(t->db) && is_within(entry->since_ms, NEWCOMER_MS, now_ms)
+                   ? FATE_ALIVE
+               : db_alive_grace_ms(t->db) == 0 ? FATE_DEAD
+                                               : FATE_LOST;
+    if (now_ms < entry->lost_at_ms)
+        return FATE_LOST; /* the clock was set back */
     if (now_ms - entry->lost_at_ms < db_alive_grace_ms(t->db))
         return FATE_ALIVE;
     return entry->sign_ms != TEND_UNSET && entry->sign_ms > entry->lost_at_ms ? FATE_LOST

@@ -35,7 +35,7 @@ static int is_gone(struct db_tx *tx, int64_t worker_id, struct recovery *recover
     struct db_result mark;
     struct db_result sign;
     int64_t now_ms;
-    const struct db_value worker[] = {db_int(worker_id)};
+    const struct db_value worker[] = {db_int(worker_id), db_now(tx)};
     int rc = db_alive_deny(tx, worker_id);
     if (rc <= 0)
         return rc; /* its session has come back */

@@ -222,6 +222,35 @@ TEST(postgres_step, a_clock_that_is_set_forth_and_back_is_no_reason_for_doubt)
     check_int(sql_int("SELECT count(*) FROM clock_mark WHERE doubtful = 1"), ==, 0);
 }
 
+/* --- rates --- */
+
+/* Symptom: it handed out nothing for as long as the clock was set back. */
+static void check_rate_goes_on(const char *strict)
+{
+    struct held held = hold_all();
+    tend *t = held.other;
+    set_queue(t, "r", "rate", "5/2s");
+    set_queue(t, "r", "rate-strict", strict);
+    add_number(t, "r", 12);
+    check_int(claim_many(t, "r", 12, NULL), ==, 5);
+    set_clock_by(-HOUR_MS);
+    struct tend_none none = claim_none(t, "r");
+    check_int(none.code, ==, TEND_ELIMITED);
+    check_int(none.until_ms, <=, now.server_ms + 4 * SECOND_MS);
+    live(4 * SECOND_MS);
+    check_int(claim_many(t, "r", 12, NULL), ==, 5);
+}
+
+TEST(postgres_step, a_rate_goes_on_after_the_clock_was_set_back)
+{
+    check_rate_goes_on("off");
+}
+
+TEST(postgres_step, a_strict_rate_goes_on_after_the_clock_was_set_back)
+{
+    check_rate_goes_on("on");
+}
+
 /* --- workers whose session was lost --- */
 
 /* A worker elsewhere, whose session was lost at this moment, with a lease. */
@@ -270,6 +299,29 @@ TEST(postgres_step, RC_13_the_grace_of_a_lost_session_begins_anew_when_the_clock
 TEST(postgres_step, RC_13_the_grace_of_a_lost_session_begins_anew_with_another_server)
 {
     check_grace_begins_anew(change_server);
+}
+
+/* Symptom: who had registered, or taken a lock, at a time that is still to come since the clock was
+ * set back counted as a newcomer, or as alive, for that long; only its leases' time freed its jobs.
+ */
+TEST(postgres_step, RC_13_a_death_is_noticed_by_a_lost_session_after_the_clock_was_set_back)
+{
+    struct held held = hold_all();
+    lose_session(held.registered);
+    sql_exec("UPDATE worker SET lost_at = NULL, since = %lld WHERE id = 41",
+             (long long)now.server_ms);
+    sql_exec(
+        "INSERT INTO lock (name, token, owner, worker_id, acquired_at, expires_at, held_for_ms) "
+        "VALUES ('gate', 1, 'w', 41, %lld, %lld, %d)",
+        (long long)now.server_ms, (long long)now.server_ms + HOUR_MS, (int)HOUR_MS);
+    set_clock_by(-HOUR_MS);
+    recover_now(held.other); /* the clock is seen to, the worker is marked as lost */
+    recover_now(held.other);
+    check_int(count_events("worker.died"), ==, 0);
+    live(3 * SECOND_MS);
+    recover_now(held.other);
+    check_int(count_events("worker.died"), ==, 1);
+    check_int(state_of(held.other, held.registered.id), ==, TEND_PENDING);
 }
 
 /* Symptom: a copy of a virtual machine, which does not see the process, buried a worker whose

@@ -246,6 +246,27 @@ TEST(limit, a_strict_one_outlives_a_clock_that_is_set_back)
     check_int(limit_take(&limit, 502000, 10), ==, 10);
 }
 
+/* Symptom: what was looked at and not saved was looked at from the old time again and again. */
+TEST(limit, tells_when_it_must_be_saved_because_the_clock_was_set_back)
+{
+    for (int strict = 0; strict <= 1; strict++) {
+        struct limit limit;
+        if (strict)
+            limit_init_strict(&limit, 10, 1000, 1000000);
+        else
+            limit_init(&limit, 10, 1000, 1000000);
+        check_int(limit_take(&limit, 1000000, 10), ==, 10);
+        check(!limit_is_ahead(&limit, 1000000));
+        check(!limit_is_ahead(&limit, 999500));
+        check(limit_is_ahead(&limit, 500000));
+        int64_t next_ms = limit_next_ms(&limit, 500000);
+        check_int(next_ms, <=, 502000);
+        check_int(limit_take(&limit, 500000, 0), ==, 0);
+        check(!limit_is_ahead(&limit, 500000));
+        check_int(limit_available(&limit, next_ms), >, 0);
+    }
+}
+
 TEST(limit, slots_that_are_none_are_refused)
 {
     static const char *const texts[] = {

@@ -157,17 +157,18 @@ WHERE o.lock_name IS NOT NULL
 
 -- name: clock_move_newcomers
 -- Workers that had only just registered still have: they may not have taken their liveness lock (queue/registry.c). On
--- PostgreSQL also: the grace of one whose session was lost begins anew; one that somebody is marking or burying is passed
+-- PostgreSQL also: nobody has registered at a time to come; the grace of one whose session was lost begins anew; one that somebody is marking or burying is passed
 -- over.
 UPDATE worker SET since = since + $1 WHERE since + $1 + 2000 > now($2) AND since + $1 <= now($2);
 -- dialect: postgres
 UPDATE worker
 SET since = CASE WHEN since + $1::bigint + 2000 > c.t AND since + $1::bigint <= c.t THEN since + $1::bigint
-                 ELSE since END,
+                 ELSE least(since, c.t) END,
     lost_at = CASE WHEN lost_at IS NOT NULL THEN c.t END
 FROM (SELECT now($2) AS t OFFSET 0) c
 WHERE worker.id IN (SELECT w.id FROM worker w
-                    WHERE w.lost_at IS NOT NULL OR (w.since + $1::bigint + 2000 > now($2) AND w.since + $1::bigint <= now($2))
+                    WHERE w.lost_at IS NOT NULL OR w.since > now($2)
+                       OR (w.since + $1::bigint + 2000 > now($2) AND w.since + $1::bigint <= now($2))
                     ORDER BY w.id
                     FOR NO KEY UPDATE SKIP LOCKED);
 

@@ -38,7 +38,8 @@ SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.sessio
                         FROM job j
                         WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
-                        SELECT l.acquired_at FROM lock l WHERE l.worker_id = w.id) AS sign) END
+                        SELECT l.acquired_at FROM lock l
+                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END
 FROM worker w
 ORDER BY w.id;
 
@@ -68,13 +69,14 @@ SELECT lost_at FROM worker WHERE id = $1;
 SELECT lost_at FROM worker WHERE id = $1 FOR UPDATE;
 
 -- name: worker_sign
--- The last sign of life that is on record: of its leases, and of the locks it has taken. PostgreSQL: no heartbeat comes
+-- The last sign of life that is on record: of its leases, and of the locks it has taken (not those from
+-- before the clock was set back). PostgreSQL: no heartbeat comes
 -- in until the transaction has ended, but one may be on its way: the second column counts the leases whose rows somebody
 -- else is writing, or has just written. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
 SELECT max(at), 0
 FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
       UNION ALL
-      SELECT acquired_at FROM lock WHERE worker_id = $1) AS sign;
+      SELECT acquired_at FROM lock WHERE worker_id = $1 AND acquired_at <= now($2)) AS sign;
 -- dialect: postgres
 SELECT max(at),
        (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1) - count(lease_id)
@@ -85,7 +87,7 @@ FROM (SELECT at, lease_id
             ORDER BY id
             FOR UPDATE SKIP LOCKED) AS lease
       UNION ALL
-      SELECT acquired_at, NULL FROM lock WHERE worker_id = $1) AS sign;
+      SELECT acquired_at, NULL FROM lock WHERE worker_id = $1 AND acquired_at <= now($2)) AS sign;
 
 -- name: worker_remove
 -- For db_each. Called by queue/worker.c and queue/recover.c.
