@@ -1,7 +1,83 @@
 /* See clock.h. */
 #include "base/clock.h"
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
+
+/* --- time namespaces --- */
+
+/* By how much the clocks of this process are ahead of the machine's. */
+static struct {
+    int64_t boottime_us, monotonic_us;
+    uint64_t unknown; /* the number of the namespace of which that is not known; 0: it is */
+} shift;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The file tells it of the namespace for children, which is one's own but for a process that has
+ * made another one. */
+static void read_shift(void)
+{
+    struct stat own;
+    struct stat of_children;
+    char line[128];
+    long long seconds;
+    long long nanoseconds;
+    shift.boottime_us = shift.monotonic_us = 0;
+    shift.unknown = 0;
+    if (stat("/proc/self/ns/time", &own) != 0)
+        return; /* the kernel has no others, or nothing can be told */
+    FILE *file = stat("/proc/self/ns/time_for_children", &of_children) == 0 &&
+                         own.st_ino == of_children.st_ino
+                     ? fopen("/proc/self/timens_offsets", "re")
+                     : NULL;
+    if (file == NULL) {
+        shift.unknown = own.st_ino;
+        return;
+    }
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) == 2)
+            shift.boottime_us = seconds * 1000000 + nanoseconds / 1000;
+        else if (sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) == 2)
+            shift.monotonic_us = seconds * 1000000 + nanoseconds / 1000;
+    }
+    fclose(file);
+}
+
+/* A child may be in another namespace. */
+static void forget_shift(void)
+{
+    once = (pthread_once_t)PTHREAD_ONCE_INIT;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_shift);
+}
+
+static void know_shift(void)
+{
+    static pthread_once_t forks = PTHREAD_ONCE_INIT;
+    pthread_once(&forks, watch_forks);
+    pthread_once(&once, read_shift);
+}
+
+int64_t clock_boot_shift_us(void)
+{
+    know_shift();
+    return shift.boottime_us;
+}
+
+uint64_t clock_namespace(void)
+{
+    know_shift();
+    return shift.unknown;
+}
+
+/* --- clocks --- */
 
 int64_t clock_wall_ms(void)
 {
@@ -14,7 +90,7 @@ int64_t clock_boot_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return ((int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - clock_boot_shift_us()) / 1000;
 }
 
 int64_t clock_mono_ns(void)
@@ -42,12 +118,15 @@ void clock_look(struct clock_look *ret)
 {
     enum { TRIES = 10, MOMENT_US = 1000 };
     int64_t before_us;
+    know_shift();
     for (int i = 0; i < TRIES; i++) {
         before_us = read_us(CLOCK_MONOTONIC);
         ret->wall_us = read_us(CLOCK_REALTIME);
         ret->boottime_us = read_us(CLOCK_BOOTTIME);
         ret->monotonic_us = read_us(CLOCK_MONOTONIC);
         if (ret->monotonic_us - before_us <= MOMENT_US)
-            return;
+            break;
     }
+    ret->boottime_us -= shift.boottime_us;
+    ret->monotonic_us -= shift.monotonic_us;
 }

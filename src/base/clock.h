@@ -1,6 +1,9 @@
 /*
  * The machine's clocks. Only the outer layers ask them; rules in src/core get the time as an
  * argument. Not the store's time: that one never runs backwards and belongs to the store.
+ *
+ * What processes tell each other of is in the machine's clocks, also where they have others of their
+ * own (time namespaces): clock_boot_ms and clock_look. clock_mono is for a process alone.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -16,6 +19,13 @@ int64_t clock_mono_ns(void);
 
 /* Time since the machine was booted, the same for all its processes; goes on while it sleeps. */
 int64_t clock_boot_ms(void);
+
+/* By how much CLOCK_BOOTTIME of this process is ahead of the machine's. */
+int64_t clock_boot_shift_us(void);
+
+/* 0: clock_boot_ms and clock_look tell the machine's clocks. Else the number of the time namespace
+ * whose clocks they tell, as it is not known how those go with the machine's. */
+uint64_t clock_namespace(void);
 
 /* The three clocks of one moment, in microseconds. */
 struct clock_look {

@@ -1,6 +1,8 @@
 /* See proc.h. */
 #include "base/proc.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,34 +41,6 @@ static ssize_t read_file(const char *path, char *out, size_t size)
     return (ssize_t)len;
 }
 
-/*
- * The kernel tells the start of a process in the boot time of whoever reads it, which a time
- * namespace shifts. Taken off, the same process has the same start for all who look at it.
- */
-static int64_t namespace_ticks(void)
-{
-    char text[256];
-    struct stat own;
-    struct stat of_children;
-    long long seconds;
-    /* The file tells the offsets of the namespace for children, which is mostly one's own. */
-    if (stat("/proc/self/ns/time", &own) != 0 ||
-        stat("/proc/self/ns/time_for_children", &of_children) != 0 ||
-        own.st_ino != of_children.st_ino ||
-        read_file("/proc/self/timens_offsets", text, sizeof text) < 0)
-        return 0;
-    const char *line = strstr(text, "boottime");
-    if (line == NULL || sscanf(line, "boottime %lld", &seconds) != 1)
-        return 0;
-    return seconds * sysconf(_SC_CLK_TCK);
-}
-
-uint64_t proc_time_namespace(void)
-{
-    struct stat space;
-    return stat("/proc/self/ns/time", &space) == 0 ? space.st_ino : 0;
-}
-
 int proc_stat(int64_t pid, struct proc_stat *ret_stat)
 {
     char path[64];
@@ -98,7 +72,9 @@ int proc_stat(int64_t pid, struct proc_stat *ret_stat)
         if (number == 20)
             stat.threads = strtoll(field, NULL, 10);
         if (number == 22) {
-            stat.start_ticks = strtoll(field, NULL, 10) - namespace_ticks();
+            /* Told in the time of whoever reads it; so it is the same for all. */
+            stat.start_ticks =
+                strtoll(field, NULL, 10) - clock_boot_shift_us() / 1000000 * sysconf(_SC_CLK_TCK);
             *ret_stat = stat;
             return 0;
         }

@@ -45,9 +45,6 @@ bool proc_has_ended(const struct proc_stat *stat);
 /* It does nothing until somebody continues it: stopped by a signal, or by a debugger. */
 bool proc_is_stopped(const struct proc_stat *stat);
 
-/* The number of the time namespace of this process; 0: the kernel is old and has only one. */
-uint64_t proc_time_namespace(void);
-
 /* 0, or TEND_EIO when /proc cannot be read. */
 int proc_self(struct proc_id *ret_id);
 

@@ -44,7 +44,7 @@ static void name_boot(char out[BOOT_BYTES])
     out[0] = '\0';
     if (proc_self(&self) == 0)
         snprintf(out, BOOT_BYTES, "%.40s:%llu", self.boot_id,
-                 (unsigned long long)proc_time_namespace());
+                 (unsigned long long)clock_namespace());
 }
 
 static int64_t ms_to_us(int64_t ms)

@@ -77,10 +77,20 @@ void sqlite_clock_open(struct sqlite_clock *clock, int fd)
     clock->fd = fd;
     make_room(fd);
     proc_self(&self);
-    clock->blank =
-        (struct clock_page){.magic = page_magic, .time_namespace = proc_time_namespace()};
+    clock->blank = (struct clock_page){.magic = page_magic, .time_namespace = clock_namespace()};
     _Static_assert(sizeof self.boot_id <= sizeof clock->blank.boot_id, "a boot id fits");
     memcpy(clock->blank.boot_id, self.boot_id, sizeof self.boot_id);
+}
+
+/*
+ * Of this boot. Where /proc cannot be read, as in some containers, that cannot be told, and the
+ * page is taken for ours: if it is not, leases last longer; nobody loses one.
+ */
+static bool is_ours(const struct sqlite_clock *clock, const struct clock_page *page)
+{
+    size_t same = clock->blank.boot_id[0] != '\0' ? offsetof(struct clock_page, mark)
+                                                  : offsetof(struct clock_page, boot_id);
+    return memcmp(page, &clock->blank, same) == 0;
 }
 
 /* False: there is none, or it belongs to another boot. Whoever has no turn may read half of it. */
@@ -92,7 +102,7 @@ static bool read_page(const struct sqlite_clock *clock, struct clock_page *ret)
         if (pread(clock->fd, ret, sizeof *ret, PAGE_AT) != (ssize_t)sizeof *ret)
             return false;
         if (ret->checksum == checksum(ret))
-            return memcmp(ret, &clock->blank, offsetof(struct clock_page, mark)) == 0;
+            return is_ours(clock, ret);
     }
     return false;
 }

@@ -1,4 +1,5 @@
 /* base/proc: is that process still alive? (RC-13) */
+#include "base/clock.h"
 #include "base/proc.h"
 #include "unit/case.h"
 
@@ -52,35 +53,84 @@ TEST(proc, a_killed_child_is_dead_as_zombie_and_after)
     check_int(proc_of(child, &id), ==, TEND_ENOTFOUND);
 }
 
+/* --- time namespaces --- */
+
+enum { NOT_PERMITTED = 77, SHIFT_S = 1000000 };
+
+/* Ends with what the function says, in a process of a new time namespace. */
+_Noreturn static void enter_time_namespace(int (*inside)(const void *arg), const void *arg)
+{
+    int fd =
+        unshare(CLONE_NEWTIME) == 0 ? open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        _exit(NOT_PERMITTED);
+    if (dprintf(fd, "boottime %d 0\nmonotonic %d 0\n", SHIFT_S, SHIFT_S) < 0)
+        _exit(1);
+    close(fd);
+    pid_t first = fork(); /* in the namespace */
+    if (first == 0)
+        _exit(inside(arg));
+    int status;
+    waitpid(first, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+}
+
+/* The status of its process. */
+static int in_time_namespace(int (*inside)(const void *arg), const void *arg)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        enter_time_namespace(inside, arg);
+    check_int(waitpid(child, &status, 0), ==, child);
+    check(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void check_inside(int (*inside)(const void *arg), const void *arg)
+{
+    int status = in_time_namespace(inside, arg);
+    if (status == NOT_PERMITTED)
+        printf("# no time namespace can be made here\n");
+    else
+        check_int(status, ==, 0);
+}
+
+static int sees_it_alive(const void *arg)
+{
+    return proc_fate(arg) == PROC_ALIVE ? 0 : 2;
+}
+
 /* A process in another time namespace took every living one for another use of its pid. */
 TEST(proc, it_is_the_same_process_seen_from_another_time_namespace)
 {
     struct proc_id id;
     check_int(proc_self(&id), ==, 0);
-    pid_t child = fork();
-    if (child == 0) {
-        int fd = unshare(CLONE_NEWTIME) == 0
-                     ? open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC)
-                     : -1;
-        if (fd < 0)
-            _exit(77); /* not permitted here */
-        if (write(fd, "boottime 1000000 0", 18) != 18)
-            _exit(1);
-        close(fd);
-        pid_t inside = fork(); /* the first in the namespace */
-        if (inside == 0)
-            _exit(proc_fate(&id) == PROC_ALIVE ? 0 : 2);
-        int inner;
-        waitpid(inside, &inner, 0);
-        _exit(WIFEXITED(inner) ? WEXITSTATUS(inner) : 3);
-    }
-    int status;
-    check_int(waitpid(child, &status, 0), ==, child);
-    check(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77)
-        printf("# no time namespace can be made here\n");
-    else
-        check_int(WEXITSTATUS(status), ==, 0);
+    check_inside(sees_it_alive, &id);
+}
+
+static int has_same_clocks(const void *arg)
+{
+    const struct clock_look *outside = arg;
+    const int64_t minute_us = 60000000;
+    struct clock_look look;
+    clock_look(&look);
+    bool same = look.boottime_us >= outside->boottime_us &&
+                look.boottime_us < outside->boottime_us + minute_us &&
+                look.monotonic_us >= outside->monotonic_us &&
+                look.monotonic_us < outside->monotonic_us + minute_us;
+    return same && clock_boot_ms() >= look.boottime_us / 1000 &&
+                   clock_boot_ms() < (look.boottime_us + minute_us) / 1000
+               ? 0
+               : 2;
+}
+
+/* Symptom: what one had noted of the clocks meant nothing to the other. */
+TEST(proc, the_clocks_of_the_machine_are_the_same_in_another_time_namespace)
+{
+    struct clock_look here;
+    clock_look(&here);
+    check_inside(has_same_clocks, &here);
 }
 
 TEST(proc, stat_tells_parent_group_and_end)
