@@ -2,8 +2,8 @@
  * The machine's clocks. Only the outer layers ask them; rules in src/core get the time as an
  * argument. Not the store's time: that one never runs backwards and belongs to the store.
  *
- * What processes tell each other of is in the machine's clocks, also where they have others of their
- * own (time namespaces): clock_boot_ms and clock_look. clock_mono is for a process alone.
+ * What processes tell each other of is in the machine's clocks, also where they have others of
+ * their own (time namespaces): clock_boot_ms and clock_look. clock_mono is for a process alone.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
