@@ -1,24 +1,30 @@
 #!/bin/sh
 # A worker in a shell script: claims jobs of a queue one after another, runs the "command" of their
-# payload, and ends when none is left. usage: worker.sh [QUEUE]
+# payload, and ends when none is left. usage: [BEAT=SECONDS] worker.sh [QUEUE]
 #     tend add -q shell --payload '{"command": "echo hello"}'
 #     ./worker.sh shell
-# Needs jq. The leases are tied to this script: if it is killed, its job is free again at once.
+# Needs jq. The leases are tied to this script: if it is killed, its job is free again at once, and
+# setpriv ends the command. What the command has put into a session of its own goes on: `tend work`
+# ends that, too.
 set -u
 
 queue=${1:-default}
+beat=${BEAT:-20} # seconds between two heartbeats, a third of the lease
 me=$(hostname):$$
 nap=
 
-# A sign of life every 20 s while the job runs; when the lease is lost, the job is stopped.
-# usage: keep_alive LEASE PID
+# A sign of life at each beat, as long as this script lives; when the lease is lost (4), the job is
+# stopped. After any other failure, such as a store that is out of reach (69), the next beat tries
+# again. usage: keep_alive LEASE PID
 keep_alive() {
     trap 'kill "$nap" 2>/dev/null; exit' TERM
     while :; do
-        sleep 20 &
+        sleep "$beat" &
         nap=$!
         wait "$nap"
-        tend heartbeat "$1" >/dev/null || {
+        kill -0 $$ 2>/dev/null || exit
+        tend heartbeat "$1" >/dev/null
+        [ $? != 4 ] || {
             kill "$2"
             exit
         }
@@ -40,7 +46,9 @@ while :; do
         continue
     fi
 
-    sh -c "$command" &
+    # setpriv: TERM when this script dies. timeout (0: without a limit) makes a process group and
+    # passes TERM on to all of it, then KILL after 10 s.
+    setpriv --pdeathsig TERM timeout -k 10 0 sh -c "$command" &
     work=$!
     keep_alive "$lease" "$work" &
     alive=$!

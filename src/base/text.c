@@ -197,6 +197,11 @@ static size_t next_width(const char *text, size_t len, size_t *ret_bytes)
     return sequence > 0 ? point_width(utf8_decode(text, sequence)) : 1;
 }
 
+const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 uint64_t text_hash(const char *text)
 {
     uint64_t hash = 14695981039346656037u;

@@ -45,6 +45,9 @@ size_t utf8_clean(struct buf *buf, const char *text, size_t len, bool at_end);
  */
 bool name_ok(const char *text);
 
+/* The ending of a noun after a number: "" for 1, else "s". */
+const char *plural(int64_t count);
+
 /* The same number for the same text in every process (FNV-1a); all of its bits are fit for use. */
 uint64_t text_hash(const char *text);
 

@@ -211,8 +211,8 @@ int act_run(struct cli *cli, const struct act *act, const struct act_args *args,
         return cli_fail(
             cli, TEND_EINVAL,
             "%s: which jobs? give ids, or choose by --queue, --state, --kind, --tag, --older-than; "
-            "--all takes every job",
-            cli->path);
+            "--all takes all %s jobs",
+            cli->path, act->many_text ? act->many_text : act->state_text);
     struct tally tally = {.status = EXIT_DONE};
     buf_init(&tally.refused);
     buf_init(&tally.followers);

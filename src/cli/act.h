@@ -19,10 +19,10 @@ struct act_args {
     }
 
 /* Rows for a table of options. */
-#define ACT_OPTIONS(args)                                                                          \
+#define ACT_OPTIONS(args, all_text)                                                                \
     OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &(args).why),         \
         FILTER_OPTIONS((args).filter),                                                             \
-        OPTION("all", 0, NULL, OPTION_FLAG, "every job whose state allows it", &(args).all),       \
+        OPTION("all", 0, NULL, OPTION_FLAG, (all_text), &(args).all),                              \
         OPTION("dry-run", 0, NULL, OPTION_FLAG, "count the jobs, change nothing", &(args).dry_run)
 
 /* One action as the commands describe it. */
@@ -32,7 +32,8 @@ struct act {
     unsigned states;        /* a bit per state in which it is allowed */
     unsigned many_states;   /* ... and that are meant when options choose jobs and name no state; 0:
                                all of them */
-    const char *state_text; /* those states in words */
+    const char *state_text; /* the first in words */
+    const char *many_text;  /* the second in words; NULL: as the first */
 };
 
 /* Gives the exit status. */

@@ -163,12 +163,14 @@ int leases_report_controls(struct cli *cli, int code, const struct tend_lease *l
             buf_printf(&cli->out, "%" PRId64 " %s\n", leases[i].id, done);
     }
     if (refused < count)
-        cli_did(cli, "%zu of %zu leases were %s, but the answer", count - refused, count, done);
+        cli_did(cli, "%zu of %zu lease%s %s %s, but the answer", count - refused, count,
+                plural((int64_t)count), count - refused == 1 ? "was" : "were", done);
     if (cli->json) {
         print_json(cli, leases, each, count, controls);
         return refused == 0 ? EXIT_DONE
-                            : cli_fail(cli, code, "%s: %zu of %zu leases %s refused%s because: %s",
-                                       cli->path, refused, count, refused == 1 ? "is" : "are",
+                            : cli_fail(cli, code, "%s: %zu of %zu lease%s %s refused%s because: %s",
+                                       cli->path, refused, count, plural((int64_t)count),
+                                       refused == 1 ? "is" : "are",
                                        refused == 1 ? "" : ", the first", tend_errmsg(cli->store));
     }
     for (size_t i = 0; i < count; i++)

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "cli/batch_line.h"
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -119,11 +120,11 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
     int status = add_chunk(batch);
     if (status != EXIT_DONE)
         return status;
-    return cli_fail(batch->cli, TEND_EINVAL,
-                    "add: %s, line %" PRId64
-                    ", column %zu: %s; the lines before it were added (%" PRId64
-                    " jobs): correct it and continue from there",
-                    batch->source, batch->line, fault->column, fault->text, batch->added);
+    return cli_fail(
+        batch->cli, TEND_EINVAL,
+        "add: %s, line %" PRId64 ", column %zu: %s; the lines before it were added (%" PRId64
+        " job%s): correct it and continue from there",
+        batch->source, batch->line, fault->column, fault->text, batch->added, plural(batch->added));
 }
 
 /* Into the next job of the chunk. As batch_line_parse. */

@@ -4,7 +4,7 @@
 
 static struct act_args args = ACT_ARGS_INIT;
 
-static const struct option options[] = {ACT_OPTIONS(args), OPTION_END};
+static const struct option options[] = {ACT_OPTIONS(args, "every unfinished job"), OPTION_END};
 
 static int run(struct cli *cli, int argc, char **argv)
 {

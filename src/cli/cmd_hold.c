@@ -4,7 +4,8 @@
 
 static struct act_args args = ACT_ARGS_INIT;
 
-static const struct option options[] = {ACT_OPTIONS(args), OPTION_END};
+static const struct option options[] = {
+    ACT_OPTIONS(args, "every scheduled, pending and running job"), OPTION_END};
 
 static int run(struct cli *cli, int argc, char **argv)
 {
@@ -22,7 +23,7 @@ const struct command cmd_hold = {
     .group = "Jobs",
     .form = "ID…",
     .text = "keep jobs from running until they are resumed",
-    .about = "A running job loses its lease. No clock ends it, only resume or cancel.",
+    .about = "A running job loses its lease. The job stays held until it is resumed or cancelled.",
     .examples = "tend hold 12 --why 'waits for the new certificate'",
     .options = options,
     .args_max = ARGS_ANY,

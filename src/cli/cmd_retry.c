@@ -4,7 +4,8 @@
 
 static struct act_args args = ACT_ARGS_INIT;
 
-static const struct option options[] = {ACT_OPTIONS(args), OPTION_END};
+static const struct option options[] = {
+    ACT_OPTIONS(args, "every failed job; with --state cancelled, every cancelled one"), OPTION_END};
 
 static int run(struct cli *cli, int argc, char **argv)
 {
@@ -14,6 +15,7 @@ static int run(struct cli *cli, int argc, char **argv)
         .states = 1u << TEND_FAILED | 1u << TEND_CANCELLED,
         .many_states = 1u << TEND_FAILED,
         .state_text = "failed and cancelled",
+        .many_text = "failed",
     };
     return act_run(cli, &act, &args, argc, argv);
 }

@@ -43,8 +43,8 @@ static const char *timezone_name(const struct tend_schedule *schedule)
     return schedule->timezone ? schedule->timezone : "UTC";
 }
 
-/* note: a sentence about the answer, or NULL. */
-static void print_schedule(struct buf *out, const struct tend_schedule *schedule, const char *note)
+/* more: members about the answer, as JSON text, or NULL. */
+static void print_schedule(struct buf *out, const struct tend_schedule *schedule, const char *more)
 {
     json_open(out, NULL, '{');
     json_text(out, "name", schedule->name);
@@ -60,8 +60,8 @@ static void print_schedule(struct buf *out, const struct tend_schedule *schedule
     json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
     json_text(out, "next_local", schedule->next_local);
     json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
-    if (note)
-        json_text(out, "note", note);
+    if (more)
+        buf_printf(out, ",%s", more);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -131,20 +131,35 @@ static int print_one(struct cli *cli, const struct tend_schedule *schedule)
 }
 
 /* One that is paused does not run because it was put again: the answer says so. */
-static int print_put(struct cli *cli, const struct tend_schedule *schedule)
+static int print_put(struct cli *cli, const struct tend_schedule *schedule, bool replaced)
 {
-    if (!schedule->paused)
+    if (!cli->json && !schedule->paused)
         return print_one(cli, schedule);
-    struct buf note;
+    struct buf note, more;
     buf_init(&note);
+    buf_init(&more);
     buf_printf(&note, "schedule \"%s\" is still paused; 'tend schedule resume %s' resumes it",
                schedule->name, schedule->name);
+    json_bool(&more, "replaced", replaced);
+    if (schedule->paused)
+        json_text(&more, "note", note.data);
     if (cli->json)
-        print_schedule(&cli->out, schedule, note.data);
+        print_schedule(&cli->out, schedule, more.data);
     else
         buf_printf(&cli->out, "%s\n", note.data);
+    buf_done(&more);
     buf_done(&note);
     return EXIT_DONE;
+}
+
+static int print_made(struct cli *cli, const struct tend_schedule *schedule)
+{
+    return print_put(cli, schedule, false);
+}
+
+static int print_replaced(struct cli *cli, const struct tend_schedule *schedule)
+{
+    return print_put(cli, schedule, true);
 }
 
 /* ---- the commands ---- */
@@ -188,12 +203,12 @@ static bool is_there(struct cli *cli, const char *name)
     return found;
 }
 
-static int put(struct cli *cli, const struct tend_schedule *schedule)
+static int put(struct cli *cli, const struct tend_schedule *schedule, bool *ret_replaced)
 {
     int status = cli_open_store(cli, STORE_MADE);
     if (status != EXIT_DONE)
         return status;
-    bool replaces = !cli->json && is_there(cli, schedule->name);
+    bool replaces = is_there(cli, schedule->name);
     int code = tend_schedule_put(cli->store, schedule, NULL);
     /* In a folder with files no * is left. */
     if (code == TEND_EINVAL && cli->argc_before > 2 && !strchr(schedule->cron, '*'))
@@ -205,6 +220,7 @@ static int put(struct cli *cli, const struct tend_schedule *schedule)
         return cli_fail_store(cli, code);
     if (replaces)
         cli_note(cli, "schedule add: replaced the schedule \"%s\" that was there", schedule->name);
+    *ret_replaced = replaces;
     return EXIT_DONE;
 }
 
@@ -220,6 +236,7 @@ static int run_add(struct cli *cli, int argc, char **argv)
     struct tend_schedule schedule;
     struct buf cron, payload;
     int status = EXIT_DONE;
+    bool replaced = false;
     buf_init(&cron);
     buf_init(&payload);
     schedule_of_args(&schedule);
@@ -237,13 +254,13 @@ static int run_add(struct cli *cli, int argc, char **argv)
     if (status == EXIT_DONE)
         status = check_plan(cli, &schedule);
     if (status == EXIT_DONE)
-        status = put(cli, &schedule);
+        status = put(cli, &schedule, &replaced);
     buf_done(&cron);
     buf_done(&payload);
     if (status != EXIT_DONE)
         return status;
     cli_did(cli, "schedule \"%s\" was put, but the answer", argv[0]);
-    return with_schedule(cli, argv[0], print_put);
+    return with_schedule(cli, argv[0], replaced ? print_replaced : print_made);
 }
 
 static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -253,7 +270,7 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
         return cli_fail_store(cli, code);
     cli_did(cli, "schedule \"%s\" was removed, but the answer", schedule->name);
     if (cli->json)
-        print_schedule(&cli->out, schedule, NULL);
+        print_schedule(&cli->out, schedule, "\"removed\":true");
     else
         buf_printf(&cli->out, "schedule \"%s\" removed\n", schedule->name);
     return EXIT_DONE;
@@ -360,7 +377,7 @@ static const struct command add = {
         "jobs their kind, as for 'tend add'. Each job knows the time it was scheduled for (nominal_at_ms; in steps "
         "TEND_NOMINAL_TIME). If a run is due when the schedule is replaced, it is added first; but a paused schedule stays "
         "paused and adds nothing. With --overlap skip or replace, --catch-up all is the same as one. Prints when it runs "
-        "next.",
+        "next; --json has \"replaced\".",
     .examples = "tend schedule add nightly '15 3 * * *' --timezone Europe/Berlin -- make report\n"
                 "tend schedule add report '15 3 * * 1-5' -k report --payload '{\"for\": \"all\"}'\n"
                 "tend schedule add poll '@every 90s' -q crawl --catch-up none --overlap skip",

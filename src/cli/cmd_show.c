@@ -56,7 +56,7 @@ static void put_limits(struct cli *cli, const struct tend_job *job)
         put_line(cli, "crashes", text);
     }
     if (job->lease_ms != TEND_UNSET)
-        put_line(cli, "lease", duration_text(job->lease_ms, text));
+        put_line(cli, "lease length", duration_text(job->lease_ms, text));
     if (job->backoff_ms != TEND_UNSET)
         put_line(cli, "backoff", duration_text(job->backoff_ms, text));
     if (job->backoff_max_ms != TEND_UNSET)

@@ -1,4 +1,5 @@
 /* tend stats: the store in figures. */
+#include "base/text.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
@@ -58,11 +59,6 @@ static void print_document(struct cli *cli, const struct tend_stats *stats,
     json_int(out, "events", stats->events);
     json_close(out, '}');
     buf_putc(out, '\n');
-}
-
-static const char *plural(int64_t count)
-{
-    return count == 1 ? "" : "s";
 }
 
 static void print_text(struct cli *cli, const struct tend_stats *stats, const struct totals *totals)
@@ -126,7 +122,7 @@ const struct command cmd_stats = {
     .about =
         "With --prometheus in its text format: jobs by queue and state, the age of the oldest pending "
         "job, workers, and what attempts of steps came to (task_self_heal_attempts_total and others, "
-        "as workers send them to StatsD), counted over the jobs that are kept.",
+        "as workers send them to StatsD); jobs that were deleted stay counted there.",
     .options = options,
     .store = STORE_EXISTING,
     .run = run,

@@ -73,10 +73,9 @@ static void offer_options(struct suggestion *near, const struct option *table)
         suggestion_offer(near, table->name);
 }
 
-/* "tend add" or "tend", for sentences that say where to look. */
-static const char *help_of(const struct reader *reader)
+const char *path_colon(const struct cli *cli)
 {
-    return *reader->cli->path ? reader->cli->path : "help";
+    return *cli->path ? ": " : "";
 }
 
 static int unknown_option(struct reader *reader, const char *word, const char *name)
@@ -90,19 +89,23 @@ static int unknown_option(struct reader *reader, const char *word, const char *n
             offer_options(&near, command->more_options());
     }
     offer_options(&near, global_options);
-    const char *path = *reader->cli->path ? reader->cli->path : "tend";
+    struct cli *cli = reader->cli;
     if (near.best)
-        return cli_fail(reader->cli, TEND_EINVAL, "%s: unknown option %s; did you mean --%s?", path,
-                        word, near.best);
-    return cli_fail(reader->cli, TEND_EINVAL, "%s: unknown option %s; 'tend %s%s' lists them", path,
-                    word, help_of(reader), *reader->cli->path ? " --help" : "");
+        return cli_fail(cli, TEND_EINVAL, "%s%sunknown option %s; did you mean --%s?", cli->path,
+                        path_colon(cli), word, near.best);
+    if (!command)
+        return cli_fail(cli, TEND_EINVAL,
+                        "unknown option %s; options of one command come after its name (tend "
+                        "COMMAND %s …), 'tend help' lists those of every command",
+                        word, word);
+    return cli_fail(cli, TEND_EINVAL, "%s: unknown option %s; 'tend %s --help' lists them",
+                    cli->path, word, cli->path);
 }
 
 static int needs_value(struct reader *reader, const struct option *option)
 {
-    return cli_fail(reader->cli, TEND_EINVAL, "%s: --%s needs a value: --%s %s",
-                    *reader->cli->path ? reader->cli->path : "tend", option->name, option->name,
-                    option->form);
+    return cli_fail(reader->cli, TEND_EINVAL, "%s%s--%s needs a value: --%s %s", reader->cli->path,
+                    path_colon(reader->cli), option->name, option->name, option->form);
 }
 
 static bool same_value(const char *one, const char *other)
@@ -125,7 +128,7 @@ static int note_given(struct reader *reader, const struct option *option, const 
         if (!*again)
             return cli_fail(reader->cli, TEND_EINVAL,
                             "%s%s--%s was given twice, with different values; give it once",
-                            reader->cli->path, *reader->cli->path ? ": " : "", option->name);
+                            reader->cli->path, path_colon(reader->cli), option->name);
     }
     if (!*again)
         reader->given[reader->given_count++] = (struct given){option->name, value};
@@ -142,8 +145,8 @@ static int take_option(struct reader *reader, const struct option *option, const
     bool more = reader->at < reader->count;
     if (option->type == OPTION_FLAG) {
         if (value)
-            return cli_fail(reader->cli, TEND_EINVAL, "%s: --%s takes no value", reader->cli->path,
-                            option->name);
+            return cli_fail(reader->cli, TEND_EINVAL, "%s%s--%s takes no value", reader->cli->path,
+                            path_colon(reader->cli), option->name);
     } else if (!value && option->type == OPTION_WAIT) {
         if (more && option_wait_takes(reader->words[reader->at]))
             value = reader->words[reader->at++];

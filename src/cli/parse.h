@@ -19,6 +19,9 @@ void parsed_done(struct parsed *parsed);
 /* Checks a value by the option's type and stores it in its target. 0, or an exit status. */
 int option_store(struct cli *cli, const struct option *option, const char *value);
 
+/* What follows cli->path in a sentence: nothing before the command is named. */
+const char *path_colon(const struct cli *cli);
+
 /* Whether an OPTION_WAIT takes this word as its value. */
 bool option_wait_takes(const char *word);
 

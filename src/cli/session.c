@@ -63,8 +63,8 @@ static int prepare_default(struct cli *cli, enum store_need need)
             "store with --store URL or TEND_STORE",
             default_folder, strerror(errno));
     }
-    struct stat info;
-    if (stat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
+    struct stat info; /* of a link that leads nowhere, too: nobody makes a store through it */
+    if (lstat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
         return EXIT_DONE;
     if (need == STORE_RESTORED)
         return no_restored_store(cli);

@@ -1,6 +1,7 @@
 /* See top_look.h. */
 #include "cli/top_look.h"
 
+#include "base/text.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
 #include "cli/pen.h"
@@ -115,9 +116,11 @@ static void put_summary(struct cli *cli, const struct look *look)
     pen_put(&pen, COLOR_BOLD, "tend");
     pen_put(&pen, COLOR_NONE,
             "  %s  %" PRId64 " pending, %" PRId64 " running, %" PRId64
-            " failed, %zu workers, %zu steps",
+            " failed, %zu worker%s, %zu step%s",
             time_text(look->stats->now_ms / 1000 * 1000, time), jobs[TEND_PENDING],
-            jobs[TEND_RUNNING], jobs[TEND_FAILED], look->workers->count, look->running->count);
+            jobs[TEND_RUNNING], jobs[TEND_FAILED], look->workers->count,
+            plural((int64_t)look->workers->count), look->running->count,
+            plural((int64_t)look->running->count));
     buf_putc(&cli->out, '\n');
 }
 

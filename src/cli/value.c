@@ -16,7 +16,8 @@
 
 static int bad_value(struct cli *cli, const struct option *option, const char *sentence)
 {
-    return cli_fail(cli, TEND_EINVAL, "%s: --%s: %s", cli->path, option->name, sentence);
+    return cli_fail(cli, TEND_EINVAL, "%s%s--%s: %s", cli->path, path_colon(cli), option->name,
+                    sentence);
 }
 
 static int store_int(struct cli *cli, const struct option *option, const char *value)

@@ -1,4 +1,5 @@
 /* Looking after the store: examination and schema. */
+#include "base/text.h"
 #include "queue/handle.h"
 
 #include <stdio.h>
@@ -96,9 +97,10 @@ int tend_doctor(tend *t,
     bool clean = stale.entries_reclaimed == 0 && stale.locks_cleaned == 0;
     snprintf(text, sizeof text,
              clean ? "nothing is stale"
-                   : "%lld jobs and %lld locks are stale; the "
+                   : "%lld job%s and %lld lock%s are stale; the "
                      "next claim or 'tend heal' recovers them",
-             (long long)stale.entries_reclaimed, (long long)stale.locks_cleaned);
+             (long long)stale.entries_reclaimed, plural(stale.entries_reclaimed),
+             (long long)stale.locks_cleaned, plural(stale.locks_cleaned));
     pass_on(&all, clean ? TEND_FINE : TEND_NOTE, "recovery", text);
     return all.wrong;
 }

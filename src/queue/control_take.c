@@ -65,7 +65,7 @@ int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, c
     const struct db_value params[] = {id[0], db_int(job->id), db_now(tx), db_text(text)};
     if ((rc = db_each(tx, Q_CONTROL_DONE, DB_LATER, params, 1, NULL)) < 0)
         return rc;
-    rc = step_event_write(tx, job, job->owner, "task.control.done", control.reason,
+    rc = step_event_write(tx, job, job->owner, "task.control.done", text,
                           control_json(tx, &control, text));
     return rc < 0 ? rc : 1;
 }

@@ -1,4 +1,5 @@
 /* What a queue lets go on: paused, locked, limited, or first come, first served. */
+#include "base/text.h"
 #include "queue/explain.h"
 #include "queue/settings.h"
 
@@ -44,8 +45,8 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
             return rc;
         if (db_number(&running, 0, 0) >= queue->concurrency) {
             explain_because(call, "concurrency", "", db_number(&running, 0, 1));
-            SAY(call, "Its queue runs %lld jobs, as many as it may at once.",
-                (long long)db_number(&running, 0, 0));
+            SAY(call, "Its queue runs %lld job%s, as many as it may at once.",
+                (long long)db_number(&running, 0, 0), plural(db_number(&running, 0, 0)));
             HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
             *ret = true;
             return 0;

@@ -1,5 +1,6 @@
 #include "queue/recover.h"
 
+#include "base/text.h"
 #include "base/timetext.h"
 #include "queue/bell.h"
 #include "queue/event.h"
@@ -52,8 +53,8 @@ static struct move crash_move(struct db_tx *tx, const struct policy_row *row, co
     if (verdict.verb == MOVE_QUARANTINE) {
         move.error_class = "poison";
         move.error_text =
-            arena_printf(db_arena(tx), "its worker was lost %d times while it ran, last: %s",
-                         verdict.crashes, move.why);
+            arena_printf(db_arena(tx), "its worker was lost %d time%s while it ran, last: %s",
+                         verdict.crashes, plural(verdict.crashes), move.why);
     }
     return move;
 }
@@ -365,8 +366,10 @@ static int bury_quietly(tend *t, struct recovery *dead)
     if (rc >= 0 && left->entries_skipped > 0)
         recover_told(t, RECOVER_DEAD,
                      handle_fail(t, TEND_EBUSY,
-                                 "%lld jobs of dead workers, job %lld first, are locked by %s",
-                                 (long long)left->entries_skipped, (long long)left->skipped_ids[0],
+                                 "%lld job%s of dead workers (first job %lld) %s locked by %s",
+                                 (long long)left->entries_skipped, plural(left->entries_skipped),
+                                 (long long)left->skipped_ids[0],
+                                 left->entries_skipped == 1 ? "is" : "are",
                                  *left->skipped_by ? left->skipped_by : "another session"));
     else
         recover_told(t, RECOVER_DEAD, rc);

@@ -33,7 +33,7 @@ struct setting_row {
 /* The two tables go together row by row. */
 static const struct tend_setting_info infos[] = {
     {"paused", "on|off", "hand out no jobs"},
-    {"why", "TEXT", "why it is paused"},
+    {"why", "TEXT", "why it is paused; goes with paused"},
     {"serial", "on|off", "one job at a time, under the lock queue:NAME"},
     {"concurrency", "N|none", "jobs running at once, over all workers"},
     {"key-concurrency", "N|none", "jobs running at once with the same concurrency key"},
@@ -417,6 +417,24 @@ static int carry_rate(struct db_tx *tx, const struct queue_settings *before,
     return 0;
 }
 
+/* A reason belongs to a pause; with paused=off it says in the event why the pause has ended. */
+static int check_reason(const struct set_call *call, const struct tend_queue *after,
+                        struct err *err)
+{
+    bool why = false;
+    bool paused = after->paused != 0;
+    for (size_t i = 0; i < call->count; i++) {
+        why |= strcmp(call->settings[i].name, "why") == 0 && after->paused_why[0] != '\0';
+        paused |= strcmp(call->settings[i].name, "paused") == 0;
+    }
+    if (!why || paused)
+        return 0;
+    return err_set(err, TEND_EINVAL,
+                   "queue \"%s\" is not paused, so it has no reason for it; set why together with "
+                   "paused",
+                   call->name);
+}
+
 static int set_body(struct db_tx *tx, void *arg)
 {
     struct set_call *call = arg;
@@ -432,7 +450,8 @@ static int set_body(struct db_tx *tx, void *arg)
         stored_default(&before, call->name);
     struct queue_settings after = before;
     rc = apply_all(&after.queue, call->settings, call->count, db_err(tx));
-    /* The reason goes with the pause. */
+    if (rc == 0)
+        rc = check_reason(call, &after.queue, db_err(tx));
     if (!after.queue.paused)
         after.queue.paused_why[0] = '\0';
     if (rc < 0 || (rc = carry_rate(tx, &before, &after)) < 0 ||

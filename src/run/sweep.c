@@ -22,7 +22,8 @@ static bool sweep_one(tend_runner *runner, const struct tend_attempt *attempt)
                     err.text);
     else if (ended > 0)
         runner_tell(runner, TEND_NEWS_NOTE, attempt->job_id, -1,
-                    "ended %zu processes that a dead worker left of job %lld", ended, job_id);
+                    "ended %zu process%s that a dead worker left of job %lld", ended,
+                    ended == 1 ? "" : "es", job_id);
     if (rc == 0)
         tend_attempt_swept(runner->t, attempt->job_id, attempt->number);
     return rc == 0;

@@ -83,6 +83,8 @@ bool pg_fault_ends_it(enum pg_fault fault);
 /* Sentence, code and meaning of a failed result; what is the name of the query. */
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
                        struct err *err);
+/* Whether the role lacks a right. */
+bool pg_error_is_denied(const PGresult *result);
 /* Why a server writes nothing, as PG_READONLY_SQL returns it. */
 enum pg_readonly {
     PG_NOT_READONLY,

@@ -1,5 +1,6 @@
 /* What tend doctor says about a PostgreSQL store. Reads only. */
 #include "base/clock.h"
+#include "base/text.h"
 #include "store/pg_db.h"
 
 #include <stdio.h>
@@ -132,7 +133,7 @@ static void look_at_clock(struct examination *exam, const PGresult *row, int64_t
         snprintf(text + used, sizeof text - (size_t)used,
                  "; leases were moved %lld time%s: it was set, or the server was away (events "
                  "clock.stepped and server.changed)",
-                 steps, steps == 1 ? "" : "s");
+                 steps, plural(steps));
     say(exam, llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? TEND_NOTE : TEND_FINE,
         "clock", text);
 }

@@ -9,9 +9,13 @@
 #include <tend.h>
 
 /* Prepared statements are there twice, or not at all: somebody else uses this session, too. */
-#define SHARED_HINT "a pooler lends this session to others; add tend_pooler=1 to the store URL"
+#define SHARED_HINT                                                                                \
+    "a pooler lends this session to others; add tend_pooler=1 to the store URL (after ? or &)"
 
 #define OTHER_HINT "is this the store of another version? see 'tend doctor'"
+
+#define DENIED "42501"
+#define DENIED_HINT "grant it USAGE on the schema and ALL on its tables and sequences"
 
 /* The longest prefix that fits decides. */
 static const struct {
@@ -29,7 +33,7 @@ static const struct {
     {"25006", TEND_EREADONLY, PG_READONLY, NULL}, /* see pg_error_readonly */
     {"26000", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
     {"25P03", TEND_EUNREACHABLE, PG_LOST, NULL}, /* idle in transaction for too long */
-    {"42501", TEND_EREADONLY, PG_REFUSED, "grant this role the rights on the schema"},
+    {DENIED, TEND_EREADONLY, PG_REFUSED, DENIED_HINT},
     {"42P05", TEND_EUNREACHABLE, PG_SHARED, SHARED_HINT},
     {"3F000", TEND_ENOTADB, PG_REFUSED, OTHER_HINT}, /* no such schema */
     {"42P01", TEND_ENOTADB, PG_REFUSED, OTHER_HINT}, /* ... table */
@@ -70,6 +74,12 @@ bool pg_fault_ends_it(enum pg_fault fault)
     return fault == PG_LOST || fault == PG_READONLY || fault == PG_SHARED;
 }
 
+bool pg_error_is_denied(const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    return state != NULL && strcmp(state, DENIED) == 0;
+}
+
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where, struct err *err)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -86,9 +96,15 @@ enum pg_fault pg_error(const PGresult *result, const char *what, const char *whe
                 state);
         return PG_REFUSED;
     }
-    err_set(err, table[row].code, "%s failed on PostgreSQL at %s: %.250s (SQLSTATE %s)%s%s", what,
-            where, message, state, table[row].hint != NULL ? "; " : "",
-            table[row].hint != NULL ? table[row].hint : "");
+    if (pg_error_is_denied(
+            result)) /* the message says for what; which query it was does not help */
+        err_set(err, table[row].code,
+                "this role may not do that on PostgreSQL at %s: %.150s (SQLSTATE %s); %s", where,
+                message, state, table[row].hint);
+    else
+        err_set(err, table[row].code, "%s failed on PostgreSQL at %s: %.250s (SQLSTATE %s)%s%s",
+                what, where, message, state, table[row].hint != NULL ? "; " : "",
+                table[row].hint != NULL ? table[row].hint : "");
     return table[row].fault;
 }
 

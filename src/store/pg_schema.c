@@ -37,10 +37,19 @@ static int fail(const PGresult *result, int64_t limit_ms, const char *what,
         return err_set(
             err, TEND_ENOTADB,
             "schema '%s' of PostgreSQL at %s holds tables that are not tend's; give another with "
-            "tend_schema=NAME in the store URL",
+            "tend_schema=NAME in the store URL (after ? or &)",
             url->schema, url->where);
     pg_error(result, what, url->where, err);
     return err->code;
+}
+
+/* The role may read the catalogue, but not make what is missing. */
+static int fail_denied(const PGresult *result, const char *hint, const struct pg_url *url,
+                       struct err *err)
+{
+    return err_set(
+        err, TEND_EREADONLY, "this role may not set up schema '%s' of PostgreSQL at %s: %.120s; %s",
+        url->schema, url->where, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY), hint);
 }
 
 /* The first value of a query as a number, or `none` when there is no row. */
@@ -57,15 +66,27 @@ static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url
     return rc;
 }
 
-static int run(PGconn *pg, const char *sql, const struct pg_url *url, struct err *err)
+/* denied_hint: what to do if the role lacks the right. */
+static int run_or_hint(PGconn *pg, const char *sql, const char *denied_hint,
+                       const struct pg_url *url, struct err *err)
 {
     PGresult *result = pg_exec(pg, sql, MIGRATION_MS, NULL);
     ExecStatusType status = PQresultStatus(result);
     int rc = 0;
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+    if (pg_error_is_denied(result))
+        rc = fail_denied(result, denied_hint, url, err);
+    else if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
         rc = fail(result, MIGRATION_MS, "setting up the schema", url, err);
     PQclear(result);
     return rc;
+}
+
+static int run(PGconn *pg, const char *sql, const struct pg_url *url, struct err *err)
+{
+    return run_or_hint(pg, sql,
+                       "grant it USAGE and CREATE on the schema, or let the owner of the tables "
+                       "run 'tend migrate'",
+                       url, err);
 }
 
 /* -1: there is none. */
@@ -124,7 +145,10 @@ static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
     int rc = ask_number(pg, sql, 0, url, MIGRATION_MS, &exists, err);
     if (rc == 0 && !exists) {
         snprintf(sql, sizeof sql, "CREATE SCHEMA \"%s\"", url->schema);
-        rc = run(pg, sql, url, err);
+        rc = run_or_hint(pg, sql,
+                         "there is no such schema yet: grant it CREATE on the database, or make "
+                         "the schema and grant it USAGE and CREATE there",
+                         url, err);
     }
     snprintf(sql, sizeof sql, "SET LOCAL search_path = \"%s\"", url->schema);
     return rc < 0 ? rc : run(pg, sql, url, err);
@@ -219,8 +243,9 @@ int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err 
     if (version < 0 && db->options.must_exist)
         return err_set(
             err, TEND_ENOTFOUND,
-            "there is no store in schema '%s' of PostgreSQL at %s; 'tend migrate' makes one, or "
-            "name another schema with tend_schema=NAME in the store URL",
+            "there is no store in schema '%s' of PostgreSQL at %s; 'tend migrate' with the same "
+            "--store or TEND_STORE makes one; tend_schema=NAME in the URL (after ? or &) names "
+            "another schema",
             url->schema, url->where);
     return migrate_alone(pg, url, err);
 }

@@ -47,8 +47,10 @@ static int take_own(struct pg_url *url, const char *pair, size_t len, struct err
         snprintf(url->schema, sizeof url->schema, "%s", value);
         return 0;
     }
-    if (value != NULL && strcmp(text, "tend_pooler") == 0 &&
-        (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) {
+    if (value != NULL && strcmp(text, "tend_pooler") == 0) {
+        if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+            return err_set(err, TEND_EINVAL,
+                           "tend_pooler in the store URL is '%s'; it must be 0 or 1", value);
         url->pooler = value[0] == '1';
         url->pooler_given = true;
         return 0;
@@ -69,7 +71,10 @@ static int strip(struct pg_url *url, const char *text, struct buf *out, struct e
         at++;
         size_t len = strcspn(at, "&");
         int rc = 0;
-        if (strncmp(at, "tend_", 5) == 0) {
+        if (memmem(at, len, "?tend_", 6) != NULL) {
+            rc = err_set(err, TEND_EINVAL,
+                         "the store URL has a second '?'; join further parameters with '&'");
+        } else if (strncmp(at, "tend_", 5) == 0) {
             rc = take_own(url, at, len, err);
         } else if (len > 0) {
             buf_putc(out, joint);

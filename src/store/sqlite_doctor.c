@@ -1,4 +1,5 @@
 /* What tend doctor says about an SQLite store. Reads only. */
+#include "base/text.h"
 #include "base/timetext.h"
 #include "store/sqlite_db.h"
 
@@ -96,7 +97,7 @@ static int look_at_clock(const struct examination *exam, struct db_tx *tx, struc
             text + used, sizeof text - used,
             "; leases were moved %lld time%s: the clock was set forward, the machine slept, or "
             "nobody could write (events clock.stepped)",
-            (long long)count, count == 1 ? "" : "s");
+            (long long)count, plural(count));
     exam->report(exam->arg, ahead_ms > AHEAD_MS ? TEND_NOTE : TEND_FINE, "clock", text);
     return 0;
 }

@@ -36,7 +36,18 @@ int sqlite_path_refuse(const char *name, const char *why, struct err *err)
 static int no_store(const char *given, struct err *err)
 {
     return err_set(err, TEND_ENOTFOUND,
-                   "there is no store at %s; 'tend migrate' makes one, or give --store", given);
+                   "there is no store at %s; check the path, or make one there: 'tend migrate' "
+                   "with the same --store or TEND_STORE",
+                   given);
+}
+
+/* Who makes no store at all and who would make one, but not there, are told the same. */
+static int refuse_link(const char *given, bool must_exist, struct err *err)
+{
+    return err_set(err, must_exist ? TEND_ENOTFOUND : TEND_EUNREACHABLE,
+                   "%s is a symlink to a file that is not there, and tend makes no store through "
+                   "a link; remove the link or give the path it should lead to",
+                   given);
 }
 
 /* The path of a file that is not there: its folder's, and its name. NULL: errno tells why. */
@@ -75,14 +86,10 @@ static int make_file(const char *path, struct err *err)
 static int make_missing(const char *given, bool must_exist, char **ret_path, struct err *err)
 {
     struct stat link;
+    if (lstat(given, &link) == 0 && S_ISLNK(link.st_mode))
+        return refuse_link(given, must_exist, err);
     if (must_exist)
         return no_store(given, err);
-    if (lstat(given, &link) == 0 && S_ISLNK(link.st_mode))
-        return err_set(
-            err, TEND_EUNREACHABLE,
-            "%s is a symlink to a file that is not there, and tend makes no store through "
-            "a link; remove the link or give the path it should lead to",
-            given);
     char *path = resolve_missing(given);
     if (path == NULL)
         return sqlite_path_fail(given, "made", errno, err);

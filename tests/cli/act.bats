@@ -98,6 +98,8 @@ load helper
         fails 2 tend "$command" 1 --queue default
         says "not both"
     done
+    fails 2 tend retry
+    says '--all takes all failed jobs'
     [ "$(state_of 1)" = pending ]
 }
 
@@ -182,6 +184,7 @@ load helper
     run --separate-stderr -0 tend heal
     [ "$output" = '2 jobs reclaimed (1 of them quarantined), 0 locks cleaned' ]
     [ "$(state_of 1)" = failed ]
+    [[ "$(tend show 1 --json | jq -r .job.error_text)" == 'its worker was lost 1 time while it ran, '* ]]
     tend add --max-crashes 1 >/dev/null
     tend claim -n 2 --ttl 1ms >/dev/null
     sleep 0.01

@@ -88,6 +88,11 @@ refused_in_a_pipe() {
     bad_lines refused_in_a_pipe
 }
 
+@test "the jobs before a bad line are counted" {
+    run --separate-stderr -2 tend add --batch <(printf '{}\nx\n')
+    says "the lines before it were added (1 job):"
+}
+
 @test "what only the store can tell is named as well" {
     printf '{}\n{"queue":""}\n{}\n' >jobs.jsonl
     run --separate-stderr -2 tend add --batch jobs.jsonl

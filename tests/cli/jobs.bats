@@ -61,6 +61,14 @@ load helper
     fails 2 tend events --job x
 }
 
+# Its length and its holder's lease were two rows of the same name.
+@test "show names the length of a lease and the lease apart" {
+    tend add --lease 5m >/dev/null
+    claim
+    run -0 tend show 1
+    [[ "$output" == *"lease length 5m"*"lease        $lease"* ]]
+}
+
 @test "show tells everything about a job" {
     tend add -k welcome --payload '{"to":"ann","list":[1,{"a":[]}]}' --tag vip >/dev/null
     run -0 tend show 1

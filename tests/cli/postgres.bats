@@ -11,6 +11,7 @@ setup() {
 
 teardown() {
     psql -qX "$TEND_TEST_PG_URL" -c "DROP DATABASE $name WITH (FORCE)"
+    psql -qX "$TEND_TEST_PG_URL" -c "SET client_min_messages = error" -c "DROP ROLE IF EXISTS $name"
 }
 
 @test "a job's life" {
@@ -34,6 +35,37 @@ teardown() {
     tend migrate >/dev/null
     run -0 tend jobs --json
     [ -z "$output" ]
+}
+
+# The sentence named a query of ours and rights "on the schema", also of a schema that was not there.
+@test "a role without a right is told which it needs, and works once it has it" {
+    owner=$TEND_STORE
+    tend add >/dev/null
+    psql -qX "$owner" -c "CREATE ROLE $name LOGIN" -c "GRANT USAGE ON SCHEMA tend TO $name" \
+        -c "GRANT SELECT ON ALL TABLES IN SCHEMA tend TO $name"
+    TEND_STORE+="&user=$name"
+    run -0 tend jobs
+    fails 1 tend add
+    says 'this role may not do that on PostgreSQL'
+    says 'permission denied for table'
+    says 'grant it USAGE on the schema and ALL on its tables and sequences'
+    [[ "$stderr" != *job_add* ]]
+    psql -qX "$owner" -c "GRANT ALL ON ALL TABLES IN SCHEMA tend TO $name" \
+        -c "GRANT ALL ON ALL SEQUENCES IN SCHEMA tend TO $name"
+    run -0 tend add -q other -- true
+    run -0 tend work -q other --drain
+    [ "$(tend jobs --state done --json | jq -r .queue)" = other ]
+    tend migrate --after-restore
+
+    TEND_STORE+='&tend_schema=mine'
+    fails 69 tend add
+    says "may not set up schema 'mine'"
+    says 'there is no such schema yet: grant it CREATE on the database'
+    psql -qX "$owner" -c "CREATE SCHEMA mine" -c "GRANT USAGE ON SCHEMA mine TO $name"
+    fails 69 tend add
+    says 'grant it USAGE and CREATE on the schema'
+    psql -qX "$owner" -c "GRANT CREATE ON SCHEMA mine TO $name"
+    run -0 tend add
 }
 
 @test "fail, retry, release, hold, resume, cancel" {

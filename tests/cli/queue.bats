@@ -36,6 +36,8 @@ load terminal
     [[ "$output" == *"paused: provider is down"* ]]
     run -0 tend queue set mail --paused off --json
     json '(.paused | not) and .paused_why == null'
+    fails 2 tend queue set mail --why 'provider is down'
+    says 'queue "mail" is not paused'
 }
 
 @test "a bad setting is refused with its name, and nothing is changed" {
@@ -101,6 +103,18 @@ load terminal
     [ -z "$output" ]
 }
 
+# With --json a replaced schedule looked like a new one, and a removed one as if it were there.
+@test "a schedule that was replaced or removed says so with --json" {
+    run -0 tend schedule add report @daily --json
+    json '.replaced == false'
+    run -0 tend schedule add report @hourly --json
+    json '.replaced == true and .cron == "@hourly"'
+    run -0 tend schedule ls --json
+    json 'has("replaced") == false and has("removed") == false'
+    run -0 tend schedule rm report --json
+    json '.removed == true and .name == "report"'
+}
+
 # BY-8: pausing added the runs that were due; putting it again resumed it without a word.
 @test "a paused schedule stays paused when it is put again, and says so" {
     tend schedule add tick '@every 1s' >/dev/null
@@ -111,7 +125,7 @@ load terminal
     [ "$output" = "schedule \"tick\" is still paused; 'tend schedule resume tick' resumes it" ]
     [ "$stderr" = 'tend: schedule add: replaced the schedule "tick" that was there' ]
     run -0 tend schedule add tick '@every 1s' --json
-    json '.paused and (.note | contains("tend schedule resume tick"))'
+    json '.paused and .replaced and (.note | contains("tend schedule resume tick"))'
     run -5 tend claim
     run -0 tend schedule resume tick
     [[ "$output" == 'schedule "tick" has been due since '*'); the next claim catches up (catch-up one)' ]]

@@ -59,8 +59,22 @@ load helper
 
 @test "an explicit store that is not there is not made by what only reads" {
     fails 3 tend jobs --store sqlite:missing.db
-    says "missing.db"
+    says "there is no store at missing.db; check the path, or make one there: 'tend migrate' with the same --store"
     [ ! -e missing.db ]
+}
+
+# It promised that 'tend migrate' makes one.
+@test "a link that leads nowhere is told as such by what only reads" {
+    mkdir .tend
+    ln -s ../nowhere .tend/tend.db
+    for store in '' '--store sqlite:.tend/tend.db'; do
+        # shellcheck disable=SC2086
+        fails 3 tend jobs $store
+        says ".tend/tend.db is a symlink to a file that is not there, and tend makes no store through a link"
+    done
+    fails 69 tend add
+    says ".tend/tend.db is a symlink"
+    [ ! -e nowhere ]
 }
 
 @test "a path that leads nowhere" {

@@ -12,7 +12,7 @@ load terminal
     seen() { tend top | grep -Eq "^ *$id +1 wait +1 +[0-9]+s .*30% half"; }
     until_true seen
     run -0 tend top --once
-    [[ "${lines[0]}" == *"1 pending, 1 running, 0 failed, 1 workers, 1 steps" ]]
+    [[ "${lines[0]}" == *"1 pending, 1 running, 0 failed, 1 worker, 1 step" ]]
     [[ "$output" == *"default "*"other "* ]]
     [[ "$output" == *" $worker  yes "* ]]
     run -0 tend top --json

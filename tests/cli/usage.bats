@@ -98,8 +98,20 @@ load helper
     fails 2 tend add -Z
     says "unknown option -Z"
     fails 2 tend --jsn add
-    says "did you mean --json?"
+    [ "$stderr" = 'tend: unknown option --jsn; did you mean --json?' ]
     [ ! -e .tend ]
+}
+
+# "tend: tend: unknown option -q; 'tend help' lists them", which it did not
+@test "an option of a command that is given before its name is refused with the place where it belongs" {
+    fails 2 tend -q a add
+    [[ "$stderr" == 'tend: unknown option -q; options of one command come after its name (tend COMMAND -q …)'* ]]
+    fails 2 tend --store
+    [ "$stderr" = 'tend: --store needs a value: --store URL' ]
+    fails 2 tend --json=x add
+    [ "$stderr" = 'tend: --json takes no value' ]
+    fails 2 tend --durability most add
+    [[ "$stderr" == 'tend: --durability: "most" is not one of '* ]]
 }
 
 @test "an option without its value, or with one it does not take, is refused" {

@@ -184,6 +184,10 @@ has_worker() {
     json '[.leases[].ok] == [false, true] and .leases[0].code == "ELEASELOST"'
     output=$stderr
     json '.error.code == "ELEASELOST" and .error.exit == 4'
+    json '.error.message | startswith("heartbeat: 1 of 2 leases is refused because: ")'
+    run --separate-stderr -4 tend heartbeat "$first" --json
+    output=$stderr
+    json '.error.message | startswith("heartbeat: 1 of 1 lease is refused because: ")'
 }
 
 # SH-12

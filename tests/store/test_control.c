@@ -147,6 +147,7 @@ TEST(control, what_is_asked_of_a_running_job_is_delivered_until_it_is_answered)
               "{\"action\":\"retry_step\",\"stepId\":null,\"reason\":\"now\",\"actor\":\"ann\","
               "\"outcome\":\"retried\"}");
     check_str(last_event_of(t, lease.id)->who, "owner");
+    check_str(last_event_of(t, lease.id)->why, "retried"); /* it repeated the reason */
     before = store_snapshot();
     check_ok(t, tend_control_done(t, lease, first.control_id, "retried")); /* repeated */
     check_str(store_snapshot(), before);

@@ -504,7 +504,7 @@ TEST(lock, a_lock_that_is_tied_to_nothing_is_told_by_the_doctor_and_cleaned_by_r
         struct tend_recovery stats;
         tie_to(ties[i]);
         check_int(tend_doctor(t, note_stale, &said), ==, 0);
-        check_contains(said, "1 locks are stale");
+        check_contains(said, "0 jobs and 1 lock are stale");
         check_ok(t, tend_get_recovery_stats(t, &stats));
         check_int(stats.locks_cleaned, ==, 1);
         check_int(recover_now(t).locks_cleaned, ==, 1);

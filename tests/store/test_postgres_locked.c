@@ -308,8 +308,9 @@ TEST(postgres_locked, a_dead_worker_that_cannot_be_buried_now_keeps_no_waiter_bu
     transactions = 0;
     check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), TEND_EEMPTY);
     check_int(transactions, <, 50);
-    check_contains(store_log(), keep_text("job %lld first, are locked by session %d",
-                                          (long long)dead.locked_id, PQbackendPID(pg)));
+    check_contains(store_log(),
+                   keep_text("1 job of dead workers (first job %lld) is locked by session %d",
+                             (long long)dead.locked_id, PQbackendPID(pg)));
     session_run(pg, "COMMIT");
     claim.queue = "locked";
     claim.wait_ms = PATIENCE_MS;

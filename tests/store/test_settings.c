@@ -201,6 +201,23 @@ TEST(settings, a_reason_that_is_too_long_is_refused)
     check_str(queue.paused_why, "");
 }
 
+/* It was accepted, shown nowhere and forgotten. */
+TEST(settings, a_reason_without_a_pause_is_refused)
+{
+    tend *t = store_open("w");
+    const struct tend_setting why[] = {{"why", "deploy"}};
+    const char *before = store_snapshot();
+    check_rc(t, tend_queue_set(t, "q", why, 1, NULL), TEND_EINVAL);
+    check_contains(tend_errmsg(t), "queue \"q\" is not paused");
+    check_str(store_snapshot(), before);
+    const struct tend_setting off[] = {{"paused", "off"}, {"why", "deployed"}};
+    check_ok(t, tend_queue_set(t, "q", off, 2, NULL));
+    set_queue(t, "q", "paused", "on");
+    check_ok(t, tend_queue_set(t, "q", why, 1, NULL));
+    struct tend_queue queue = queue_of(t, "q");
+    check_str(queue.paused_why, "deploy");
+}
+
 TEST(settings, the_table_has_a_form_and_a_text_for_each)
 {
     size_t count;

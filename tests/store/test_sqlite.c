@@ -318,7 +318,7 @@ TEST(sqlite, the_doctor_notes_what_is_stale)
     clock_advance(HOUR_MS);
     check_rc(t, tend_doctor(t, note_finding, &findings), 0);
     check_int(findings.notes, ==, 1);
-    check_contains(findings.text, "1 jobs and 0 locks are stale");
+    check_contains(findings.text, "1 job and 0 locks are stale");
 }
 
 /* --- the clock of the machine --- */

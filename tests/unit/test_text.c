@@ -173,3 +173,10 @@ TEST(text, cleaning_replaces_what_is_no_utf8_and_waits_for_the_rest_of_a_charact
     }
     buf_done(&buf);
 }
+
+TEST(text, plural_is_the_ending_of_a_counted_noun)
+{
+    check_str(plural(0), "s");
+    check_str(plural(1), "");
+    check_str(plural(2), "s");
+}
