@@ -49,8 +49,7 @@ static int take_own(struct pg_url *url, const char *pair, size_t len, struct err
     }
     if (value != NULL && strcmp(text, "tend_pooler") == 0) {
         if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-            return err_set(err, TEND_EINVAL,
-                           "tend_pooler in the store URL is '%s'; it must be 0 or 1", value);
+            return err_set(err, TEND_EINVAL, "tend_pooler in the store URL must be 0 or 1");
         url->pooler = value[0] == '1';
         url->pooler_given = true;
         return 0;
