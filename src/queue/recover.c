@@ -249,8 +249,8 @@ int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
 int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name)
 {
     struct db_result locks;
-    const struct db_value params[] = {db_int(CHUNK), db_text(name)};
-    int rc = db_run(tx, Q_LOCK_UNTIED, 0, params, &locks);
+    const struct db_value param = name == NULL ? db_int(CHUNK) : db_text(name);
+    int rc = db_run(tx, name == NULL ? Q_LOCK_UNTIED : Q_LOCK_UNTIED_ONE, 0, &param, &locks);
     return rc < 0 ? rc
                   : clean_locks(tx, recovery, Q_LOCK_CLEAN_UNTIED, &locks, NULL, TEND_UNSET,
                                 "the job it is tied to does not run under it");

@@ -1,4 +1,6 @@
--- Named locks. A lock is held while it has an owner; the row stays when it is free, for its token.
+-- Named locks. A lock is held while it has an owner; the row stays when it is free, for its token. So free locks only
+-- become more: a statement over all locks that are held finds them by expires_at, which those and no others have (index
+-- lock_expiry).
 
 -- It is the holder that asks again: by its name, and by the same worker or by none both times.
 -- define: own
@@ -74,11 +76,13 @@ FROM lock l
 WHERE l.name = $1 AND l.owner IS NOT NULL;
 
 -- name: lock_list
+-- Index lock_expiry, all that are held; they are sorted (|| '': not read by name, with those that are free). Called by
+-- queue/lock.c.
 SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now($1),
        CASE WHEN {left_alone} THEN 1 ELSE 0 END
 FROM lock l
-WHERE l.owner IS NOT NULL
-ORDER BY l.name;
+WHERE l.expires_at IS NOT NULL
+ORDER BY l.name || '';
 
 -- A lock that says it was taken with a job, which does not run under it: nobody's end would ever free it. tend leaves none.
 -- define: tied_to_nothing
@@ -87,32 +91,46 @@ l.job_id IS NOT NULL
 
 -- name: lock_expired
 -- With the job that still runs under it. By name, so that two who clean up do not wait for each other (|| '':
--- after it is found by its time). Index lock_expiry. Called by queue/recover.c.
+-- after it is found by its time). Index lock_expiry: both ends of the time, so that PostgreSQL expects few of them to have
+-- expired; where no lock is held it knows nothing of their times, and would read all locks. Called by queue/recover.c.
 SELECT l.name, l.owner, l.token,
        (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = 2 AND j.lock_name = l.name), l.expires_at
 FROM lock l
-WHERE l.expires_at <= now($1) AND NOT {left_alone}
+WHERE l.expires_at BETWEEN 0 AND now($1) AND NOT {left_alone}
 ORDER BY l.name || ''
 LIMIT $2;
 
 -- name: lock_expired_count
--- With those that are tied to nothing, which recovery cleans before they expire. All locks. Called by queue/recover.c.
+-- With those that are tied to nothing, which recovery cleans before they expire. Index lock_expiry, all that are held.
+-- Called by queue/recover.c.
 SELECT count(*)
 FROM lock l
-WHERE l.owner IS NOT NULL AND (l.expires_at <= now($1) OR ({tied_to_nothing}));
+WHERE l.expires_at IS NOT NULL AND (l.expires_at <= now($1) OR ({tied_to_nothing}));
 
 -- name: lock_untied
--- Locks tied to nothing, $1 at most: the one of this name, $2, or all (NULL). On PostgreSQL what somebody is working on is left
--- alone. Called by queue/recover.c.
+-- Locks tied to nothing, $1 at most. Index lock_expiry, all that are held: an index of those that are held with a job would
+-- cost every claim of a serial queue. On PostgreSQL what somebody is working on is left alone, as in the next. Called by
+-- queue/recover.c.
 SELECT l.name, l.owner, l.token
 FROM lock l
-WHERE l.name = coalesce($2, l.name) AND {tied_to_nothing}
+WHERE l.expires_at IS NOT NULL AND {tied_to_nothing}
 LIMIT $1;
 -- dialect: postgres
 SELECT l.name, l.owner, l.token
 FROM lock l
-WHERE l.name = coalesce($2, l.name) AND {tied_to_nothing}
+WHERE l.expires_at IS NOT NULL AND {tied_to_nothing}
 LIMIT $1
+FOR UPDATE OF l SKIP LOCKED;
+
+-- name: lock_untied_one
+-- The same for lock $1 alone. Primary key. Called by queue/recover.c.
+SELECT l.name, l.owner, l.token
+FROM lock l
+WHERE l.name = $1 AND {tied_to_nothing};
+-- dialect: postgres
+SELECT l.name, l.owner, l.token
+FROM lock l
+WHERE l.name = $1 AND {tied_to_nothing}
 FOR UPDATE OF l SKIP LOCKED;
 
 -- name: lock_of_worker

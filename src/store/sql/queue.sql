@@ -78,9 +78,18 @@ UNION ALL
 SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
 
 -- name: store_counts
-SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE owner IS NOT NULL),
+-- All workers and schedules; the locks that are held by index lock_expiry. Called by queue/stats.c.
+SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
        (SELECT count(*) FROM schedule), (SELECT coalesce(max(id), 0) FROM event), now($1);
 
 -- name: queue_names_resting
--- Queues with finished jobs. Index job_resting. Called by queue/retain.c.
-SELECT DISTINCT queue FROM job WHERE state >= 3;
+-- Queues with finished or held jobs. From queue to queue through index job_resting: a seek for each, however many jobs
+-- it has. Called by queue/retain.c.
+WITH RECURSIVE k (queue) AS (
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue >= '' ORDER BY j.queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue > k.queue ORDER BY j.queue LIMIT 1)
+    FROM k
+    WHERE k.queue IS NOT NULL
+)
+SELECT queue FROM k WHERE queue IS NOT NULL;
