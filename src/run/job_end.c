@@ -118,23 +118,40 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
 }
 
 /* What the job leaves: the result of the last step that gave one, else what its steps have put out.
- */
-static char *result_of(struct job_run *run)
+ * NULL: nothing. */
+static const json_t *result_of(const struct job_run *run)
 {
     for (size_t i = run->plan.step_count; i > 0 && json_object_size(run->results) > 0; i--) {
         const json_t *result = json_object_get(run->results, run->plan.steps[i - 1].id);
         if (result != NULL)
-            return json_dumps(result, JSON_ENCODE_ANY | JSON_COMPACT);
+            return result;
     }
-    return json_object_size(run->outputs) == 0 ? NULL : json_dumps(run->outputs, JSON_COMPACT);
+    return json_object_size(run->outputs) == 0 ? NULL : run->outputs;
+}
+
+/* 0 with the result in *ret, which may be NULL, or TEND_ENOMEM. */
+static int write_result(const struct job_run *run, char **ret)
+{
+    const json_t *result = result_of(run);
+    *ret = result == NULL ? NULL : json_dumps(result, JSON_ENCODE_ANY | JSON_COMPACT);
+    return result != NULL && *ret == NULL ? TEND_ENOMEM : 0;
 }
 
 void job_complete(struct job_run *run)
 {
     long long id = (long long)run->task->job->id;
-    char *result = result_of(run);
+    char *result;
+    int rc;
+    do
+        rc = write_result(run, &result);
+    while (task_try_again(run->task, rc));
+    if (rc < 0) { /* it is to stop, or is lost */
+        runner_tell(run->runner, TEND_NEWS_NOTE, id, -1,
+                    "job %lld: out of memory; its end cannot be told", id);
+        return;
+    }
     struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
-    int rc = finish(run, &close, NULL);
+    rc = finish(run, &close, NULL);
     free(result);
     if (rc >= 0) {
         run->done = true;

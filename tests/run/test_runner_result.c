@@ -81,7 +81,7 @@ static const char *outputs_of_step(int64_t id, int step_index)
 
 /*
  * The step ends after the pause was taken back, and before its worker hears of that. Symptom: the
- * hold was refused, and the outputs and the result of the step were left out of its checkpoint.
+ * hold was refused, and the checkpoint was written without outputs and result (SH-9).
  */
 TEST(runner_result, SH_10_a_pause_that_is_taken_back_as_a_step_ends_does_not_change_it)
 {
