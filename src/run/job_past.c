@@ -142,11 +142,17 @@ static int read_checkpoints(struct job_run *run)
     return rc;
 }
 
+bool job_may_have_run(const struct job_run *run)
+{
+    enum { ADDED_AND_CLAIMED = 2 };
+    return run->task->job->version > ADDED_AND_CLAIMED;
+}
+
 int job_read_past(struct job_run *run)
 {
     struct tend_attempts *attempts = NULL;
     int rc = read_checkpoints(run);
-    bool first = run->task->lease.token == 1;
+    bool first = !job_may_have_run(run);
     if (rc == 0 && !first)
         rc = tend_attempts(run->runner->t, run->task->job->id, &attempts);
     if (rc < 0)
@@ -154,11 +160,11 @@ int job_read_past(struct job_run *run)
     heal_begin_job(&run->heal, first ? 0 : count_resets(attempts),
                    run->plan.workspace_repo != NULL);
     step_anew(run);
+    pulse_bring_orders(run->task); /* a reset may be asked for before the first run, too */
     if (first)
         return 0;
     take_up_step(run, attempts);
     count_done(run, attempts);
     tend_attempts_free(attempts);
-    pulse_bring_orders(run->task);
     return sweep_left_behind(run->runner, run->task->job->id) ? 0 : TEND_ESTATE;
 }
