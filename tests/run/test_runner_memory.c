@@ -33,9 +33,12 @@ static void note_news(void *arg, const struct tend_runner_news *news)
     count_of_notes += news->kind == TEND_NEWS_NOTE && strstr(news->text, "out of memory") != NULL;
 }
 
-static void run_short_of_memory(tend *t, int at_first, int when_done)
+/* The job must be done, with its result, whatever was short at its beginning or after its step. */
+static void run_short_of_memory(int at_first, int when_done)
 {
+    tend *t = store_open_real("w");
     struct tend_runner_options options = runner_options();
+    int64_t id = add_plan(t, "{\"run\":\"echo v=1 >> $TEND_OUTPUT\"}");
     json_set_alloc_funcs(allocate, free);
     options.tell = note_news;
     options.tell_arg = &when_done;
@@ -44,24 +47,18 @@ static void run_short_of_memory(tend *t, int at_first, int when_done)
     check_int(atomic_load(&fails), ==, 0);
     check_int(atomic_load(&failed), ==, at_first + when_done);
     check_int(count_of_notes, ==, 1);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(job_of(t, id)->result, "{\"step-1\":{\"v\":\"1\"}}");
 }
 
 /* Symptom: the plan was taken for a bad one, and the job failed for good. */
 TEST(runner_memory, a_plan_is_read_when_there_is_memory_again)
 {
-    tend *t = store_open_real("w");
-    int64_t id = add_plan(t, "{\"run\":\"echo v=1 >> $TEND_OUTPUT\"}");
-    run_short_of_memory(t, 5, 0);
-    check_int(state_of(t, id), ==, TEND_DONE);
-    check_str(job_of(t, id)->result, "{\"step-1\":{\"v\":\"1\"}}");
+    run_short_of_memory(5, 0);
 }
 
 /* Symptom: the job was done without its result. */
 TEST(runner_memory, a_result_is_told_when_there_is_memory_again)
 {
-    tend *t = store_open_real("w");
-    int64_t id = add_plan(t, "{\"run\":\"echo v=1 >> $TEND_OUTPUT\"}");
-    run_short_of_memory(t, 0, 5);
-    check_int(state_of(t, id), ==, TEND_DONE);
-    check_str(job_of(t, id)->result, "{\"step-1\":{\"v\":\"1\"}}");
+    run_short_of_memory(0, 5);
 }

@@ -53,17 +53,24 @@ static void end_runner(struct running_runner *running)
     runner_join(running);
 }
 
+/* A job whose worker has heard of the pause, while the first step runs. */
+static int64_t pause_in_first_step(tend *t)
+{
+    int64_t id = add_plan(t, plan);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", NULL));
+    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
+               PATIENCE_MS);
+    return id;
+}
+
 /* Symptom: what a step before the pause had given as the result was lost. */
 TEST(runner_result, SH_10_a_pause_between_steps_does_not_change_it)
 {
     tend *t = store_open_real("w");
     const char *result = undisturbed(t);
-    int64_t id = add_plan(t, plan);
     struct running_runner running = runner_start(t, NULL);
-    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
-    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", NULL));
-    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
-               PATIENCE_MS);
+    int64_t id = pause_in_first_step(t);
     check_int(system("touch go on"), ==, 0);
     wait_until(state_of(t, id) == TEND_HELD, PATIENCE_MS);
     check(access("second", F_OK) != 0);
@@ -87,12 +94,8 @@ TEST(runner_result, SH_10_a_pause_that_is_taken_back_as_a_step_ends_does_not_cha
 {
     tend *t = store_open_real("w");
     const char *result = undisturbed(t);
-    int64_t id = add_plan(t, plan);
     struct running_runner running = runner_start(t, NULL);
-    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
-    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", NULL));
-    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
-               PATIENCE_MS);
+    int64_t id = pause_in_first_step(t);
     check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", NULL));
     check_int(system("touch go"), ==, 0);
     wait_until(access("second", F_OK) == 0, PATIENCE_MS);

@@ -301,8 +301,8 @@ TEST(runner_resume, SH_12_an_operators_hard_reset_is_recorded_as_one_and_counts)
 
 /*
  * What earlier runs have left is asked for only where there may be one: a row that nobody could
- * have written is not seen by a first run. Symptom: every first run asked in vain, as it knew itself
- * by the token, and tokens begin anywhere.
+ * have written is not seen by a first run. Symptom: every first run asked in vain, as it knew
+ * itself by the token, and tokens begin anywhere.
  */
 TEST(runner_resume, a_first_run_does_not_ask_for_earlier_attempts)
 {
