@@ -991,7 +991,11 @@ TEND_API void tend_runner_options_init(struct tend_runner_options *options);
  * read from the environment (TEND_STEP_TIMEOUT_SECONDS...). */
 TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options *options);
 
-/* Work until stopped or drained. 0, or why it could not go on. */
+/*
+ * Work until stopped or drained. 0, or why it could not go on. A store that is out of reach, busy,
+ * full or read-only, and memory that is short, are waited for; but TEND_EREADONLY when the store
+ * could not be written from the first.
+ */
 TEND_API int tend_runner_run(tend_runner *runner);
 
 /*

@@ -285,7 +285,8 @@ static int read_job(struct reader *reader, json_t *object, struct job_plan *plan
 
 static int refuse_json(struct reader *reader, const json_error_t *error)
 {
-    if (json_error_code(error) == json_error_out_of_memory)
+    /* Jansson says nothing at all when it has no memory to begin with. */
+    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
         return spec_no_memory(reader);
     const char *reason = json_error_code(error) == json_error_null_character
                              ? "a text holds \\u0000, which no command can be given"

@@ -1,5 +1,15 @@
-/* How a job ends, and how what its steps did reaches the store. See job.h. */
+/*
+ * How a job ends, and how what its steps did reaches the store. See job.h.
+ *
+ * Nothing that was done is thrown away because the store cannot take it now: a report that did not
+ * go through for a reason that passes is repeated (task_try_again). What the store refuses as bad
+ * input is left out only where the report can do without it, and only if it is what was refused.
+ * Any other refusal, such as a hold that was taken back, changes nothing of what is still to be
+ * told.
+ */
 #include "run/job.h"
+
+#include "base/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +35,21 @@ static struct tend_step_change pending(const struct job_run *run)
     };
 }
 
-/* The store has refused what is to be told; what can be left out is. True: there was something. */
-static bool leave_out(struct job_run *run)
+static bool is_bad_json(const char *text)
+{
+    return text != NULL && json_check(text, strlen(text), NULL) < 0;
+}
+
+/*
+ * The store has refused a report as bad input: leaves out what may be the reason and is not needed.
+ * True: there was something. A bad result (may be NULL) is the reason by itself.
+ */
+static bool leave_out(struct job_run *run, int rc, const char *result)
 {
     struct tend_attempt_end *end = &run->change.end;
-    bool any = run->change.has_end && (end->outputs != NULL || end->changed_files != NULL);
+    if (rc != TEND_EINVAL || !run->change.has_end || is_bad_json(result))
+        return false;
+    bool any = end->outputs != NULL || end->changed_files != NULL;
     end->outputs = end->changed_files = NULL;
     return any;
 }
@@ -48,7 +68,7 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
         return true;
     do
         rc = tend_step_next(run->runner->t, run->task->lease, &change, ret_number);
-    while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
+    while (task_try_again(run->task, rc) || leave_out(run, rc, NULL));
     if (rc >= 0) {
         forget_change(run);
         return true;
@@ -86,7 +106,7 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     set_reports(run, true);
     do
         rc = tend_step_finish(run->runner->t, run->task->lease, &change, close, ret_due_ms);
-    while (task_try_again(run->task, rc) || (is_refused(rc) && leave_out(run)));
+    while (task_try_again(run->task, rc) || leave_out(run, rc, close->result));
     set_reports(run, false);
     if (rc < 0 && rc != TEND_ESTATE && rc != TEND_ELEASELOST) /* the latter is told by job_run */
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
@@ -98,23 +118,40 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
 }
 
 /* What the job leaves: the result of the last step that gave one, else what its steps have put out.
- */
-static char *result_of(struct job_run *run)
+ * NULL: nothing. */
+static const json_t *result_of(const struct job_run *run)
 {
     for (size_t i = run->plan.step_count; i > 0 && json_object_size(run->results) > 0; i--) {
         const json_t *result = json_object_get(run->results, run->plan.steps[i - 1].id);
         if (result != NULL)
-            return json_dumps(result, JSON_ENCODE_ANY | JSON_COMPACT);
+            return result;
     }
-    return json_object_size(run->outputs) == 0 ? NULL : json_dumps(run->outputs, JSON_COMPACT);
+    return json_object_size(run->outputs) == 0 ? NULL : run->outputs;
+}
+
+/* 0 with the result in *ret, which may be NULL, or TEND_ENOMEM. */
+static int write_result(const struct job_run *run, char **ret)
+{
+    const json_t *result = result_of(run);
+    *ret = result == NULL ? NULL : json_dumps(result, JSON_ENCODE_ANY | JSON_COMPACT);
+    return result != NULL && *ret == NULL ? TEND_ENOMEM : 0;
 }
 
 void job_complete(struct job_run *run)
 {
     long long id = (long long)run->task->job->id;
-    char *result = result_of(run);
+    char *result;
+    int rc;
+    do
+        rc = write_result(run, &result);
+    while (task_try_again(run->task, rc));
+    if (rc < 0) { /* it is to stop, or is lost */
+        runner_tell(run->runner, TEND_NEWS_NOTE, id, -1,
+                    "job %lld: out of memory; its end cannot be told", id);
+        return;
+    }
     struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
-    int rc = finish(run, &close, NULL);
+    rc = finish(run, &close, NULL);
     free(result);
     if (rc >= 0) {
         run->done = true;

@@ -89,7 +89,7 @@ void job_clean_files(struct job_run *run)
 {
     if (run->keeps_workspaces)
         job_write_file(run, kept_name, "", 0);
-    if (run->done && run->task->lease.token > 1)
+    if (run->done && job_may_have_run(run))
         clean_earlier(run);
     if (run->folder_made || run->plan.workspace_repo != NULL)
         clean_lease(run, run->lease_folder);

@@ -99,18 +99,27 @@ static void take_up_step(struct job_run *run, const struct tend_attempts *attemp
 }
 
 /* What a step that is done has put out; what it said is the job's result lies among it
- * (step_record.c). */
-static void read_outputs(struct job_run *run, const struct tend_checkpoint *checkpoint)
+ * (step_record.c). 0 or TEND_ENOMEM. */
+static int read_outputs(struct job_run *run, const struct tend_checkpoint *checkpoint)
 {
-    json_t *outputs =
-        checkpoint->outputs == NULL ? NULL : json_loads(checkpoint->outputs, JSON_DECODE_ANY, NULL);
+    json_error_t error;
+    int rc = 0;
+    if (checkpoint->outputs == NULL)
+        return 0;
+    json_t *outputs = json_loads(checkpoint->outputs, JSON_DECODE_ANY, &error);
+    if (outputs == NULL) /* without a reason: it had no memory to begin with */
+        return json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'
+                   ? TEND_ENOMEM
+                   : 0;
     json_t *result = json_object_get(outputs, "result");
-    if (result != NULL)
-        json_object_set(run->results, checkpoint->step_id, result);
+    if (result != NULL && json_object_set(run->results, checkpoint->step_id, result) < 0)
+        rc = TEND_ENOMEM;
     json_object_del(outputs, "result");
-    if (json_object_size(outputs) > 0)
-        json_object_set(run->outputs, checkpoint->step_id, outputs);
+    if (json_object_size(outputs) > 0 &&
+        json_object_set(run->outputs, checkpoint->step_id, outputs) < 0)
+        rc = TEND_ENOMEM;
     json_decref(outputs);
+    return rc;
 }
 
 /* How many steps are done, and what they have put out. */
@@ -121,23 +130,29 @@ static int read_checkpoints(struct job_run *run)
     int rc = tend_checkpoints(run->runner->t, run->task->job->id, &checkpoints);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < checkpoints->count; i++) {
+    for (size_t i = 0; rc == 0 && i < checkpoints->count; i++) {
         const struct tend_checkpoint *checkpoint = &checkpoints->items[i];
         if (checkpoint->step_index != (int64_t)done + 1)
             continue; /* the baseline */
         done++;
-        read_outputs(run, checkpoint);
+        rc = read_outputs(run, checkpoint);
     }
     tend_checkpoints_free(checkpoints);
     run->step = done + 1;
-    return 0;
+    return rc;
+}
+
+bool job_may_have_run(const struct job_run *run)
+{
+    enum { ADDED_AND_CLAIMED = 2 };
+    return run->task->job->version > ADDED_AND_CLAIMED;
 }
 
 int job_read_past(struct job_run *run)
 {
     struct tend_attempts *attempts = NULL;
     int rc = read_checkpoints(run);
-    bool first = run->task->lease.token == 1;
+    bool first = !job_may_have_run(run);
     if (rc == 0 && !first)
         rc = tend_attempts(run->runner->t, run->task->job->id, &attempts);
     if (rc < 0)
@@ -145,11 +160,11 @@ int job_read_past(struct job_run *run)
     heal_begin_job(&run->heal, first ? 0 : count_resets(attempts),
                    run->plan.workspace_repo != NULL);
     step_anew(run);
+    pulse_bring_orders(run->task); /* a reset may be asked for before the first run, too */
     if (first)
         return 0;
     take_up_step(run, attempts);
     count_done(run, attempts);
     tend_attempts_free(attempts);
-    pulse_bring_orders(run->task);
     return sweep_left_behind(run->runner, run->task->job->id) ? 0 : TEND_ESTATE;
 }

@@ -23,8 +23,6 @@ static void job_init(struct job_run *run, struct task *task)
         (struct job_run){.task = task, .runner = task->runner, .redactor = task->runner->redactor};
     arena_init(&run->arena);
     arena_init(&run->change.arena);
-    run->outputs = json_object();
-    run->results = json_object();
     run->folder = arena_printf(&run->arena, "%s/job-%lld", task->runner->options.folder,
                                (long long)task->job->id);
     run->lease_folder =
@@ -103,12 +101,25 @@ static int make_redactor(struct job_run *run)
     return runner_redactor(run, &run->own_redactor, &err);
 }
 
+/* What the steps leave is kept there; after a failure what is missing can be asked for again. */
+static int make_room(struct job_run *run)
+{
+    if (run->times_done == NULL)
+        run->times_done = arena_zalloc(&run->arena, run->plan.step_count * sizeof *run->times_done);
+    if (run->outputs == NULL)
+        run->outputs = json_object();
+    if (run->results == NULL)
+        run->results = json_object();
+    return run->times_done != NULL && run->outputs != NULL && run->results != NULL ? 0
+                                                                                   : TEND_ENOMEM;
+}
+
 static int read_rules(struct job_run *run)
 {
     struct err err;
     struct tend_queue queue;
-    int rc = tend_queue_get(run->runner->t, run->task->job->queue, &queue);
-    if (rc < 0)
+    int rc = make_room(run);
+    if (rc < 0 || (rc = tend_queue_get(run->runner->t, run->task->job->queue, &queue)) < 0)
         return rc;
     run->queue_budgets = (struct budgets){
         .step_max_attempts = queue.step_max_attempts,
@@ -118,7 +129,7 @@ static int read_rules(struct job_run *run)
         .job_self_heal_max_resets = queue.job_self_heal_max_resets,
         .step_grace_ms = queue.step_grace_ms,
     };
-    if (run->plan.rules.count > 0 &&
+    if (run->plan.rules.count > 0 && run->rules == NULL &&
         (rc = classifier_new_user(run->plan.rules.items, run->plan.rules.count, &run->rules,
                                   &err)) < 0)
         return rc;
@@ -134,20 +145,24 @@ static int read_rules(struct job_run *run)
 /* True: the steps can begin. False: the job's end is written. */
 static bool prepare(struct job_run *run)
 {
-    int rc = read_plan(run);
+    int rc;
+    do
+        rc = read_plan(run);
+    while (task_try_again(run->task, rc));
     if (run->no_handler) {
         job_give_back(run, NO_HANDLER_MS, run->last_error);
         return false;
     }
-    if (rc < 0) {
+    if (rc == TEND_EINVAL) {
         run->early.ending = (struct ending){.kind = ENDED_BAD_PLAN};
         step_fail_early(run);
         return false;
     }
-    run->times_done = arena_zalloc(&run->arena, run->plan.step_count * sizeof *run->times_done);
-    do
-        rc = run->times_done == NULL ? TEND_ENOMEM : read_rules(run);
-    while (task_try_again(run->task, rc));
+    if (rc >= 0) {
+        do
+            rc = read_rules(run);
+        while (task_try_again(run->task, rc));
+    }
     if (rc >= 0) {
         do
             rc = job_read_past(run);
@@ -155,8 +170,9 @@ static bool prepare(struct job_run *run)
     }
     if (rc < 0) {
         job_give_back(run, LEFT_BEHIND_MS,
-                      rc == TEND_ESTATE ? "what an earlier worker left of it still runs"
-                                        : tend_errmsg(run->runner->t));
+                      rc == TEND_ESTATE   ? "what an earlier worker left of it still runs"
+                      : rc == TEND_ENOMEM ? "its worker is out of memory"
+                                          : tend_errmsg(run->runner->t));
         return false;
     }
     enum step_outcome outcome;

@@ -224,6 +224,8 @@ static bool beat_all(tend_runner *runner, const struct roll *roll)
 {
     size_t begin = 0;
     bool answered = false;
+    for (size_t i = 0; i < roll->count; i++)
+        roll->each[i] = TEND_EUNREACHABLE; /* unless it is told otherwise */
     for (size_t end = 1; end <= roll->count; end++) {
         if (end < roll->count && roll->lengths_ms[end] == roll->lengths_ms[begin])
             continue;
@@ -235,8 +237,6 @@ static bool beat_all(tend_runner *runner, const struct roll *roll)
         if (rc < 0 && rc != TEND_ELEASELOST && rc != TEND_EBUSY)
             break;
     }
-    for (size_t i = begin; i < roll->count; i++)
-        roll->each[i] = TEND_EUNREACHABLE; /* it was not asked for */
     return answered;
 }
 

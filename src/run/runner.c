@@ -187,6 +187,7 @@ static void settle_lost_claim(tend_runner *runner)
 /* A round over all queues, each first in its turn. */
 struct round {
     int claimed;      /* how many jobs in all */
+    bool answered;    /* by any queue: the store could be written */
     size_t nothing;   /* how many queues have answered that they are empty or paused */
     int64_t until_ms; /* store time: the first at which a claim said to ask again; TEND_UNSET */
     int failed;       /* the last code that is no answer, or 0 */
@@ -203,6 +204,7 @@ static struct round go_round(tend_runner *runner, size_t first)
             claim_from(runner, runner->options.queues[(first + i) % count], &answered, &until_ms);
         if (until_ms != TEND_UNSET && (round.until_ms == TEND_UNSET || until_ms < round.until_ms))
             round.until_ms = until_ms;
+        round.answered |= rc > 0 || answered;
         if (rc > 0)
             round.claimed += rc;
         else if (answered)
@@ -213,10 +215,13 @@ static struct round go_round(tend_runner *runner, size_t first)
     return round;
 }
 
-/* Whether a failure is one that passes: the runner then stays and tries again. */
-static bool passes(int rc)
+/*
+ * Whether the runner stays and tries again. A store that is read-only from the first is told at
+ * once: nothing is under way that waiting would save, and the URL may name a standby.
+ */
+static bool passes(int rc, bool has_worked)
 {
-    return task_passes(rc) || rc == TEND_ENOMEM;
+    return task_passes(rc) && (rc != TEND_EREADONLY || has_worked);
 }
 
 /* Only what every queue has said in this round counts: a claim that failed or was interrupted says
@@ -251,12 +256,14 @@ static void wait_for_work(tend_runner *runner, const struct round *round)
 static int claim_until_stopped(tend_runner *runner)
 {
     int told = 0;
+    bool has_worked = false;
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         settle_lost_claim(runner);
         struct round round = go_round(runner, turn);
         recover_on_timer(runner->t, -1); /* one that is never idle never waits */
-        if (round.failed < 0 && (!passes(round.failed) || db_gone(runner->t->db)))
+        has_worked |= round.answered;
+        if (round.failed < 0 && (!passes(round.failed, has_worked) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)
             runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "%s", tend_errmsg(runner->t));

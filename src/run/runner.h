@@ -69,6 +69,7 @@ struct task {
     struct order *orders;  /* oldest first */
     int64_t last_order;    /* the newest that was ever given */
     int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
+    bool short_told;       /* ... that memory was short, and somebody was told */
     struct tend_running view;
     bool viewed;                /* view is filled: a step runs */
     struct bulkhead *slot;      /* what it has a slot of, or NULL */
@@ -160,12 +161,16 @@ bool order_is_urgent(const struct order *order);
 enum { STOP_TEXT_BYTES = 512 };
 const char *task_stop_text(struct task *task, char out[STOP_TEXT_BYTES]);
 
-/* Whether a code of the store is of the kind that passes. */
+/*
+ * Whether a failure with this code passes: the store is out of reach, busy, full or read-only for a
+ * while, or memory is short. It says nothing about what was asked, and is never taken for a
+ * refusal.
+ */
 bool task_passes(int rc);
 /*
- * Whether a call of the store that answered rc is to be repeated: the store was out of reach.
- * Pauses a moment then. It is tried until the store answers, for what is to be told may be finished
- * work; a task that is to stop gives up after a while. A lost lease is noted.
+ * Whether a call that answered rc is to be repeated: its failure passes. Pauses a moment then. It
+ * is tried until the store answers, for what is to be told may be finished work; a task that is to
+ * stop gives up after a while. A lost lease is noted.
  */
 bool task_try_again(struct task *task, int rc);
 

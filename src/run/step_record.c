@@ -1,6 +1,7 @@
 #include "run/step_record.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/timetext.h"
 #include "queue/handle.h"
@@ -323,10 +324,14 @@ static void keep_result(struct attempt *attempt, struct tend_attempt_end *end)
     json_object_del(run->results, attempt->step->id);
     if (value != NULL)
         json_object_set_new(run->results, attempt->step->id, value);
-    if (value != NULL && run->step < run->plan.step_count)
-        end->outputs = arena_printf(&run->change.arena, "{\"result\":%s%s%s", result,
-                                    end->outputs != NULL ? "," : "}",
-                                    end->outputs != NULL ? end->outputs + 1 : "");
+    if (value != NULL && run->step < run->plan.step_count) {
+        const char *both = arena_printf(&run->change.arena, "{\"result\":%s%s%s", result,
+                                        end->outputs != NULL ? "," : "}",
+                                        end->outputs != NULL ? end->outputs + 1 : "");
+        /* Nested too deeply, it would keep the store from taking the outputs. */
+        if (both != NULL && json_check(both, strlen(both), NULL) == 0)
+            end->outputs = both;
+    }
     free(result);
 }
 

@@ -15,7 +15,6 @@
 #include "run/step_record.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,15 +69,33 @@ static const char *slot_kind(const struct job_run *run)
     return step->kind == STEP_HTTP ? "http" : step->kind == STEP_SLEEP ? "sleep" : "shell";
 }
 
+/* How often the job was given back for this reason since its last attempt, as its events tell. A
+ * history that cannot be read counts as none. */
+static int count_waits(struct job_run *run, const char *why)
+{
+    struct tend_events *events;
+    int waits = 0;
+    if (tend_job_events(run->runner->t, run->task->job->id, &events) < 0)
+        return 0;
+    for (size_t i = events->count; i > 0; i--) {
+        const struct tend_event *event = &events->items[i - 1];
+        if (strcmp(event->what, "task.step.attempt.started") == 0)
+            break;
+        waits += strcmp(event->what, "job.released") == 0 && event->why != NULL &&
+                 strcmp(event->why, why) == 0;
+    }
+    tend_events_free(events);
+    return waits;
+}
+
 /* Too many wait in this worker already: the job waits in the queue, longer each time. */
 static enum step_outcome give_back_for_slot(struct job_run *run, const char *kind)
 {
     const struct retry_policy policy = policy_default();
     tend_runner *runner = run->runner;
-    int leases = run->task->lease.token < INT_MAX ? (int)run->task->lease.token : INT_MAX;
-    int64_t delay_ms = policy_backoff(&policy, leases, handle_random(runner->t));
     char why[64 + KIND_BYTES];
     snprintf(why, sizeof why, "too many jobs wait for a slot of kind %s in its worker", kind);
+    int64_t delay_ms = policy_backoff(&policy, count_waits(run, why) + 1, handle_random(runner->t));
     job_give_back(run, delay_ms, why);
     pthread_mutex_lock(&runner->mutex);
     if (runner->back_ms < clock_mono_ms() + delay_ms)

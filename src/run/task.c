@@ -180,7 +180,8 @@ void task_lose(tend_runner *runner, struct tend_lease lease)
 
 bool task_passes(int rc)
 {
-    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL;
+    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL ||
+           rc == TEND_EREADONLY || rc == TEND_ENOMEM;
 }
 
 bool task_try_again(struct task *task, int rc)
@@ -199,6 +200,11 @@ bool task_try_again(struct task *task, int rc)
         task->stop_until_ms = clock_mono_ms() + STOP_PATIENCE_MS;
     if (ends && clock_mono_ms() >= task->stop_until_ms)
         return false;
+    if (rc == TEND_ENOMEM && !task->short_told) { /* of the store's troubles the pulse tells */
+        runner_tell(task->runner, TEND_NEWS_NOTE, task->lease.id, -1,
+                    "job %lld: out of memory; it is tried again", (long long)task->lease.id);
+        task->short_told = true;
+    }
     const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};
     nanosleep(&pause, NULL); /* not task_sleep: a signal that is there already would make it none */
     return true;

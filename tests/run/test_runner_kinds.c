@@ -79,6 +79,39 @@ TEST(runner_kinds, WF_7_those_too_many_to_wait_are_given_back_free_of_charge)
     stop(&running);
 }
 
+/* The shortest and the longest wait of the jobs that were given back. */
+static void check_waits(int64_t least_ms, int64_t most_ms)
+{
+    static const char waits[] =
+        "SELECT %s(due_at - changed_at) FROM job WHERE changed_what = 'job.released'";
+    check_int(sql_int(waits, "min"), >=, least_ms);
+    check_int(sql_int(waits, "max"), <=, most_ms);
+}
+
+/*
+ * 15 seconds, doubling, 20 % more or less. Symptom: from 8 to 10 minutes at once, as the token of
+ * the lease was taken for the number of waits.
+ */
+TEST(runner_kinds, WF_7_those_too_many_to_wait_come_back_after_15_seconds_then_30_then_60)
+{
+    enum { SLOTS = 2, WAITING = 100, BACK = 3 };
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    options.limit_others = SLOTS;
+    for (int i = 0; i < SLOTS + WAITING + BACK; i++)
+        add_kind(t, "sleep", "{\"steps\":[{\"sleep\":\"0s\"},{\"run\":\"" GATED "\"}]}");
+    struct running_runner running = runner_start(t, &options);
+    for (int waits = 1; waits <= 3; waits++) {
+        int64_t base_ms = 15 * SECOND_MS << (waits - 1);
+        wait_until(count_events("job.released") == (int64_t)BACK * waits, PATIENCE_MS);
+        check_waits(base_ms * 8 / 10, base_ms * 12 / 10);
+        sql_exec("UPDATE job SET due_at = 1, alarm_at = 1 WHERE state = 0");
+    }
+    open_gate();
+    wait_until(sql_int("SELECT count(*) FROM job WHERE state = 2") == 0, PATIENCE_MS);
+    stop(&running);
+}
+
 TEST(runner_kinds, WF_7_any_number_of_full_kinds_leaves_room_for_another)
 {
     enum { KINDS = 40 };

@@ -53,17 +53,24 @@ static void end_runner(struct running_runner *running)
     runner_join(running);
 }
 
+/* A job whose worker has heard of the pause, while the first step runs. */
+static int64_t pause_in_first_step(tend *t)
+{
+    int64_t id = add_plan(t, plan);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", NULL));
+    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
+               PATIENCE_MS);
+    return id;
+}
+
 /* Symptom: what a step before the pause had given as the result was lost. */
 TEST(runner_result, SH_10_a_pause_between_steps_does_not_change_it)
 {
     tend *t = store_open_real("w");
     const char *result = undisturbed(t);
-    int64_t id = add_plan(t, plan);
     struct running_runner running = runner_start(t, NULL);
-    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
-    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "me", NULL));
-    wait_until(sql_int("SELECT count(*) FROM control WHERE taken_at IS NOT NULL") == 1,
-               PATIENCE_MS);
+    int64_t id = pause_in_first_step(t);
     check_int(system("touch go on"), ==, 0);
     wait_until(state_of(t, id) == TEND_HELD, PATIENCE_MS);
     check(access("second", F_OK) != 0);
@@ -71,6 +78,51 @@ TEST(runner_result, SH_10_a_pause_between_steps_does_not_change_it)
     wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
     end_runner(&running);
     check_same(t, id, result);
+}
+
+static const char *outputs_of_step(int64_t id, int step_index)
+{
+    return sql_rows("SELECT outputs FROM checkpoint WHERE job_id = %lld AND step_index = %d",
+                    (long long)id, step_index);
+}
+
+/*
+ * The step ends after the pause was taken back, and before its worker hears of that. Symptom: the
+ * hold was refused, and the checkpoint was written without outputs and result (SH-9).
+ */
+TEST(runner_result, SH_10_a_pause_that_is_taken_back_as_a_step_ends_does_not_change_it)
+{
+    tend *t = store_open_real("w");
+    const char *result = undisturbed(t);
+    struct running_runner running = runner_start(t, NULL);
+    int64_t id = pause_in_first_step(t);
+    check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", NULL));
+    check_int(system("touch go"), ==, 0);
+    wait_until(access("second", F_OK) == 0, PATIENCE_MS);
+    check_contains(outputs_of_step(id, 1), "\"v\":\"1\"");
+    check_contains(outputs_of_step(id, 1), "\"result\":{\"files\"");
+    check_int(system("touch on"), ==, 0);
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    end_runner(&running);
+    check_same(t, id, result);
+}
+
+/*
+ * Outputs are the result of a job that gives no other, one level deeper than they are themselves.
+ * Symptom: the job failed because of its result, and the outputs of its last step were lost, too.
+ */
+TEST(runner_result, a_result_that_the_store_refuses_takes_no_outputs_with_it)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    write_script("deep.sh", "open=$(printf '[%.0s' $(seq 511))\n"
+                            "close=$(printf ']%.0s' $(seq 511))\n"
+                            "echo \"{\\\"deep\\\":$open$close}\" >> $TEND_OUTPUT\n");
+    int64_t id = add_plan(t, "{\"run\":\"sh ./deep.sh\"}");
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_contains(job_of(t, id)->error_text, "its result cannot be stored");
+    check_contains(outputs_of_step(id, 1), "{\"deep\":[[[");
 }
 
 TEST(runner_result, SH_10_a_worker_killed_in_a_later_step_does_not_change_it)

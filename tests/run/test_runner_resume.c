@@ -298,3 +298,43 @@ TEST(runner_resume, SH_12_an_operators_hard_reset_is_recorded_as_one_and_counts)
                       "data LIKE '%%hard_reset%%'"),
               ==, 1);
 }
+
+/*
+ * What earlier runs have left is asked for only where there may be one: a row that nobody could
+ * have written is not seen by a first run. Symptom: every first run asked in vain, as it knew
+ * itself by the token, and tokens begin anywhere.
+ */
+TEST(runner_resume, a_first_run_does_not_ask_for_earlier_attempts)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    int64_t again = add_plan(t, "{\"run\":\"true\"}");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
+    int64_t first = add_plan(t, "{\"run\":\"true\"}");
+    sql_exec("INSERT INTO attempt (job_id, number, step_index, step_id, attempt, token, host, "
+             "boot_id, marker, state, may_live, strategy, started_at, ended_at, failure_class) "
+             "SELECT id, 1, 1, 'step-1', 1, 1, 'h', 'b', 'm', 2, 0, 'first', 1, 2, "
+             "'transient_runtime' FROM job");
+    run_with(t, &options);
+    check_str(attempts_of(t, first), "1:failed:transient_runtime: 1:succeeded::");
+    check_str(attempts_of(t, again), "1:failed:transient_runtime: 2:succeeded::");
+}
+
+/* Else the worker would hear of it when the step runs already, end that, and run it twice. */
+TEST(runner_resume, what_is_asked_before_the_first_run_is_done_before_it)
+{
+    tend *t = store_open_real("w");
+    int64_t id =
+        add_plan(t, "{\"run\":\"echo x >> ran; until test -e gate; do sleep 0.01; done\"}");
+    check_ok(t, tend_control(t, id, "hard_reset_step", NULL, NULL, "me", NULL));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(file_text("ran") != NULL, PATIENCE_MS);
+    wait_until(sql_int("SELECT count(*) FROM control WHERE done_at IS NOT NULL") == 1, PATIENCE_MS);
+    check_int(system("touch gate"), ==, 0);
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("ran"), "x\n");
+    check_str(tries_of(t, id), "1:hard_reset:succeeded");
+}
