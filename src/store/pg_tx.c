@@ -8,6 +8,8 @@
  *
  * Again: contention runs the body again, five times (CL-5). When the connection is lost it is run
  * again only if what commits had not been sent; otherwise nobody here can know what became of it.
+ * The caller is told so, and told the same when what was saved is known to nobody because memory
+ * ran out for the answer.
  */
 #include "store/pg_tx.h"
 
@@ -35,6 +37,13 @@ static void forget_calls(struct pg_tx *tx)
 {
     tx->first = NULL;
     tx->tail = &tx->first;
+}
+
+int pg_tx_unread(struct pg_tx *tx)
+{
+    tx->failed = true;
+    tx->fault = PG_UNREAD;
+    return tx->base.err->code;
 }
 
 int pg_tx_fly(struct pg_tx *tx, bool last)
@@ -70,7 +79,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
     tx->rung |= flight.rings;
     tx->over = rc == 0 && last;
     forget_calls(tx);
-    return rc;
+    return flight.unread && rc == 0 ? pg_tx_unread(tx) : rc;
 }
 
 /* --- what a body can do --- */
@@ -249,6 +258,8 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
         int64_t delay_ms = 0;
         enum pg_readonly why = PG_NOT_READONLY;
         int rc = run_once(&tx, body, arg);
+        if (tx.fault == PG_UNREAD)
+            return rc == TEND_ENOMEM && writes && tx.ended ? outcome_unknown(err) : rc;
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
             return rc == TEND_ENOTADB ? pg_gone_missing(db, err) : rc;
         if (tx.fault == PG_READONLY)
