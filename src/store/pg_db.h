@@ -151,7 +151,7 @@ int pg_settings_apply(PGconn *pg, const struct pg_db *db, int64_t limit_ms, bool
                       struct err *err);
 /* The sentence when it cannot. Returns the code. */
 int pg_settings_shared(const struct pg_db *db, struct err *err);
-/* The statement that each transaction behind a pooler begins with. */
+/* The statement that follows each BEGIN behind a pooler. */
 void pg_settings_local(const struct pg_db *db, char *out, size_t size);
 
 /* --- pg_patience.c --- */

@@ -29,11 +29,13 @@ static bool send_plain(struct pg_flight *flight, const char *sql)
            PQsendQueryParams(flight->conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
 }
 
-/* Whether the one call of the flight finds out whether the bell is needed. */
+/* Whether the one call of the flight, and of its transaction, finds out whether the bell is needed.
+ */
 static bool looks_itself(const struct pg_flight *flight)
 {
-    return flight->calls != NULL && flight->calls->next == NULL && flight->before[0] == NULL &&
-           flight->after == NULL && pg_call_looks(flight->calls);
+    bool whole = (flight->before[0] == NULL) == (flight->after == NULL);
+    return whole && flight->calls != NULL && flight->calls->next == NULL &&
+           pg_call_looks(flight->calls);
 }
 
 /* Whether the bell waits for the answers. */

@@ -4,7 +4,8 @@
  *
  *   - a body whose last statement comes before anything was sent needs no BEGIN and one round trip,
  * and may share it with those of other threads (pg_group.c);
- *   - otherwise BEGIN goes out with the first statements, COMMIT with the last.
+ *   - otherwise, and behind a pooler (pg_settings.c), BEGIN goes out with the first statements,
+ *     COMMIT with the last.
  *
  * Again: contention runs the body again, five times (CL-5). When the connection is lost it is run
  * again only if what commits had not been sent; otherwise nobody here can know what became of it.
@@ -61,11 +62,12 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
                                .commits = last,
                                .rings = last && tx->writes ? tx->base.ring : 0};
     /* Several reads want to see the same state; several writes want to end together. */
-    bool begins =
-        !tx->begun && (!last || (!tx->writes && tx->first != NULL && tx->first->next != NULL));
+    bool one = last && (tx->writes || tx->first == NULL || tx->first->next == NULL);
+    bool begins = !tx->begun && (!one || db->url.pooler);
     if (begins)
-        flight.before[0] = tx->writes ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    if (!tx->begun && db->url.pooler)
+        flight.before[0] = tx->writes || one ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                             : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    if (begins && db->url.pooler)
         flight.before[1] = db->local_sql;
     flight.before[2] = pg_patience_sql(&tx->patience, hurry);
     tx->begun |= begins;
@@ -318,7 +320,8 @@ int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret
         pg_pool_give(db, conn, pg_fault_ends_it(fault));
         if (fault == PG_FINE)
             return 0;
-        if (fault != PG_LOST || clock_mono_ms() >= pg_patience_deadline(&patience, db))
+        bool again = fault == PG_LOST || fault == PG_CONTENDED;
+        if (!again || clock_mono_ms() >= pg_patience_deadline(&patience, db))
             return err->code;
         pg_db_sleep(20);
     }
