@@ -4,6 +4,8 @@
 #include "core/state.h"
 #include "queue/settings.h"
 
+#include <string.h>
+
 enum {
     PURGE_CHUNK = 500,
     PURGE_EVERY_MS = 600000,
@@ -18,6 +20,8 @@ enum {
 struct purge_call {
     struct tend_purged gone;
     bool more;
+    struct db_value *ids; /* of the jobs that go */
+    size_t count, room;
 };
 
 /* What its retention says about the finished jobs of a queue: those of a state go after keep_ms. */
@@ -49,26 +53,44 @@ static int each_rule(struct db_tx *tx, void *arg,
     return rc;
 }
 
-static int delete_jobs(struct db_tx *tx, const struct db_result *ids, int64_t *deleted)
+static int note_jobs(struct db_tx *tx, struct purge_call *call, const struct db_result *ids)
 {
-    struct db_value *params = arena_alloc(db_arena(tx), (ids->rows + 1) * sizeof *params);
-    if (params == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while deleting old jobs");
+    if (call->count + ids->rows > call->room) {
+        size_t room = 2 * (call->count + ids->rows);
+        struct db_value *more = arena_alloc(db_arena(tx), room * sizeof *more);
+        if (more == NULL)
+            return err_set(db_err(tx), TEND_ENOMEM, "out of memory while deleting old jobs");
+        if (call->count > 0)
+            memcpy(more, call->ids, call->count * sizeof *more);
+        call->ids = more;
+        call->room = room;
+    }
     for (size_t i = 0; i < ids->rows; i++)
-        params[i] = *db_at(ids, i, 0);
-    *deleted += (int64_t)ids->rows;
+        call->ids[call->count++] = *db_at(ids, i, 0);
+    return 0;
+}
+
+/*
+ * Those of all rules at once: each statement goes by an order of its own, by job or by total, so
+ * two who clean up never have what the other waits for. A statement run again for the next rule
+ * would begin that order anew.
+ */
+static int delete_jobs(struct db_tx *tx, struct purge_call *call)
+{
     /* What hangs on a job goes if the job has gone: one that was redriven meanwhile keeps all. */
     static const enum db_query deletes[] = {Q_JOB_DELETE,     Q_STEP_TOTALS_KEEP,
                                             Q_ATTEMPT_DELETE, Q_CHECKPOINT_DELETE,
                                             Q_OUTPUT_DELETE,  Q_CONTROL_DELETE};
     int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < sizeof deletes / sizeof *deletes; i++)
-        rc = db_each(tx, deletes[i], DB_LATER, params, ids->rows, NULL);
+    call->gone.jobs = (int64_t)call->count;
+    for (size_t i = 0; call->count > 0 && rc >= 0 && i < sizeof deletes / sizeof *deletes; i++)
+        rc = db_each(tx, deletes[i], DB_LATER, call->ids, call->count, NULL);
     return rc;
 }
 
-/* PURGE_CHUNK at most. */
-static int purge_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
+/* PURGE_CHUNK at most. On PostgreSQL they are locked, and those that others have locked left out.
+ */
+static int collect_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
 {
     struct purge_call *call = arg;
     struct db_result ids;
@@ -81,7 +103,7 @@ static int purge_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
     if ((rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids)) < 0)
         return rc;
     call->more |= ids.rows == PURGE_CHUNK;
-    return delete_jobs(tx, &ids, &call->gone.jobs);
+    return note_jobs(tx, call, &ids);
 }
 
 static int purge_body(struct db_tx *tx, void *arg)
@@ -91,8 +113,9 @@ static int purge_body(struct db_tx *tx, void *arg)
     int64_t now_ms;
     int rc;
     *call = (struct purge_call){0};
-    if ((rc = db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL)) < 0 ||
-        (rc = each_rule(tx, call, purge_by_rule)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
+    if ((rc = each_rule(tx, call, collect_by_rule)) < 0 || (rc = delete_jobs(tx, call)) < 0 ||
+        (rc = db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL)) < 0 ||
+        (rc = db_time(tx, &now_ms)) < 0)
         return rc;
     const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
     if ((rc = db_run(tx, Q_EVENT_PURGE, 0, params, &events)) < 0)

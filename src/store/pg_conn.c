@@ -161,8 +161,21 @@ PGresult *pg_conn_result(struct pg_conn *conn)
     return PQgetResult(conn->pg);
 }
 
-/* Reads up to one synchronisation point; the connection is lost when none comes. */
-static enum pg_fault skip_one(struct pg_conn *conn)
+/* The first of several. */
+static void keep_refusal(PGresult *result, PGresult **ret)
+{
+    bool refused = PQresultStatus(result) == PGRES_FATAL_ERROR;
+    if (refused && ret != NULL && *ret == NULL)
+        *ret = result;
+    else
+        PQclear(result);
+}
+
+/*
+ * Reads up to one synchronisation point; the connection is lost when none comes. A refusal on the
+ * way goes to ret_refusal (may be NULL).
+ */
+static enum pg_fault skip_one(struct pg_conn *conn, PGresult **ret_refusal)
 {
     bool ended =
         false; /* a NULL ends a query's results; two in a row mean that there are no more */
@@ -180,7 +193,7 @@ static enum pg_fault skip_one(struct pg_conn *conn)
         }
         ended = false;
         ExecStatusType status = PQresultStatus(result);
-        PQclear(result);
+        keep_refusal(result, ret_refusal);
         if (status == PGRES_PIPELINE_SYNC)
             return PG_FINE;
     }
@@ -189,12 +202,18 @@ static enum pg_fault skip_one(struct pg_conn *conn)
 enum pg_fault pg_conn_skip(struct pg_conn *conn)
 {
     while (conn->owed > 0) {
-        enum pg_fault fault = skip_one(conn);
+        enum pg_fault fault = skip_one(conn, NULL);
         if (fault != PG_FINE)
             return fault;
         conn->owed--;
     }
     return PG_FINE;
+}
+
+enum pg_fault pg_conn_end(struct pg_conn *conn, PGresult **ret_refusal)
+{
+    *ret_refusal = NULL;
+    return skip_one(conn, ret_refusal);
 }
 
 bool pg_conn_clear(struct pg_conn *conn)
@@ -239,17 +258,18 @@ enum pg_fault pg_conn_ask(struct pg_conn *conn, const char *sql, int params,
         pg_conn_skip(conn) != PG_FINE)
         return pg_conn_lost(conn, where, err);
     PGresult *result = pg_conn_result(conn);
+    PGresult *refusal = NULL;
     enum pg_fault fault = PG_FINE;
     if (result == NULL || PQstatus(conn->pg) != CONNECTION_OK)
         fault = pg_conn_lost(conn, where, err);
     else if (PQresultStatus(result) != PGRES_TUPLES_OK &&
              PQresultStatus(result) != PGRES_COMMAND_OK)
         fault = pg_error(result, "asking the server", where, err);
-    if (fault != PG_LOST) {
-        conn->owed = 1;
-        if (pg_conn_skip(conn) != PG_FINE)
-            fault = pg_conn_lost(conn, where, err);
-    }
+    if (fault != PG_LOST && pg_conn_end(conn, &refusal) != PG_FINE)
+        fault = pg_conn_lost(conn, where, err);
+    else if (fault == PG_FINE && refusal != NULL)
+        fault = pg_error(refusal, "saving", where, err);
+    PQclear(refusal);
     if (fault == PG_FINE)
         *ret = result;
     else

@@ -71,6 +71,7 @@ int32_t pg_lock_class(const struct pg_url *url, enum pg_lock_class class);
 enum pg_fault {
     PG_FINE,
     PG_REFUSED,   /* the statement was refused; trying again would not help */
+    PG_UNREAD,    /* the server did it, but its answer could not be read */
     PG_CONTENDED, /* serialization failure or deadlock: run the body again */
     PG_READONLY,  /* nothing can be written there: see enum pg_readonly */
     PG_SHARED,    /* the session is used by others, too: nothing more is to be done in it */
@@ -152,7 +153,7 @@ int pg_settings_apply(PGconn *pg, const struct pg_db *db, int64_t limit_ms, bool
                       struct err *err);
 /* The sentence when it cannot. Returns the code. */
 int pg_settings_shared(const struct pg_db *db, struct err *err);
-/* The statement that each transaction behind a pooler begins with. */
+/* The statement that follows each BEGIN behind a pooler. */
 void pg_settings_local(const struct pg_db *db, char *out, size_t size);
 
 /* --- pg_patience.c --- */
@@ -210,8 +211,14 @@ bool pg_conn_usable(struct pg_conn *conn);
 enum pg_fault pg_conn_flush(struct pg_conn *conn);
 /* The next result; NULL at the end of a query's results. */
 PGresult *pg_conn_result(struct pg_conn *conn);
-/* Reads answers up to the next synchronisation point. */
+/* Reads the answers that are owed. */
 enum pg_fault pg_conn_skip(struct pg_conn *conn);
+/*
+ * After the answers to statements: reads up to their synchronisation point, which commits them
+ * where there was no BEGIN. *ret_refusal, to be freed with PQclear: the server did not commit;
+ * NULL: it did.
+ */
+enum pg_fault pg_conn_end(struct pg_conn *conn, PGresult **ret_refusal);
 /* A statement whose answer is not waited for, in a transaction of its own. */
 bool pg_conn_post(struct pg_conn *conn, const char *sql);
 /*
@@ -285,6 +292,7 @@ struct pg_call {
     enum db_query asked;           /* the query that was asked for, where a shorter one serves */
     const struct db_value *source; /* its parameters, while the caller waits; NULL: they are gone */
     bool quiet;                    /* it has seen to it that nobody need be woken */
+    bool unread;                   /* it was carried out, but its answer could not be read */
 };
 
 /* Encodes; keep: the parameters do not outlive this call. NULL when memory has run out. */
@@ -347,11 +355,12 @@ struct pg_flight {
     uint64_t rings;    /* the bells that follow */
     /* how it went */
     enum pg_fault fault;
-    bool sent;   /* what commits may have reached the server */
-    bool unread; /* ... and was carried out, but an answer could not be taken */
+    bool sent; /* what commits may have reached the server */
+    bool
+        unread; /* of some calls the answer could not be read; their transactions' errors say why */
 };
 
-/* 0, or a negative code with fault and err set. */
+/* 0, also when answers are unread, or a negative code with fault and err set. */
 int pg_flight_go(struct pg_flight *flight);
 
 /* --- pg_schema.c --- */

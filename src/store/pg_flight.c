@@ -1,7 +1,10 @@
 /*
  * A flight: statements that go to the server together, up to a synchronisation point, and their
  * answers. Without a BEGIN before them they are one transaction, which the synchronisation point
- * commits.
+ * commits; so a refusal may come as late as there.
+ *
+ * An answer that cannot be read, because memory has run out here, changes nothing at the server:
+ * the flight goes on, the other answers are read, and the call is marked as unread.
  *
  * The bell follows behind that point, as a transaction of its own: NOTIFY inside the writing
  * transaction would take a lock of the whole database through its commit, and no two could be
@@ -26,11 +29,13 @@ static bool send_plain(struct pg_flight *flight, const char *sql)
            PQsendQueryParams(flight->conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
 }
 
-/* Whether the one call of the flight finds out whether the bell is needed. */
+/* Whether the one call of the flight, and of its transaction, finds out whether the bell is needed.
+ */
 static bool looks_itself(const struct pg_flight *flight)
 {
-    return flight->calls != NULL && flight->calls->next == NULL && flight->before[0] == NULL &&
-           flight->after == NULL && pg_call_looks(flight->calls);
+    bool whole = (flight->before[0] == NULL) == (flight->after == NULL);
+    return whole && flight->calls != NULL && flight->calls->next == NULL &&
+           pg_call_looks(flight->calls);
 }
 
 /* Whether the bell waits for the answers. */
@@ -56,11 +61,36 @@ static bool send_all(struct pg_flight *flight)
     return pg_conn_flush(conn) == PG_FINE;
 }
 
+/*
+ * Whether libpq had no memory for the answer, and made up this one. If the server had refused the
+ * statement, the pipeline would be aborted.
+ */
+static bool is_made_up(const struct pg_flight *flight, const PGresult *result)
+{
+    return PQresultStatus(result) == PGRES_FATAL_ERROR &&
+           PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL &&
+           PQstatus(flight->conn->pg) == CONNECTION_OK;
+}
+
 /* Keeps the first failure; what follows it was not carried out. */
 static void refuse(struct pg_flight *flight, const PGresult *result, const char *what)
 {
-    if (flight->fault == PG_FINE)
+    if (flight->fault != PG_FINE)
+        return;
+    if (!is_made_up(flight, result)) {
         flight->fault = pg_error(result, what, flight->db->url.where, flight->err);
+        return;
+    }
+    flight->fault = PG_REFUSED;
+    err_set(flight->err, TEND_ENOMEM, "%s failed on PostgreSQL at %s; out of memory for the reason",
+            what, flight->db->url.where);
+}
+
+/* The sentence is in the error of the call's transaction. */
+static void leave_unread(struct pg_flight *flight, struct pg_call *call)
+{
+    call->unread = true;
+    flight->unread = true;
 }
 
 /* Reads one result and the NULL behind it. False: the connection is gone. */
@@ -74,16 +104,18 @@ static bool take_one(struct pg_flight *flight, struct pg_call *call, const char 
         return false;
     }
     ExecStatusType status = PQresultStatus(result);
-    bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    bool done = is_made_up(flight, result) && PQpipelineStatus(conn->pg) != PQ_PIPELINE_ABORTED;
+    bool fine = done || status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    bool wanted = call != NULL && !prepares && flight->fault == PG_FINE;
     if (prepares)
         conn->prepared[call->query] = fine ? 2 : 0;
-    if (!fine && status != PGRES_PIPELINE_ABORTED)
+    if (!fine && status != PGRES_PIPELINE_ABORTED) {
         refuse(flight, result, what);
-    else if (fine && call != NULL && !prepares && flight->fault == PG_FINE &&
-             pg_call_answer(call, result) < 0) {
-        *flight->err = *call->tx->err;
-        flight->fault = PG_REFUSED;
-        flight->unread = true;
+    } else if (wanted && done) {
+        err_set(call->tx->err, TEND_ENOMEM, "out of memory while reading the answer to %s", what);
+        leave_unread(flight, call);
+    } else if (wanted && fine && pg_call_answer(call, result) < 0) {
+        leave_unread(flight, call);
     }
     PQclear(result);
     PQclear(pg_conn_result(conn));
@@ -119,11 +151,15 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
             return false;
     if (!take_calls(flight) || !take_plain(flight, flight->after))
         return false;
-    conn->owed = 1; /* our own synchronisation point */
-    if (pg_conn_skip(conn) != PG_FINE)
-        return false;
+    PGresult *refusal;
+    bool ended = pg_conn_end(conn, &refusal) == PG_FINE;
+    if (refusal != NULL && is_made_up(flight, refusal))
+        ended = false; /* in place of the synchronisation point, or of what the server said there */
+    else if (refusal != NULL)
+        refuse(flight, refusal, "saving");
+    PQclear(refusal);
     conn->owed = owed_after;
-    return true;
+    return ended;
 }
 
 int pg_flight_go(struct pg_flight *flight)

@@ -7,9 +7,10 @@
  *
  * They stand and fall together only as far as nobody notices: when anything is refused, the whole
  * is undone and each is run alone. When the connection is lost at the commit, all are told that the
- * outcome is not known. Those in a hurry (pg_patience.c) go with those who have as long. Who has
- * waited PATIENCE_MS for a flight goes alone, so that a statement that hangs on a lock does not
- * hold up more than those that are with it.
+ * outcome is not known. When an answer cannot be read, only those whom it is for are told so: the
+ * others are saved and have theirs. Those in a hurry (pg_patience.c) go with those who have as
+ * long. Who has waited PATIENCE_MS for a flight goes alone, so that a statement that hangs on a
+ * lock does not hold up more than those that are with it.
  *
  * Invariant: a waiting thread's transaction, arena and parameters belong to its leader until it is
  * told.
@@ -115,7 +116,7 @@ static bool fly_together(struct pg_tx *leader, struct pg_rider *riders)
     int rc = complete ? pg_flight_go(&flight) : TEND_ENOMEM;
     pg_merge_undo(&merged);
     leader->broken = pg_fault_ends_it(flight.fault) || flight.unread;
-    if (rc < 0 && !flight.unread && !(flight.fault == PG_LOST && flight.sent))
+    if (rc < 0 && !(flight.fault == PG_LOST && flight.sent))
         return false;
     for (size_t i = 0; i < count; i++) {
         settle(txs[i], &flight, rc);
@@ -288,7 +289,9 @@ int pg_group_fly(struct pg_tx *tx)
     pthread_cond_destroy(&mine.told);
     if (mine.state == RIDER_LEADS)
         return lead(group, tx);
-    if (mine.state == RIDER_ALONE)
+    if (mine.state == RIDER_ALONE) {
+        err_clear(tx->base.err);
         return pg_tx_fly(tx, true);
+    }
     return tx->failed ? tx->base.err->code : 0;
 }

@@ -108,6 +108,7 @@ static ssize_t put_together(struct pg_merged *merged, struct pg_call **left,
             return -1;
         if (bundle->count > 1) {
             statement = pg_claim_is(statement) ? claim_of(bundle) : arrays_of(bundle);
+            bundle->statement = statement;
             bundle->next = merged->bundles;
             merged->bundles = bundle;
         }
@@ -189,17 +190,34 @@ static void deal_claimed(const struct pg_bundle *bundle)
             rows = all->rows - at;
         /* Its jobs are leased to it all the same; they come back when the leases end. */
         if (!copy_rows(all->values + at * all->columns, rows, all->columns, member)) {
-            ((struct pg_tx *)member->tx)->failed = true;
             err_set(member->tx->err, TEND_ENOMEM, "out of memory while reading %zu rows", rows);
+            pg_tx_unread((struct pg_tx *)member->tx);
         }
         at += rows;
     }
 }
 
+/* Nobody can tell whose part of the answer was which. */
+static void deal_unread(const struct pg_bundle *bundle)
+{
+    const struct err *why = bundle->statement->tx->err;
+    for (size_t i = 0; i < bundle->count; i++) {
+        struct db_tx *tx = bundle->members[i]->tx;
+        if (tx->err != why)
+            *tx->err = *why;
+        pg_tx_unread((struct pg_tx *)tx);
+    }
+}
+
 void pg_merge_deal(const struct pg_merged *merged)
 {
+    for (size_t i = 0; i < merged->count; i++)
+        if (merged->calls[i]->unread)
+            pg_tx_unread((struct pg_tx *)merged->calls[i]->tx);
     for (const struct pg_bundle *bundle = merged->bundles; bundle != NULL; bundle = bundle->next) {
-        if (bundle->each != NULL)
+        if (bundle->statement->unread)
+            deal_unread(bundle);
+        else if (bundle->each != NULL)
             deal_each(bundle);
         else
             deal_claimed(bundle);

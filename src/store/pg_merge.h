@@ -9,8 +9,9 @@ struct pg_bundle {
     struct pg_bundle *next;
     struct pg_call **members; /* in the order in which the transactions came */
     size_t count;
-    int64_t *each;            /* answers to statements over arrays; NULL: they are claims */
-    struct db_result claimed; /* ... and these their jobs */
+    struct pg_call *statement; /* that they have become */
+    int64_t *each;             /* answers to statements over arrays; NULL: they are claims */
+    struct db_result claimed;  /* ... and these their jobs */
 };
 
 /* The calls of several transactions as one list. All of it lives in the first one's arena. */

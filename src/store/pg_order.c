@@ -16,6 +16,8 @@
  *   - A body that runs several statements keeps the order itself; queue/claim.c has it in one
  *     place. What it cannot know beforehand it locks with SKIP LOCKED. What it has to wait for all
  *     the same, the runs that a schedule replaces, is a transaction of its own.
+ *   - Those who clean up (queue/retain.c) lock finished jobs with SKIP LOCKED, then what belongs to
+ *     them, the totals, open controls and old events, each kind in one statement and its own order.
  *   - Who holds a job may change what belongs to it (attempts, checkpoints, controls, and the lock
  *     it was taken with), because all others lock the job first.
  *

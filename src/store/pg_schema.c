@@ -210,10 +210,11 @@ static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
     int rc = check_writable(pg, url, err);
     if (rc < 0)
         return rc;
-    snprintf(sql, sizeof sql,
-             "BEGIN; SET LOCAL client_min_messages = error; SET LOCAL lock_timeout = 0; "
-             "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
-             (int)pg_lock_class(url, PG_LOCK_SCHEMA));
+    snprintf(
+        sql, sizeof sql,
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL client_min_messages = error; SET LOCAL lock_timeout = 0; "
+        "SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d, 0)",
+        (int)pg_lock_class(url, PG_LOCK_SCHEMA));
     rc = run(pg, sql, url, err);
     if (rc == 0)
         rc = migrate(pg, url, err);

@@ -11,9 +11,18 @@
  *     knows the name, under the process id told while connecting, is ours. If the first connection
  *     of a handle is not, the handle does as with tend_pooler=1.
  *   - tend_pooler=1: each transaction begins with set_config(..., is_local), and nothing is
- * prepared.
+ *     prepared.
  *   - tend_pooler=0: the URL vouches for the sessions (a pooler in session mode, which refuses the
  *     parameter, too): the settings are SET once connected.
+ *
+ * The isolation level. tend relies on read committed: a statement sees what was committed before it
+ * began, also what it has waited for (events_since waits for writers and then reads what they
+ * wrote). The default of a session behind a pooler may be another, and the level must be set before
+ * the first query, for which set_config in a SELECT is too late. So behind a pooler every
+ * transaction has a BEGIN, which names the level. (SET LOCAL without BEGIN would make the server
+ * log a warning each time, and SET leaves a trace in the session.) Statements of their own
+ * (pg_db_ask, the bell) read nothing twice; one that is refused because others were in the way is
+ * sent again.
  */
 #include "base/buf.h"
 #include "store/pg_db.h"

@@ -4,10 +4,13 @@
  *
  *   - a body whose last statement comes before anything was sent needs no BEGIN and one round trip,
  * and may share it with those of other threads (pg_group.c);
- *   - otherwise BEGIN goes out with the first statements, COMMIT with the last.
+ *   - otherwise, and behind a pooler (pg_settings.c), BEGIN goes out with the first statements,
+ *     COMMIT with the last.
  *
  * Again: contention runs the body again, five times (CL-5). When the connection is lost it is run
  * again only if what commits had not been sent; otherwise nobody here can know what became of it.
+ * The caller is told so, and told the same when what was saved is known to nobody because memory
+ * ran out for the answer.
  */
 #include "store/pg_tx.h"
 
@@ -37,6 +40,13 @@ static void forget_calls(struct pg_tx *tx)
     tx->tail = &tx->first;
 }
 
+int pg_tx_unread(struct pg_tx *tx)
+{
+    tx->failed = true;
+    tx->fault = PG_UNREAD;
+    return tx->base.err->code;
+}
+
 int pg_tx_fly(struct pg_tx *tx, bool last)
 {
     struct pg_db *db = db_of(tx);
@@ -52,11 +62,12 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
                                .commits = last,
                                .rings = last && tx->writes ? tx->base.ring : 0};
     /* Several reads want to see the same state; several writes want to end together. */
-    bool begins =
-        !tx->begun && (!last || (!tx->writes && tx->first != NULL && tx->first->next != NULL));
+    bool one = last && (tx->writes || tx->first == NULL || tx->first->next == NULL);
+    bool begins = !tx->begun && (!one || db->url.pooler);
     if (begins)
-        flight.before[0] = tx->writes ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    if (!tx->begun && db->url.pooler)
+        flight.before[0] = tx->writes || one ? "BEGIN ISOLATION LEVEL READ COMMITTED"
+                                             : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    if (begins && db->url.pooler)
         flight.before[1] = db->local_sql;
     flight.before[2] = pg_patience_sql(&tx->patience, hurry);
     tx->begun |= begins;
@@ -70,7 +81,7 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
     tx->rung |= flight.rings;
     tx->over = rc == 0 && last;
     forget_calls(tx);
-    return rc;
+    return flight.unread && rc == 0 ? pg_tx_unread(tx) : rc;
 }
 
 /* --- what a body can do --- */
@@ -249,6 +260,8 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
         int64_t delay_ms = 0;
         enum pg_readonly why = PG_NOT_READONLY;
         int rc = run_once(&tx, body, arg);
+        if (tx.fault == PG_UNREAD)
+            return rc == TEND_ENOMEM && writes && tx.ended ? outcome_unknown(err) : rc;
         if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
             return rc == TEND_ENOTADB ? pg_gone_missing(db, err) : rc;
         if (tx.fault == PG_READONLY)
@@ -307,7 +320,8 @@ int pg_db_ask(struct pg_db *db, int64_t wait_ms, const char *sql, PGresult **ret
         pg_pool_give(db, conn, pg_fault_ends_it(fault));
         if (fault == PG_FINE)
             return 0;
-        if (fault != PG_LOST || clock_mono_ms() >= pg_patience_deadline(&patience, db))
+        bool again = fault == PG_LOST || fault == PG_CONTENDED;
+        if (!again || clock_mono_ms() >= pg_patience_deadline(&patience, db))
             return err->code;
         pg_db_sleep(20);
     }

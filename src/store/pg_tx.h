@@ -32,6 +32,9 @@ int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const stru
                size_t count, int64_t *ret_each);
 int pg_tx_time(struct db_tx *base, int64_t *ret_ms);
 
+/* After a flight that succeeded: the answer could not be read, and err says why. Returns the code.
+ */
+int pg_tx_unread(struct pg_tx *tx);
 /* Sends what is queued, with the end of the transaction when last, and waits for the answers. */
 int pg_tx_fly(struct pg_tx *tx, bool last);
 

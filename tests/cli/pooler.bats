@@ -132,6 +132,14 @@ usual_calls() {
     [[ "$output" == *'synchronous_commit = on'* ]]
 }
 
+@test "behind a pooler the usual calls work in a database with a stricter isolation level, which stays" {
+    psql -qX "$TEND_TEST_PG_URL" -c "ALTER DATABASE $name SET default_transaction_isolation = serializable"
+    start_pooler
+    usual_calls
+    nothing_stays_behind
+    [ "$(psql -qAtX "$TEND_STORE" -c 'SHOW transaction_isolation')" = serializable ]
+}
+
 @test "a pooler in session mode serves as the server itself when the URL vouches for it" {
     start_pooler 'pool_mode = session' 'default_pool_size = 20'
     TEND_STORE+='&tend_pooler=0'

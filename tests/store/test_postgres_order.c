@@ -419,3 +419,87 @@ TEST(postgres_order, CL_5_a_claim_beside_one_that_holds_the_run_a_schedule_repla
     store_close(t);
     no_deadlock();
 }
+
+/* --- those who clean up --- */
+
+/* A finished job whose only attempt counts as one that succeeded or failed. */
+static int64_t finished_with_attempt(tend *t, const char *queue, bool succeeded)
+{
+    int64_t id = add_one(t, queue);
+    struct tend_lease lease = claim_one(t, queue);
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    sql_exec("INSERT INTO attempt (job_id, number, step_index, step_id, attempt, token, host, "
+             "boot_id, marker, strategy, state, may_live, started_at, ended_at, failure_class) "
+             "VALUES (%lld, 1, 1, 's', 1, 1, 'h', 'b', 'm', 'first', %d, 0, 1, 2, %s)",
+             (long long)id, succeeded ? 1 : 2, succeeded ? "NULL" : "'transient_runtime'");
+    return id;
+}
+
+struct cleaner {
+    tend *t;
+    struct tend_purged gone;
+    pthread_t thread;
+};
+
+static void *clean_up(void *arg)
+{
+    struct cleaner *cleaner = arg;
+    check_ok(cleaner->t, tend_purge(cleaner->t, &cleaner->gone));
+    return NULL;
+}
+
+static void start_cleaner(struct cleaner *cleaner)
+{
+    *cleaner = (struct cleaner){.t = open_real(1)};
+    check_int(pthread_create(&cleaner->thread, NULL, clean_up, cleaner), ==, 0);
+}
+
+static int64_t sessions_waiting(void)
+{
+    return sql_int("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted");
+}
+
+/*
+ * Symptom: each counted the attempts of one queue after the other, so two who had the same totals
+ * in opposite orders waited for each other. Here either takes one job of each queue, and stops
+ * before the second total that it writes.
+ */
+TEST(postgres_order, two_who_clean_up_do_not_wait_for_each_other)
+{
+    struct cleaner first, second;
+    own_database();
+    tend *t = open_real(1);
+    set_queue(t, "a", "keep-done", "0s");
+    set_queue(t, "b", "keep-done", "0s");
+    finished_with_attempt(t, "a", true);
+    finished_with_attempt(t, "b", false);
+    int64_t other_a = finished_with_attempt(t, "a", false);
+    int64_t other_b = finished_with_attempt(t, "b", true);
+    sql_exec("CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN "
+             "IF EXISTS (SELECT 1 FROM %s.step_total WHERE xmin = pg_current_xact_id()::xid) THEN "
+             "PERFORM pg_advisory_xact_lock_shared(7); END IF; RETURN NEW; END';"
+             "CREATE TRIGGER stop BEFORE INSERT ON step_total FOR EACH ROW EXECUTE FUNCTION stop()",
+             store_schema());
+    PGconn *gate = session_open();
+    PGconn *holder = session_open();
+    session_run(gate, "BEGIN; SELECT pg_advisory_xact_lock(7)");
+    session_run(holder, keep_text("BEGIN; SELECT 1 FROM job WHERE id IN (%lld, %lld) FOR UPDATE",
+                                  (long long)other_a, (long long)other_b));
+    start_cleaner(&first);
+    wait_until(sessions_waiting() == 1, PATIENCE_MS);
+    PQfinish(holder);
+    start_cleaner(&second);
+    wait_until(sessions_waiting() == 2, PATIENCE_MS);
+    PQfinish(gate);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    check_int(first.gone.jobs, ==, 2);
+    check_int(second.gone.jobs, ==, 2);
+    check_int(sql_int("SELECT sum(attempts) FROM step_total"), ==, 4);
+    check_int(sql_int("SELECT count(*) FROM step_total"), ==, 2);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, 0);
+    store_close(first.t);
+    store_close(second.t);
+    store_close(t);
+    no_deadlock();
+}

@@ -216,7 +216,7 @@ ORDER BY c.failure_class, c.strategy, c.outcome;
 
 -- name: step_totals_keep
 -- Before the attempts of a job that is gone are deleted: they stay counted; for db_each. Primary keys. Always in the same
--- order, so that two who clean up do not wait for each other. Called by queue/retain.c.
+-- order, and once in a transaction, so that two who clean up do not wait for each other. Called by queue/retain.c.
 INSERT INTO step_total (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
 SELECT c.failure_class, c.strategy, c.outcome, {summed}
 FROM (
