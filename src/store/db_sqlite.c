@@ -15,7 +15,9 @@
  *
  * Invariants: no body is acknowledged before the commit that holds it has returned and the store
  * was seen in its place afterwards (sqlite_files.h); a body that fails is rolled back to its
- * savepoint; when the whole transaction is lost, all of its bodies fail.
+ * savepoint; when the whole transaction is lost, or a body cannot be rolled back, all of its bodies
+ * fail and nothing of it is saved. No connection is used again while a transaction is open that
+ * could not be ended: it is closed, which ends it.
  */
 #include "store/sqlite_db.h"
 
@@ -45,29 +47,6 @@ struct sqlite_write {
     struct sqlite_write *next;
 };
 
-static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
-{
-    static const char *const texts[FIXED_COUNT] = {
-        [FIXED_BEGIN] = "BEGIN IMMEDIATE",      [FIXED_COMMIT] = "COMMIT",
-        [FIXED_ROLLBACK] = "ROLLBACK",          [FIXED_SAVEPOINT] = "SAVEPOINT operation",
-        [FIXED_UNDO] = "ROLLBACK TO operation", [FIXED_RELEASE] = "RELEASE operation",
-    };
-    sqlite3_stmt **slot = &db->fixed[which];
-    int rc = SQLITE_OK;
-    if (*slot == NULL)
-        rc = sqlite3_prepare_v3(db->writer.sqlite, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
-                                slot, NULL);
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_step(*slot);
-        sqlite3_reset(*slot);
-    }
-    if (rc == SQLITE_DONE)
-        return 0;
-    return sqlite_conn_fail(&db->writer, rc,
-                            which == FIXED_COMMIT ? "saving to the store" : "writing to the store",
-                            err);
-}
-
 /* Ids and time go on from the newest event, whoever wrote it. */
 static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
@@ -91,7 +70,7 @@ static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_n
 static int begin(struct sqlite_db *db, struct err *err)
 {
     for (int tries = 1;; tries++) {
-        int rc = run_fixed(db, FIXED_BEGIN, err);
+        int rc = sqlite_conn_fixed(&db->writer, FIXED_WRITE, err);
         int64_t delay_ms =
             rc == TEND_EBUSY ? policy_contention_delay(tries, rng_double(&db->rng)) : -1;
         if (delay_ms < 0)
@@ -101,20 +80,23 @@ static int begin(struct sqlite_db *db, struct err *err)
     }
 }
 
-static void run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t now_ms, bool alone)
+/* write->rc is what became of the body; a negative code: the whole transaction must be undone. */
+static int run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t now_ms, bool alone,
+                    struct err *err)
 {
-    struct err ignored;
+    struct sqlite_conn *conn = &db->writer;
+    int rc = 0;
     write->tx.base.now = db_int(now_ms);
-    if (!alone && (write->rc = run_fixed(db, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
-        return;
+    if (!alone && (write->rc = sqlite_conn_fixed(conn, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
+        return 0;
     write->rc = write->body(&write->tx.base, write->arg);
     if (write->rc < 0)
         write->tx.base.ring = 0;
-    if (alone || sqlite3_get_autocommit(db->writer.sqlite))
-        return;
+    if (alone || sqlite3_get_autocommit(conn->sqlite))
+        return 0;
     if (write->rc < 0)
-        run_fixed(db, FIXED_UNDO, &ignored);
-    run_fixed(db, FIXED_RELEASE, &ignored);
+        rc = sqlite_conn_fixed(conn, FIXED_UNDO, err);
+    return rc < 0 ? rc : sqlite_conn_fixed(conn, FIXED_RELEASE, err);
 }
 
 static void fail_group(struct sqlite_write *group, const struct err *err)
@@ -151,15 +133,14 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
 }
 
 /*
- * Runs the bodies of a group in one transaction. The turnstile is held. Those that come while it is
- * at it still get in: the threads answered last are back by then, and would otherwise wait for a
- * commit more.
+ * Runs the bodies of a group in one transaction, and commits it. The turnstile is held. Those that
+ * come while it is at it still get in: the threads answered last are back by then, and would
+ * otherwise wait for a commit more.
  */
 static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret_committed,
                      struct err *err)
 {
     int64_t now_ms = 0;
-    struct err ignored;
     size_t count = 0;
     bool alone = group->next == NULL;
     int rc = begin(db, err);
@@ -168,9 +149,10 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
     struct sqlite_tx first = {.base = group->tx.base, .conn = &db->writer};
     first.base.err = err;
     if ((rc = read_beginning(db, &first.base, &now_ms)) < 0)
-        goto undo;
+        return rc;
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
-        run_body(db, write, now_ms, alone);
+        if ((rc = run_body(db, write, now_ms, alone, err)) < 0)
+            return rc;
         if (sqlite3_get_autocommit(db->writer.sqlite)) { /* a full disk takes the whole with it */
             *err = *write->tx.base.err;
             rc = write->rc < 0 ? write->rc : TEND_EIO;
@@ -178,20 +160,16 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
             return rc;
         }
         if (alone && write->rc < 0)
-            goto undo;
+            return 0;
         alone = false;
         count++;
         if (write->next == NULL && count < GROUP_MAX)
             write->next = take_waiting(db, GROUP_MAX - count);
     }
-    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0) {
-        *ret_committed = true;
-        return sqlite_files_check_store(&db->files, err);
-    }
-undo:
-    if (!sqlite3_get_autocommit(db->writer.sqlite))
-        run_fixed(db, FIXED_ROLLBACK, &ignored);
-    return rc;
+    if ((rc = sqlite_conn_fixed(&db->writer, FIXED_COMMIT, err)) < 0)
+        return rc;
+    *ret_committed = true;
+    return sqlite_files_check_store(&db->files, err);
 }
 
 int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
@@ -238,6 +216,17 @@ static void drop(struct sqlite_db *db, struct sqlite_write *mine)
     mine->taken = true;
 }
 
+static struct sqlite_write *give_up(struct sqlite_db *db, struct sqlite_write *mine,
+                                    const struct err *err)
+{
+    pthread_mutex_lock(&db->mutex);
+    drop(db, mine);
+    pthread_mutex_unlock(&db->mutex);
+    mine->rc = 0;
+    fail_group(mine, err);
+    return mine;
+}
+
 /*
  * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
  * When it is not in time for the one that leads, that one fails alone: others may wait longer.
@@ -248,13 +237,11 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
     int64_t left_ns = mine->until_ns - clock_mono_ns();
     /* Rounded up: whoever is told "busy" has waited for all of its time. */
     int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, &err);
-    if (rc < 0) {
-        pthread_mutex_lock(&db->mutex);
-        drop(db, mine);
-        pthread_mutex_unlock(&db->mutex);
-        mine->rc = 0;
-        fail_group(mine, &err);
-        return mine;
+    if (rc < 0)
+        return give_up(db, mine, &err);
+    if (db->writer.sqlite == NULL && sqlite_db_reopen_writer(db, &err) < 0) {
+        turnstile_leave(&db->turnstile);
+        return give_up(db, mine, &err);
     }
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     bool committed = false;
@@ -262,7 +249,9 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
     db->writer.unwritable = false;
     rc = run_group(db, group, &committed, &err);
     sqlite_clock_end(db, outcome_of(db, committed, changes));
-    if (rc == 0)
+    if (!sqlite_conn_undo(&db->writer))
+        sqlite_conn_close(&db->writer);
+    else if (rc == 0)
         sqlite_wal_tend(db);
     turnstile_leave(&db->turnstile);
     if (rc < 0)
@@ -380,6 +369,8 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
         rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
                               "opening the store", err);
     }
+    if (rc == 0)
+        rc = sqlite_conn_prepare_fixed(conn, err);
     if (rc < 0) {
         sqlite_conn_close(conn);
         free(conn);
@@ -404,14 +395,16 @@ static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
 
 static int read_with(struct sqlite_db *db, struct sqlite_tx *tx, db_body *body, void *arg)
 {
-    struct err ignored;
     int rc = take_reader(db, &tx->conn, tx->base.err);
     if (rc < 0)
         return rc;
-    if ((rc = sqlite_conn_exec(tx->conn, "BEGIN", "reading the store", tx->base.err)) == 0) {
-        if ((rc = read_now(db, tx)) == 0)
-            rc = body(&tx->base, arg);
-        sqlite_conn_exec(tx->conn, "ROLLBACK", "reading the store", &ignored);
+    if ((rc = sqlite_conn_fixed(tx->conn, FIXED_READ, tx->base.err)) == 0 &&
+        (rc = read_now(db, tx)) == 0)
+        rc = body(&tx->base, arg);
+    if (!sqlite_conn_undo(tx->conn)) {
+        sqlite_conn_close(tx->conn);
+        free(tx->conn);
+        tx->conn = NULL;
     }
     give_reader(db, tx->conn);
     return rc;

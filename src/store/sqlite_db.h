@@ -13,17 +13,6 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* Statements that are not named queries. */
-enum sqlite_fixed {
-    FIXED_BEGIN,
-    FIXED_COMMIT,
-    FIXED_ROLLBACK,
-    FIXED_SAVEPOINT,
-    FIXED_UNDO,
-    FIXED_RELEASE,
-    FIXED_COUNT
-};
-
 /* The write-ahead log (sqlite_wal.c). Only the leading thread touches it. */
 struct sqlite_wal {
     int frames;      /* in the log after the last commit */
@@ -60,8 +49,7 @@ struct sqlite_db {
     struct sqlite_db *inherited; /* the next in the list of those */
 
     /* Only the leading thread touches what follows. */
-    struct sqlite_conn writer;
-    sqlite3_stmt *fixed[FIXED_COUNT];
+    struct sqlite_conn writer; /* not open: it had to be closed, and is opened by the next one */
     struct sqlite_wal wal;
 };
 
@@ -77,6 +65,8 @@ int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
 
 /* sqlite_open.c */
+/* Opens the writer that had to be closed. In the writers' turn. */
+int sqlite_db_reopen_writer(struct sqlite_db *db, struct err *err);
 void sqlite_db_close_connections(struct sqlite_db *db);
 
 /* sqlite_fork.c */

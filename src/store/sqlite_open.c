@@ -105,7 +105,9 @@ static int look_inside(struct sqlite_db *db, enum content *ret, struct err *err)
         return rc;
     if ((rc = read_version(&db->writer, &id, &version, err)) == 0)
         rc = refuse_foreign(db, id, version, err);
-    sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", &ignored);
+    int undone =
+        sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", rc == 0 ? err : &ignored);
+    rc = rc == 0 ? undone : rc;
     if (rc == 0)
         *ret = id != APPLICATION_ID             ? CONTENT_NONE
                : version == db_library_schema() ? CONTENT_CURRENT
@@ -167,6 +169,17 @@ static int open_writer(struct sqlite_db *db, struct err *err)
     return rc == 0 ? sqlite_wal_init(db, err) : rc;
 }
 
+int sqlite_db_reopen_writer(struct sqlite_db *db, struct err *err)
+{
+    int rc = open_writer(db, err);
+    /* By its name: what has that name now may be another file. */
+    if (rc == 0 && (rc = sqlite_files_check_store(&db->files, err)) == 0)
+        rc = sqlite_conn_prepare_fixed(&db->writer, err);
+    if (rc < 0)
+        sqlite_conn_close(&db->writer);
+    return rc;
+}
+
 /* Which file is the store, and that SQLite has opened the same. */
 static int know_store(struct sqlite_db *db, struct err *err)
 {
@@ -186,8 +199,6 @@ void sqlite_db_close_connections(struct sqlite_db *db)
         sqlite_conn_close(conn);
         free(conn);
     }
-    for (size_t i = 0; i < FIXED_COUNT; i++)
-        sqlite3_finalize(db->fixed[i]);
     sqlite_conn_close(&db->writer);
 }
 
@@ -480,6 +491,8 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         sqlite_clock_open(&db->clock, db->files.lock_fd);
         rc = content == CONTENT_CURRENT ? 0 : make_current(db, err);
     }
+    if (rc == 0)
+        rc = sqlite_conn_prepare_fixed(&db->writer, err);
     if (rc < 0) {
         sqlite_db_close(&db->base);
         return rc;
