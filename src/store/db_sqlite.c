@@ -6,9 +6,9 @@
  * leads: it waits in line at the turnstile, begins, runs all bodies in the list, also those that
  * come while it is at it, each in a savepoint, commits once and answers everybody. During the
  * commit the next list grows (group commit), so that throughput is not bounded by fsync. The
- * turnstile keeps all writers and checkpoints of all processes apart: SQLite never reports
- * "locked", and the race between a checkpoint and a commit that loses transactions in SQLite
- * before 3.51.3 cannot happen.
+ * turnstile keeps all writers and checkpoints of all processes apart: only another program can make
+ * SQLite report "locked" (sqlite_stranger.c), and the race between a checkpoint and a commit that
+ * loses transactions in SQLite before 3.51.3 cannot happen.
  *
  * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside
  * the writer.
@@ -20,8 +20,6 @@
  * could not be ended: it is closed, which ends it.
  */
 #include "store/sqlite_db.h"
-
-#include "core/policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,20 +62,6 @@ static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_n
     db->writer.next_event = db_number(&last, 0, 0) + 1;
     db->writer.token_base = db_number(&last, 0, 2);
     return sqlite_clock_begin(db, tx, db_number(&last, 0, 1), ret_now_ms);
-}
-
-/* CL-5: what is in the way is not tend, so it may go away by itself. */
-static int begin(struct sqlite_db *db, struct err *err)
-{
-    for (int tries = 1;; tries++) {
-        int rc = sqlite_conn_fixed(&db->writer, FIXED_WRITE, err);
-        int64_t delay_ms =
-            rc == TEND_EBUSY ? policy_contention_delay(tries, rng_double(&db->rng)) : -1;
-        if (delay_ms < 0)
-            return rc;
-        struct timespec pause = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000};
-        nanosleep(&pause, NULL);
-    }
 }
 
 /* write->rc is what became of the body; a negative code: the whole transaction must be undone. */
@@ -133,7 +117,7 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
 }
 
 /*
- * Runs the bodies of a group in one transaction, and commits it. The turnstile is held. Those that
+ * Runs the bodies of a group in the transaction that has begun, and commits it. Those that
  * come while it is at it still get in: the threads answered last are back by then, and would
  * otherwise wait for a commit more.
  */
@@ -143,9 +127,7 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
     int64_t now_ms = 0;
     size_t count = 0;
     bool alone = group->next == NULL;
-    int rc = begin(db, err);
-    if (rc < 0)
-        return rc;
+    int rc;
     struct sqlite_tx first = {.base = group->tx.base, .conn = &db->writer};
     first.base.err = err;
     if ((rc = read_beginning(db, &first.base, &now_ms)) < 0)
@@ -195,6 +177,12 @@ static enum clock_outcome outcome_of(const struct sqlite_db *db, bool committed,
     return db->writer.unwritable ? CLOCK_UNWRITABLE : CLOCK_UNDONE;
 }
 
+int64_t sqlite_db_until_ns(const struct sqlite_db *db, int64_t wait_ms)
+{
+    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
+    return clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000;
+}
+
 static struct timespec to_timespec(int64_t ns)
 {
     return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -227,26 +215,38 @@ static struct sqlite_write *give_up(struct sqlite_db *db, struct sqlite_write *m
     return mine;
 }
 
+/* The turn, with a transaction; neither, and a negative code, when that cannot be had in time. */
+static int begin(struct sqlite_db *db, int64_t until_ns, struct err *err)
+{
+    int64_t left_ns = until_ns - clock_mono_ns();
+    /* Rounded up: whoever is told "busy" has waited for all of its time. */
+    int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, err);
+    if (rc < 0)
+        return rc;
+    db->writer.unwritable = false;
+    if (db->writer.sqlite == NULL)
+        rc = sqlite_db_reopen_writer(db, err);
+    if (rc == 0 && (rc = sqlite_stranger_begin(db, until_ns, err)) == 0)
+        return 0;
+    sqlite_clock_end(db, outcome_of(db, false, 0));
+    turnstile_leave(&db->turnstile);
+    return rc;
+}
+
 /*
  * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
- * When it is not in time for the one that leads, that one fails alone: others may wait longer.
+ * When it cannot begin in time for the one that leads, that one fails alone: others may wait
+ * longer.
  */
 static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int64_t left_ns = mine->until_ns - clock_mono_ns();
-    /* Rounded up: whoever is told "busy" has waited for all of its time. */
-    int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, &err);
+    int rc = begin(db, mine->until_ns, &err);
     if (rc < 0)
         return give_up(db, mine, &err);
-    if (db->writer.sqlite == NULL && sqlite_db_reopen_writer(db, &err) < 0) {
-        turnstile_leave(&db->turnstile);
-        return give_up(db, mine, &err);
-    }
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     bool committed = false;
     int changes = sqlite3_total_changes(db->writer.sqlite);
-    db->writer.unwritable = false;
     rc = run_group(db, group, &committed, &err);
     sqlite_clock_end(db, outcome_of(db, committed, changes));
     if (!sqlite_conn_undo(&db->writer))
@@ -284,13 +284,11 @@ int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena
                            void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
     struct sqlite_write mine = {
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
         .arg = arg,
-        .until_ns =
-            clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000};
+        .until_ns = sqlite_db_until_ns(db, wait_ms)};
     bool tell = false;
     pthread_cond_init(&mine.answered, NULL);
 

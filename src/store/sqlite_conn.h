@@ -10,7 +10,8 @@
 
 #include <sqlite3.h>
 
-/* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
+/* Only what comes from outside tend can make a connection busy. How long a reader waits then; the
+ * writer: see sqlite_stranger.c. */
 enum { SQLITE_CONN_BUSY_MS = 10000 };
 
 /*
