@@ -151,7 +151,7 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
     if ((rc = sqlite_conn_fixed(&db->writer, FIXED_COMMIT, err)) < 0)
         return rc;
     *ret_committed = true;
-    return sqlite_files_check_store(&db->files, err);
+    return sqlite_files_check_saved(&db->files, err);
 }
 
 int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
