@@ -127,9 +127,9 @@ TEND_API void tend_options_init(struct tend_options *options);
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
  * is acknowledged any more: close the handle and open the store again. A write in the moment of the
- * change may be in the file that was open; tend_errmsg() says whether it is. So it is, some seconds
- * later, when a PostgreSQL schema is dropped or replaced; leases of the old store fit no job of the
- * new.
+ * change may be in the file that was open; tend_errmsg() says whether it is. Calls fail in
+ * the same way, some seconds later, when a PostgreSQL schema is dropped or replaced; leases of the
+ * old store fit no job of the new.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 

@@ -322,12 +322,15 @@ int turnstile_say_busy(const struct turnstile *turnstile, struct err *err)
 {
     struct holder holder;
     struct holder_note noted = read_note(turnstile, TURN_NOTE_AT);
-    if (waits_for_stranger(turnstile, &noted))
-        return say_stranger(turnstile, err);
-    if (!is_locked(turnstile, TURN_BYTE))
+    bool stranger = waits_for_stranger(turnstile, &noted);
+    bool locked = is_locked(turnstile, TURN_BYTE); /* not by this handle */
+    if (!locked && !stranger)
         return err_set(err, TEND_EBUSY,
                        "the store could not be written in time: too many are in line; try again");
-    holder_find(turnstile->fd, TURN_BYTE, writing, &noted, &holder);
+    if (locked)
+        holder_find(turnstile->fd, TURN_BYTE, writing, &noted, &holder);
+    if (!locked || (stranger && !holder.stopped))
+        return say_stranger(turnstile, err);
     return err_set(err, TEND_EBUSY, "the store cannot be written: %s", holder.text);
 }
 

@@ -33,8 +33,8 @@
  *     96..127   who has the door
  *     128..143  since when nobody could write (struct blocked_note)
  *     144..175  who had the door, as noted there, when somebody found that it does not move
- *     176..207  who had the turn, as noted there, when it found that a stranger has locked the
- * store 256..     the store's clock; not the turnstile's
+ *     176..207  who had the turn, as noted there, when it found a stranger in its way
+ *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
 #define STORE_TURNSTILE_H
@@ -76,8 +76,7 @@ struct turnstile {
     int64_t told_since_ms;     /* ... since when (clock_boot_ms) */
     int64_t entered_ms;        /* clock_boot_ms when it got the turn */
     struct blocked_note taken; /* told to the one who has the turn, and not settled yet */
-    bool
-        gave_up; /* the last one that wanted the turn did not get it, or could not use it; atomic */
+    bool gave_up; /* the last one that wanted to write could not begin in time; atomic */
 
     /* The name of the program that has locked the store: "process 12 (sqlite3)". False: it cannot
      * be seen. NULL: nobody knows. */
@@ -120,7 +119,8 @@ void turnstile_wait_for_stranger(struct turnstile *turnstile, int64_t since_ms);
 void turnstile_part_from_stranger(struct turnstile *turnstile);
 int turnstile_give_up_on_stranger(struct turnstile *turnstile, struct err *err);
 
-/* Nobody has got the turn since somebody on this handle gave up waiting for it. Any thread. */
+/* Nobody has got the turn since somebody on this handle gave up waiting for it, or for a stranger.
+ * Any thread. */
 bool turnstile_gave_up(const struct turnstile *turnstile);
 
 /*

@@ -66,9 +66,7 @@ enum { BATCH = 300 };
 
 static tend *open_impatient(const char *name)
 {
-    struct tend_options options = store_options(name);
-    options.busy_ms = 1000;
-    return store_open_with(&options);
+    return store_open_busy(name, SECOND_MS);
 }
 
 static int64_t count_jobs(const char *queue)

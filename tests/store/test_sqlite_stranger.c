@@ -35,13 +35,6 @@ static void let_it_lock(struct helper *stranger)
     helper_hear(stranger);
 }
 
-static tend *open_with_busy(const char *name, int64_t busy_ms)
-{
-    struct tend_options options = store_options(name);
-    options.busy_ms = busy_ms;
-    return store_open_with(&options);
-}
-
 static int try_add(tend *t)
 {
     struct tend_job_spec spec = spec_for("q");
@@ -73,7 +66,7 @@ static void check_names(tend *t, const struct helper *stranger)
 TEST_WITHIN(sqlite_stranger, a_call_waits_no_longer_than_it_says_and_names_the_program, 60)
 {
     struct helper stranger = start_stranger();
-    tend *t = open_with_busy("w", 40000);
+    tend *t = store_open_busy("w", 40000);
     claim_none(t, "q");
     let_it_lock(&stranger);
     int64_t begun_ms = clock_mono_ms();
@@ -83,7 +76,7 @@ TEST_WITHIN(sqlite_stranger, a_call_waits_no_longer_than_it_says_and_names_the_p
     check_names(t, &stranger);
     store_close(t); /* and closing does not wait for it either */
     check_int(clock_mono_ms() - begun_ms, <, 25000);
-    t = open_with_busy("v", 200);
+    t = store_open_busy("v", 200);
     check_rc(t, try_add(t), TEND_EBUSY);
     check_names(t, &stranger);
     helper_say(&stranger, 0);
@@ -95,8 +88,8 @@ TEST_WITHIN(sqlite_stranger, a_call_waits_no_longer_than_it_says_and_names_the_p
 TEST_WITHIN(sqlite_stranger, those_who_wait_behind_others_know_why, 60)
 {
     struct helper stranger = start_stranger();
-    tend *t = open_with_busy("w", 50000);
-    tend *other = open_with_busy("v", 50000);
+    tend *t = store_open_busy("w", 50000);
+    tend *other = store_open_busy("v", 50000);
     pthread_t thread;
     claim_none(t, "q");
     claim_none(other, "q");
@@ -124,7 +117,7 @@ static void *claim_shortly(void *t)
 TEST_WITHIN(sqlite_stranger, one_that_gives_up_takes_nobody_with_it, 60)
 {
     struct helper stranger = start_stranger();
-    tend *t = open_with_busy("w", 50000);
+    tend *t = store_open_busy("w", 50000);
     pthread_t claimer;
     pthread_t adder;
     claim_none(t, "q");
