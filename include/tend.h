@@ -98,9 +98,10 @@ struct tend_options {
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
     int64_t busy_ms;     /* how long a write waits: on SQLite for another process that writes, or is
-                            stopped in the middle of it (then TEND_EBUSY), on PostgreSQL for a row
-                            lock, and 2 s more for an answer; a call with a wait_ms no longer than
-                            that, or 1 s. Default 30 s */
+                            stopped in the middle of it, and for another program that has locked
+                            the file (then TEND_EBUSY), on PostgreSQL for a row lock, and 2 s more
+                            for an answer; a call with a wait_ms no longer than that, or 1 s.
+                            Default 30 s */
     int64_t recovery_ms; /* recovery timer inside waits, jittered; 0: no timer; TEND_UNSET: as
                             TEND_RECOVERY_INTERVAL_MS says, default 60 s */
     void (*log)(void *arg, const char *line); /* one call per line worth a log; may be NULL */
@@ -125,9 +126,10 @@ TEND_API void tend_options_init(struct tend_options *options);
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
- * is acknowledged any more: close the handle and open the store again. So it is, some seconds
- * later, when a PostgreSQL schema is dropped or replaced; leases of the old store fit no job of the
- * new.
+ * is acknowledged any more: close the handle and open the store again. A write in the moment of the
+ * change may be in the file that was open; tend_errmsg() says whether it is. Calls fail in
+ * the same way, some seconds later, when a PostgreSQL schema is dropped or replaced; leases of the
+ * old store fit no job of the new.
  */
 TEND_API int tend_open(tend **ret, const char *url, const struct tend_options *options);
 

@@ -322,6 +322,8 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
 
 int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t timeout_ms)
 {
+    if (db_is_forked(t->db)) /* what is left of the parent's bells is no news */
+        return db_wait(t->db, bells, 0, 0, handle_err(t));
     uint64_t bell = db_bell(t->db, bells);
     pthread_mutex_lock(&t->mutex);
     bool news = !last->waited || bell != last->bell;

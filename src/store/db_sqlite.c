@@ -6,20 +6,20 @@
  * leads: it waits in line at the turnstile, begins, runs all bodies in the list, also those that
  * come while it is at it, each in a savepoint, commits once and answers everybody. During the
  * commit the next list grows (group commit), so that throughput is not bounded by fsync. The
- * turnstile keeps all writers and checkpoints of all processes apart: SQLite never reports
- * "locked", and the race between a checkpoint and a commit that loses transactions in SQLite
- * before 3.51.3 cannot happen.
+ * turnstile keeps all writers and checkpoints of all processes apart: only another program can make
+ * SQLite report "locked" (sqlite_stranger.c), and the race between a checkpoint and a commit that
+ * loses transactions in SQLite before 3.51.3 cannot happen.
  *
  * Reading: connections of their own, one per reading thread at a time; WAL lets them go on beside
  * the writer.
  *
  * Invariants: no body is acknowledged before the commit that holds it has returned and the store
  * was seen in its place afterwards (sqlite_files.h); a body that fails is rolled back to its
- * savepoint; when the whole transaction is lost, all of its bodies fail.
+ * savepoint; when the whole transaction is lost, or a body cannot be rolled back, all of its bodies
+ * fail and nothing of it is saved. No connection is used again while a transaction is open that
+ * could not be ended: it is closed, which ends it.
  */
 #include "store/sqlite_db.h"
-
-#include "core/policy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,29 +45,6 @@ struct sqlite_write {
     struct sqlite_write *next;
 };
 
-static int run_fixed(struct sqlite_db *db, enum sqlite_fixed which, struct err *err)
-{
-    static const char *const texts[FIXED_COUNT] = {
-        [FIXED_BEGIN] = "BEGIN IMMEDIATE",      [FIXED_COMMIT] = "COMMIT",
-        [FIXED_ROLLBACK] = "ROLLBACK",          [FIXED_SAVEPOINT] = "SAVEPOINT operation",
-        [FIXED_UNDO] = "ROLLBACK TO operation", [FIXED_RELEASE] = "RELEASE operation",
-    };
-    sqlite3_stmt **slot = &db->fixed[which];
-    int rc = SQLITE_OK;
-    if (*slot == NULL)
-        rc = sqlite3_prepare_v3(db->writer.sqlite, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
-                                slot, NULL);
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_step(*slot);
-        sqlite3_reset(*slot);
-    }
-    if (rc == SQLITE_DONE)
-        return 0;
-    return sqlite_conn_fail(&db->writer, rc,
-                            which == FIXED_COMMIT ? "saving to the store" : "writing to the store",
-                            err);
-}
-
 /* Ids and time go on from the newest event, whoever wrote it. */
 static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
@@ -87,34 +64,23 @@ static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_n
     return sqlite_clock_begin(db, tx, db_number(&last, 0, 1), ret_now_ms);
 }
 
-/* CL-5: what is in the way is not tend, so it may go away by itself. */
-static int begin(struct sqlite_db *db, struct err *err)
+/* write->rc is what became of the body; a negative code: the whole transaction must be undone. */
+static int run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t now_ms, bool alone,
+                    struct err *err)
 {
-    for (int tries = 1;; tries++) {
-        int rc = run_fixed(db, FIXED_BEGIN, err);
-        int64_t delay_ms =
-            rc == TEND_EBUSY ? policy_contention_delay(tries, rng_double(&db->rng)) : -1;
-        if (delay_ms < 0)
-            return rc;
-        struct timespec pause = {.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000};
-        nanosleep(&pause, NULL);
-    }
-}
-
-static void run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t now_ms, bool alone)
-{
-    struct err ignored;
+    struct sqlite_conn *conn = &db->writer;
+    int rc = 0;
     write->tx.base.now = db_int(now_ms);
-    if (!alone && (write->rc = run_fixed(db, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
-        return;
+    if (!alone && (write->rc = sqlite_conn_fixed(conn, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
+        return 0;
     write->rc = write->body(&write->tx.base, write->arg);
     if (write->rc < 0)
         write->tx.base.ring = 0;
-    if (alone || sqlite3_get_autocommit(db->writer.sqlite))
-        return;
+    if (alone || sqlite3_get_autocommit(conn->sqlite))
+        return 0;
     if (write->rc < 0)
-        run_fixed(db, FIXED_UNDO, &ignored);
-    run_fixed(db, FIXED_RELEASE, &ignored);
+        rc = sqlite_conn_fixed(conn, FIXED_UNDO, err);
+    return rc < 0 ? rc : sqlite_conn_fixed(conn, FIXED_RELEASE, err);
 }
 
 static void fail_group(struct sqlite_write *group, const struct err *err)
@@ -151,26 +117,24 @@ static struct sqlite_write *take_waiting(struct sqlite_db *db, size_t most)
 }
 
 /*
- * Runs the bodies of a group in one transaction. The turnstile is held. Those that come while it is
- * at it still get in: the threads answered last are back by then, and would otherwise wait for a
- * commit more.
+ * Runs the bodies of a group in the transaction that has begun, and commits it. Those that
+ * come while it is at it still get in: the threads answered last are back by then, and would
+ * otherwise wait for a commit more.
  */
 static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret_committed,
                      struct err *err)
 {
     int64_t now_ms = 0;
-    struct err ignored;
     size_t count = 0;
     bool alone = group->next == NULL;
-    int rc = begin(db, err);
-    if (rc < 0)
-        return rc;
+    int rc;
     struct sqlite_tx first = {.base = group->tx.base, .conn = &db->writer};
     first.base.err = err;
     if ((rc = read_beginning(db, &first.base, &now_ms)) < 0)
-        goto undo;
+        return rc;
     for (struct sqlite_write *write = group; write != NULL; write = write->next) {
-        run_body(db, write, now_ms, alone);
+        if ((rc = run_body(db, write, now_ms, alone, err)) < 0)
+            return rc;
         if (sqlite3_get_autocommit(db->writer.sqlite)) { /* a full disk takes the whole with it */
             *err = *write->tx.base.err;
             rc = write->rc < 0 ? write->rc : TEND_EIO;
@@ -178,20 +142,16 @@ static int run_group(struct sqlite_db *db, struct sqlite_write *group, bool *ret
             return rc;
         }
         if (alone && write->rc < 0)
-            goto undo;
+            return 0;
         alone = false;
         count++;
         if (write->next == NULL && count < GROUP_MAX)
             write->next = take_waiting(db, GROUP_MAX - count);
     }
-    if ((rc = run_fixed(db, FIXED_COMMIT, err)) == 0) {
-        *ret_committed = true;
-        return sqlite_files_check_store(&db->files, err);
-    }
-undo:
-    if (!sqlite3_get_autocommit(db->writer.sqlite))
-        run_fixed(db, FIXED_ROLLBACK, &ignored);
-    return rc;
+    if ((rc = sqlite_conn_fixed(&db->writer, FIXED_COMMIT, err)) < 0)
+        return rc;
+    *ret_committed = true;
+    return sqlite_files_check_saved(&db->files, err);
 }
 
 int sqlite_db_enter(struct sqlite_db *db, int64_t wait_ms, struct err *err)
@@ -217,6 +177,12 @@ static enum clock_outcome outcome_of(const struct sqlite_db *db, bool committed,
     return db->writer.unwritable ? CLOCK_UNWRITABLE : CLOCK_UNDONE;
 }
 
+int64_t sqlite_db_until_ns(const struct sqlite_db *db, int64_t wait_ms)
+{
+    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
+    return clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000;
+}
+
 static struct timespec to_timespec(int64_t ns)
 {
     return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -238,31 +204,54 @@ static void drop(struct sqlite_db *db, struct sqlite_write *mine)
     mine->taken = true;
 }
 
+static struct sqlite_write *give_up(struct sqlite_db *db, struct sqlite_write *mine,
+                                    const struct err *err)
+{
+    pthread_mutex_lock(&db->mutex);
+    drop(db, mine);
+    pthread_mutex_unlock(&db->mutex);
+    mine->rc = 0;
+    fail_group(mine, err);
+    return mine;
+}
+
+/* The turn, with a transaction; neither, and a negative code, when that cannot be had in time. */
+static int begin(struct sqlite_db *db, int64_t until_ns, struct err *err)
+{
+    int64_t left_ns = until_ns - clock_mono_ns();
+    /* Rounded up: whoever is told "busy" has waited for all of its time. */
+    int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, err);
+    if (rc < 0)
+        return rc;
+    db->writer.unwritable = false;
+    if (db->writer.sqlite == NULL)
+        rc = sqlite_db_reopen_writer(db, err);
+    if (rc == 0 && (rc = sqlite_stranger_begin(db, until_ns, err)) == 0)
+        return 0;
+    sqlite_clock_end(db, outcome_of(db, false, 0));
+    turnstile_leave(&db->turnstile);
+    return rc;
+}
+
 /*
  * The bodies that wait by the time it is this process's turn, all run; they are to be answered.
- * When it is not in time for the one that leads, that one fails alone: others may wait longer.
+ * When it cannot begin in time for the one that leads, that one fails alone: others may wait
+ * longer.
  */
 static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int64_t left_ns = mine->until_ns - clock_mono_ns();
-    /* Rounded up: whoever is told "busy" has waited for all of its time. */
-    int rc = sqlite_db_enter(db, left_ns > 0 ? (left_ns + 999999) / 1000000 : 0, &err);
-    if (rc < 0) {
-        pthread_mutex_lock(&db->mutex);
-        drop(db, mine);
-        pthread_mutex_unlock(&db->mutex);
-        mine->rc = 0;
-        fail_group(mine, &err);
-        return mine;
-    }
+    int rc = begin(db, mine->until_ns, &err);
+    if (rc < 0)
+        return give_up(db, mine, &err);
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
     bool committed = false;
     int changes = sqlite3_total_changes(db->writer.sqlite);
-    db->writer.unwritable = false;
     rc = run_group(db, group, &committed, &err);
     sqlite_clock_end(db, outcome_of(db, committed, changes));
-    if (rc == 0)
+    if (!sqlite_conn_undo(&db->writer))
+        sqlite_conn_close(&db->writer);
+    else if (rc == 0)
         sqlite_wal_tend(db);
     turnstile_leave(&db->turnstile);
     if (rc < 0)
@@ -295,13 +284,11 @@ int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena
                            void *arg, struct err *err)
 {
     struct sqlite_db *db = (struct sqlite_db *)base;
-    int64_t longest_ms = wait_ms < db->options.busy_ms ? wait_ms : db->options.busy_ms;
     struct sqlite_write mine = {
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
         .arg = arg,
-        .until_ns =
-            clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000};
+        .until_ns = sqlite_db_until_ns(db, wait_ms)};
     bool tell = false;
     pthread_cond_init(&mine.answered, NULL);
 
@@ -380,6 +367,8 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
         rc = sqlite_conn_exec(conn, "PRAGMA query_only = 1; PRAGMA cache_size = -4000",
                               "opening the store", err);
     }
+    if (rc == 0)
+        rc = sqlite_conn_prepare_fixed(conn, err);
     if (rc < 0) {
         sqlite_conn_close(conn);
         free(conn);
@@ -404,14 +393,16 @@ static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
 
 static int read_with(struct sqlite_db *db, struct sqlite_tx *tx, db_body *body, void *arg)
 {
-    struct err ignored;
     int rc = take_reader(db, &tx->conn, tx->base.err);
     if (rc < 0)
         return rc;
-    if ((rc = sqlite_conn_exec(tx->conn, "BEGIN", "reading the store", tx->base.err)) == 0) {
-        if ((rc = read_now(db, tx)) == 0)
-            rc = body(&tx->base, arg);
-        sqlite_conn_exec(tx->conn, "ROLLBACK", "reading the store", &ignored);
+    if ((rc = sqlite_conn_fixed(tx->conn, FIXED_READ, tx->base.err)) == 0 &&
+        (rc = read_now(db, tx)) == 0)
+        rc = body(&tx->base, arg);
+    if (!sqlite_conn_undo(tx->conn)) {
+        sqlite_conn_close(tx->conn);
+        free(tx->conn);
+        tx->conn = NULL;
     }
     give_reader(db, tx->conn);
     return rc;

@@ -8,7 +8,8 @@
  *
  * Before the bodies of a group run, the page tells how much time has passed since the last commit
  * that nobody has lived through (the wall clock was set forward, the machine slept), or in which
- * nobody could write (a stopped process had the turn, the disk was full). By so much all running
+ * nobody could write (a stopped process had the turn, another program had locked the file, the disk
+ * was full). By so much all running
  * leases and held locks are moved, in the transaction of the group: such time counts against no
  * lease. Due times and schedules are times of the wall clock and stay.
  *

@@ -113,6 +113,8 @@ int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, stru
 
 void sqlite_conn_close(struct sqlite_conn *conn)
 {
+    for (size_t i = 0; i < FIXED_COUNT; i++)
+        sqlite3_finalize(conn->fixed[i]);
     for (size_t i = 0; i < DB_QUERIES; i++) {
         sqlite3_finalize(conn->statements[i]);
         sqlite3_finalize(conn->each[i]);
@@ -120,6 +122,47 @@ void sqlite_conn_close(struct sqlite_conn *conn)
     }
     sqlite3_close(conn->sqlite);
     memset(conn, 0, sizeof *conn);
+}
+
+int sqlite_conn_prepare_fixed(struct sqlite_conn *conn, struct err *err)
+{
+    static const char *const texts[FIXED_COUNT] = {
+        [FIXED_READ] = "BEGIN",
+        [FIXED_WRITE] = "BEGIN IMMEDIATE",
+        [FIXED_COMMIT] = "COMMIT",
+        [FIXED_ROLLBACK] = "ROLLBACK",
+        [FIXED_SAVEPOINT] = "SAVEPOINT operation",
+        [FIXED_UNDO] = "ROLLBACK TO operation",
+        [FIXED_RELEASE] = "RELEASE operation",
+    };
+    for (size_t i = 0; i < FIXED_COUNT; i++) {
+        int rc = sqlite3_prepare_v3(conn->sqlite, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &conn->fixed[i], NULL);
+        if (rc != SQLITE_OK)
+            return sqlite_conn_fail(conn, rc, "opening the store", err);
+    }
+    return 0;
+}
+
+int sqlite_conn_fixed(struct sqlite_conn *conn, enum sqlite_fixed which, struct err *err)
+{
+    int rc = sqlite3_step(conn->fixed[which]);
+    sqlite3_reset(conn->fixed[which]);
+    if (rc == SQLITE_DONE)
+        return 0;
+    return sqlite_conn_fail(conn, rc,
+                            which == FIXED_READ     ? "reading the store"
+                            : which == FIXED_COMMIT ? "saving to the store"
+                                                    : "writing to the store",
+                            err);
+}
+
+bool sqlite_conn_undo(struct sqlite_conn *conn)
+{
+    struct err ignored;
+    if (!sqlite3_get_autocommit(conn->sqlite))
+        sqlite_conn_fixed(conn, FIXED_ROLLBACK, &ignored);
+    return sqlite3_get_autocommit(conn->sqlite);
 }
 
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *sql, const char *what, struct err *err)

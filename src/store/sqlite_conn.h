@@ -10,8 +10,24 @@
 
 #include <sqlite3.h>
 
-/* Only what comes from outside tend can make a connection busy; see db_sqlite.c. */
+/* Only what comes from outside tend can make a connection busy. How long a reader waits then; the
+ * writer: see sqlite_stranger.c. */
 enum { SQLITE_CONN_BUSY_MS = 10000 };
+
+/*
+ * Statements that begin and end transactions. They are prepared when a connection is opened:
+ * whoever undoes something because memory has run out cannot prepare a statement first.
+ */
+enum sqlite_fixed {
+    FIXED_READ,
+    FIXED_WRITE,
+    FIXED_COMMIT,
+    FIXED_ROLLBACK,
+    FIXED_SAVEPOINT,
+    FIXED_UNDO,
+    FIXED_RELEASE,
+    FIXED_COUNT
+};
 
 struct sqlite_conn {
     sqlite3 *sqlite;
@@ -19,6 +35,7 @@ struct sqlite_conn {
     sqlite3_stmt *statements[DB_QUERIES]; /* prepared on first use */
     sqlite3_stmt *each[DB_QUERIES];
     sqlite3_stmt *many[DB_QUERIES];
+    sqlite3_stmt *fixed[FIXED_COUNT];
     struct sqlite_given given; /* rows of the call that is running */
     int64_t next_event; /* the id the coming event will have; set at the start of every write */
     int64_t token_base; /* of the store; set with it */
@@ -29,6 +46,13 @@ struct sqlite_conn {
 /* On failure err has the sentence; the connection is then closed. */
 int sqlite_conn_open(struct sqlite_conn *conn, const char *path, int flags, struct err *err);
 void sqlite_conn_close(struct sqlite_conn *conn);
+
+/* Prepares the fixed statements. After all pragmas and migrations, which would expire them. */
+int sqlite_conn_prepare_fixed(struct sqlite_conn *conn, struct err *err);
+int sqlite_conn_fixed(struct sqlite_conn *conn, enum sqlite_fixed which, struct err *err);
+/* Undoes a transaction, if one is open. False: it is still open, and the caller must close the
+ * connection, so that nobody commits it or waits for it. */
+bool sqlite_conn_undo(struct sqlite_conn *conn);
 
 /* The TEND_E code for SQLite's extended result code, with a sentence about doing `what`. */
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err);

@@ -2,7 +2,6 @@
 #ifndef STORE_SQLITE_DB_H
 #define STORE_SQLITE_DB_H
 
-#include "base/rng.h"
 #include "store/neighbour.h"
 #include "store/sqlite_clock.h"
 #include "store/sqlite_conn.h"
@@ -13,17 +12,6 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* Statements that are not named queries. */
-enum sqlite_fixed {
-    FIXED_BEGIN,
-    FIXED_COMMIT,
-    FIXED_ROLLBACK,
-    FIXED_SAVEPOINT,
-    FIXED_UNDO,
-    FIXED_RELEASE,
-    FIXED_COUNT
-};
-
 /* The write-ahead log (sqlite_wal.c). Only the leading thread touches it. */
 struct sqlite_wal {
     int frames;      /* in the log after the last commit */
@@ -31,6 +19,13 @@ struct sqlite_wal {
     int next_frames; /* ... and then it is looked at again */
     bool large;      /* it has grown large, and cannot be emptied */
     bool told;       /* ... which has been said */
+};
+
+/* A wait for another program that has locked the store (sqlite_stranger.c). */
+struct sqlite_stranger {
+    int64_t until_ns; /* monotonic: how long whoever has the turn may wait */
+    int64_t since_ms; /* clock_boot_ms when this wait began; 0: it has not */
+    int64_t note_ns;  /* monotonic: when it is noted next that nobody can write */
 };
 
 struct sqlite_db {
@@ -52,7 +47,6 @@ struct sqlite_db {
     size_t own_worker_count;
 
     bool deaf_told; /* atomic: it was said that inotify cannot be had */
-    struct rng rng;
     struct sqlite_clock clock;
 
     /* sqlite_fork.c */
@@ -60,9 +54,9 @@ struct sqlite_db {
     struct sqlite_db *inherited; /* the next in the list of those */
 
     /* Only the leading thread touches what follows. */
-    struct sqlite_conn writer;
-    sqlite3_stmt *fixed[FIXED_COUNT];
+    struct sqlite_conn writer; /* not open: it had to be closed, and is opened by the next one */
     struct sqlite_wal wal;
+    struct sqlite_stranger stranger;
 };
 
 struct sqlite_tx {
@@ -77,6 +71,8 @@ int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena
 int sqlite_db_read(struct db *base, struct arena *arena, db_body *body, void *arg, struct err *err);
 
 /* sqlite_open.c */
+/* Opens the writer that had to be closed. In the writers' turn. */
+int sqlite_db_reopen_writer(struct sqlite_db *db, struct err *err);
 void sqlite_db_close_connections(struct sqlite_db *db);
 
 /* sqlite_fork.c */
@@ -90,6 +86,10 @@ int sqlite_fork_settle(const char *path, struct err *err);
 /* Watches the bell from now on. TEND_EIO: by a timer, as inotify cannot be had; tried anew each
  * time. */
 int sqlite_db_listen(struct sqlite_db *db, struct err *err);
+
+/* When a wait that begins now and lasts for wait_ms is over, or for busy_ms, if that is less.
+ * Monotonic. */
+int64_t sqlite_db_until_ns(const struct sqlite_db *db, int64_t wait_ms);
 
 /* The writers' turn, within wait_ms; ended by turnstile_leave. Fails also when a file of the store
  * is known to be gone (sqlite_files.h). */
@@ -108,6 +108,18 @@ int64_t sqlite_wal_bytes(const struct sqlite_db *db);
 bool sqlite_wal_is_large(int64_t bytes);
 /* A text that names the other processes that read the store at this moment; false: none is seen. */
 bool sqlite_wal_name_readers(const struct sqlite_db *db, char *text, size_t size);
+/* The same for the one process that has SQLite's write lock, which may be this one. */
+bool sqlite_wal_name_writer(const struct sqlite_db *db, char *text, size_t size);
+
+/* sqlite_stranger.c */
+
+/* What the writer does when the store is locked: it waits as sqlite_stranger_begin says. Before
+ * that, and while a store is made: up to until_ns (monotonic). */
+void sqlite_stranger_watch(struct sqlite_db *db);
+void sqlite_stranger_limit(struct sqlite_db *db, int64_t until_ns);
+/* Begins a write transaction, in the writers' turn. TEND_EBUSY: another program has kept the store
+ * locked until until_ns. */
+int sqlite_stranger_begin(struct sqlite_db *db, int64_t until_ns, struct err *err);
 
 /* sqlite_doctor.c */
 int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),

@@ -249,8 +249,9 @@ bool sqlite_files_gone(const struct sqlite_files *files)
     return __atomic_load_n(&files->gone, __ATOMIC_RELAXED) != NULL;
 }
 
-/* The first thing that is found missing counts. */
-static int say_gone(struct sqlite_files *files, const char *suffix, struct err *err)
+/* The first thing that is found missing counts. what: what became of what was to be saved. */
+static int say_gone(struct sqlite_files *files, const char *suffix, const char *what,
+                    struct err *err)
 {
     const char *first = NULL;
     if (!__atomic_compare_exchange_n(&files->gone, &first, suffix, false, __ATOMIC_RELAXED,
@@ -259,22 +260,35 @@ static int say_gone(struct sqlite_files *files, const char *suffix, struct err *
     set_present(files, false); /* nothing is done here any more: others may begin anew */
     if (*suffix == '\0')
         return err_set(err, TEND_EUNREACHABLE,
-                       "the store %s was deleted or replaced while it was open: nothing was saved; "
-                       "restart this program, which then opens the one that is there",
-                       files->path);
-    return err_set(err, TEND_EUNREACHABLE,
-                   "%s%s was deleted or replaced while the store was open: nothing was saved; "
-                   "restart all programs that have this store open",
-                   files->path, suffix);
+                       "the store %s was deleted or replaced while it was open: %s; restart this "
+                       "program, which then opens the one that is there",
+                       files->path, what);
+    return err_set(
+        err, TEND_EUNREACHABLE,
+        "%s%s was deleted or replaced while the store was open: %s; restart all programs "
+        "that have this store open",
+        files->path, suffix, what);
+}
+
+static const char nothing_saved[] = "nothing was saved";
+
+static bool is_in_place(const struct sqlite_files *files)
+{
+    struct stat now;
+    return !sqlite_files_gone(files) && stat(files->path, &now) == 0 &&
+           now.st_ino == files->inode && now.st_dev == files->device;
 }
 
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err)
 {
-    struct stat now;
-    if (!sqlite_files_gone(files) && stat(files->path, &now) == 0 && now.st_ino == files->inode &&
-        now.st_dev == files->device)
-        return 0;
-    return say_gone(files, "", err);
+    return is_in_place(files) ? 0 : say_gone(files, "", nothing_saved, err);
+}
+
+int sqlite_files_check_saved(struct sqlite_files *files, struct err *err)
+{
+    static const char saved[] =
+        "this write is in the file that was opened, which may not be the one that is there now";
+    return is_in_place(files) ? 0 : say_gone(files, "", saved, err);
 }
 
 /* A file that was only renamed still has a name: so it is asked for by the one it should have. */
@@ -295,7 +309,7 @@ int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
     if (missing == NULL)
         return 0;
     int rc = sqlite_files_check_store(files, err); /* often all of them have been removed */
-    return rc < 0 ? rc : say_gone(files, missing, err);
+    return rc < 0 ? rc : say_gone(files, missing, nothing_saved, err);
 }
 
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
@@ -304,7 +318,8 @@ int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
     if (now_ms < files->beside_next_ms)
         return 0;
     files->beside_next_ms = now_ms + BESIDE_CHECK_MS;
-    return sqlite_files_look_beside(files, err);
+    int rc = sqlite_files_check_store(files, err);
+    return rc < 0 ? rc : sqlite_files_look_beside(files, err);
 }
 
 /* --- the bell --- */

@@ -25,9 +25,11 @@
  * mended by one process alone, so it is noticed, once and for all: every further call on the handle
  * fails with TEND_EUNREACHABLE, and the store must be opened again. All are compared by device and
  * inode with what their names lead to, as a file that was renamed is out of place too: the store
- * after each commit, before anybody is answered, and after each read; the companions at the start
- * of a turn, before anything is written, but only every BESIDE_CHECK_MS, as six more calls would
- * make each commit slower. They are always looked at before a free liveness lock is believed.
+ * after each commit, before anybody is answered, and after each read; all of them at the start of a
+ * turn, before anything is written, but only every BESIDE_CHECK_MS, as seven more calls would make
+ * each commit slower. So a commit may still go into a file that was renamed a moment before;
+ * whoever made it is told that, and not that nothing was saved. The companions are always looked at
+ * before a free liveness lock is believed.
  *
  * A process that opens the store when one of the companions is missing or new would be alone with
  * it: it would not wait for the writers that have the old one, and take living workers for dead. So
@@ -86,7 +88,10 @@ void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fo
 
 /* 0, or TEND_EUNREACHABLE: the store is no longer the file that was opened. One stat. */
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err);
-/* The same for the companions, if it is time to look. In the writers' turn. */
+/* The same after a commit: the sentence says where it went. */
+int sqlite_files_check_saved(struct sqlite_files *files, struct err *err);
+/* The same for the store and its companions, if it is time to look. In the writers' turn, before
+ * anything is written. */
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
 /* Now, and by any thread. */
 int sqlite_files_look_beside(struct sqlite_files *files, struct err *err);

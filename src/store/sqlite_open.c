@@ -12,6 +12,7 @@
  */
 #include "store/sqlite_db.h"
 
+#include "base/rng.h"
 #include "store/sqlite_path.h"
 
 #include <stdio.h>
@@ -105,7 +106,9 @@ static int look_inside(struct sqlite_db *db, enum content *ret, struct err *err)
         return rc;
     if ((rc = read_version(&db->writer, &id, &version, err)) == 0)
         rc = refuse_foreign(db, id, version, err);
-    sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", &ignored);
+    int undone =
+        sqlite_conn_exec(&db->writer, "ROLLBACK", "opening the store", rc == 0 ? err : &ignored);
+    rc = rc == 0 ? undone : rc;
     if (rc == 0)
         *ret = id != APPLICATION_ID             ? CONTENT_NONE
                : version == db_library_schema() ? CONTENT_CURRENT
@@ -128,6 +131,7 @@ static int make_current(struct sqlite_db *db, struct err *err)
     int rc = sqlite_db_enter(db, db->options.busy_ms, err);
     if (rc < 0)
         return rc;
+    sqlite_stranger_limit(db, sqlite_db_until_ns(db, db->options.busy_ms));
     if (db->options.must_exist && (rc = look_inside(db, &content, err)) == 0 &&
         content == CONTENT_NONE)
         rc = say_empty(db, err);
@@ -154,6 +158,7 @@ static int open_writer(struct sqlite_db *db, struct err *err)
     if (rc < 0)
         return rc;
     sqlite3_db_config(db->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite_stranger_watch(db);
     /* Statements over many rows keep them aside while they run: not in files in /tmp, which may be
      * full. */
     rc = sqlite_conn_exec(&db->writer, "PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY",
@@ -165,6 +170,17 @@ static int open_writer(struct sqlite_db *db, struct err *err)
                                                             : "PRAGMA synchronous = FULL",
                               "opening the store", err);
     return rc == 0 ? sqlite_wal_init(db, err) : rc;
+}
+
+int sqlite_db_reopen_writer(struct sqlite_db *db, struct err *err)
+{
+    int rc = open_writer(db, err);
+    /* By its name: what has that name now may be another file. */
+    if (rc == 0 && (rc = sqlite_files_check_store(&db->files, err)) == 0)
+        rc = sqlite_conn_prepare_fixed(&db->writer, err);
+    if (rc < 0)
+        sqlite_conn_close(&db->writer);
+    return rc;
 }
 
 /* Which file is the store, and that SQLite has opened the same. */
@@ -186,8 +202,6 @@ void sqlite_db_close_connections(struct sqlite_db *db)
         sqlite_conn_close(conn);
         free(conn);
     }
-    for (size_t i = 0; i < FIXED_COUNT; i++)
-        sqlite3_finalize(db->fixed[i]);
     sqlite_conn_close(&db->writer);
 }
 
@@ -444,6 +458,11 @@ static const struct db_engine engine = {
     .guards_change = true,
 };
 
+static bool name_stranger(void *arg, char *text, size_t size)
+{
+    return sqlite_wal_name_writer(arg, text, size);
+}
+
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err)
 {
@@ -468,8 +487,12 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     sqlite_clock_init(&db->clock, &db->options);
     db->turnstile.log = options->notice;
     db->turnstile.log_arg = options->notice_arg;
-    rng_seed_random(&db->rng);
-    db->files.bell_salt = rng_u64(&db->rng);
+    db->turnstile.name_stranger = name_stranger;
+    db->turnstile.name_arg = db;
+    sqlite_stranger_limit(db, sqlite_db_until_ns(db, options->busy_ms));
+    struct rng rng;
+    rng_seed_random(&rng);
+    db->files.bell_salt = rng_u64(&rng);
     /* The files beside come last: nothing is left beside what is no store. */
     enum content content = CONTENT_NONE;
     rc = waiter_init(&db->waiter, on_bell, db, err);
@@ -480,6 +503,8 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         sqlite_clock_open(&db->clock, db->files.lock_fd);
         rc = content == CONTENT_CURRENT ? 0 : make_current(db, err);
     }
+    if (rc == 0)
+        rc = sqlite_conn_prepare_fixed(&db->writer, err);
     if (rc < 0) {
         sqlite_db_close(&db->base);
         return rc;

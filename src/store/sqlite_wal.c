@@ -120,7 +120,7 @@ static bool checkpoint(struct sqlite_db *db)
     } else {
         sqlite3_busy_timeout(sqlite, READERS_MS);
         rc = sqlite3_wal_checkpoint_v2(sqlite, NULL, SQLITE_CHECKPOINT_RESTART, &frames, &copied);
-        sqlite3_busy_timeout(sqlite, SQLITE_CONN_BUSY_MS);
+        sqlite_stranger_watch(db);
     }
     return rc == SQLITE_OK && frames == copied;
 }
@@ -174,20 +174,20 @@ int64_t sqlite_wal_bytes(const struct sqlite_db *db)
 }
 
 /*
- * A read transaction locks one of the bytes 123 to 127 of the -shm file (SQLite's WAL_READ_LOCK).
- * /proc/locks tells by which process; asking by fcntl would take a descriptor of that file, whose
- * closing drops this process's own locks.
+ * A read transaction locks one of the bytes 123 to 127 of the -shm file (SQLite's WAL_READ_LOCK), a
+ * write transaction byte 120 (WAL_WRITE_LOCK). /proc/locks tells by which process; asking by fcntl
+ * would take a descriptor of that file, whose closing drops this process's own locks.
  */
-static bool parse_read_lock(const char *line, uint64_t inode, int64_t *ret_pid)
+static bool parse_lock(const char *line, uint64_t inode, bool writes, int64_t *ret_pid)
 {
-    int64_t pid;
+    char kind[8];
     int64_t first;
     uint64_t locked;
-    if (sscanf(line, "%*d: POSIX ADVISORY READ %" SCNd64 " %*x:%*x:%" SCNu64 " %" SCNd64, &pid,
-               &locked, &first) != 3)
+    if (sscanf(line, "%*d: POSIX ADVISORY %7s %" SCNd64 " %*x:%*x:%" SCNu64 " %" SCNd64, kind,
+               ret_pid, &locked, &first) != 4 ||
+        locked != inode || strcmp(kind, writes ? "WRITE" : "READ") != 0)
         return false;
-    *ret_pid = pid;
-    return locked == inode && first >= 123 && first <= 127;
+    return writes ? first == 120 : first >= 123 && first <= 127;
 }
 
 static void add_process(char *text, size_t size, int64_t pid)
@@ -207,7 +207,7 @@ static void add_process(char *text, size_t size, int64_t pid)
         snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", entry);
 }
 
-bool sqlite_wal_name_readers(const struct sqlite_db *db, char *text, size_t size)
+static bool name_lockers(const struct sqlite_db *db, bool writes, char *text, size_t size)
 {
     struct stat index;
     char line[256];
@@ -215,11 +215,21 @@ bool sqlite_wal_name_readers(const struct sqlite_db *db, char *text, size_t size
     FILE *locks = stat_beside(db, "-shm", &index) ? fopen("/proc/locks", "re") : NULL;
     int64_t pid;
     while (locks != NULL && fgets(line, sizeof line, locks) != NULL)
-        if (parse_read_lock(line, index.st_ino, &pid) && pid > 0 && pid != getpid())
+        if (parse_lock(line, index.st_ino, writes, &pid) && pid > 0 && (writes || pid != getpid()))
             add_process(text, size, pid);
     if (locks != NULL)
         fclose(locks);
     return text[0] != '\0';
+}
+
+bool sqlite_wal_name_readers(const struct sqlite_db *db, char *text, size_t size)
+{
+    return name_lockers(db, false, text, size);
+}
+
+bool sqlite_wal_name_writer(const struct sqlite_db *db, char *text, size_t size)
+{
+    return name_lockers(db, true, text, size);
 }
 
 void sqlite_wal_tell(struct sqlite_db *db)

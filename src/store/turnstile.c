@@ -21,7 +21,8 @@ enum {
     TURN_NOTE_AT = 64,
     DOOR_NOTE_AT = 96,
     BLOCKED_AT = 128,
-    STUCK_AT = 144
+    STUCK_AT = 144,
+    STRANGER_AT = 176
 };
 enum { LONGEST_MS = 86400000 };
 
@@ -285,14 +286,51 @@ void turnstile_done(struct turnstile *turnstile)
 
 /* --- what is said when nobody can write --- */
 
+/* The one who has the turn has noted that a stranger is in its way. */
+static bool waits_for_stranger(const struct turnstile *turnstile, const struct holder_note *turn)
+{
+    struct holder_note noted = read_note(turnstile, STRANGER_AT);
+    return noted.since_ms != 0 && same_note(&noted, turn);
+}
+
+static void describe_stranger(const struct turnstile *turnstile, char *text, size_t size)
+{
+    char name[192];
+    char time[32] = "";
+    struct blocked_note note = read_blocked(turnstile);
+    int64_t seconds = blocked_ms(&note) / 1000;
+    if (seconds > 0)
+        snprintf(time, sizeof time, " for %lld s", (long long)seconds);
+    if (turnstile->name_stranger == NULL ||
+        !turnstile->name_stranger(turnstile->name_arg, name, sizeof name))
+        snprintf(name, sizeof name, "a program that cannot be seen from here");
+    snprintf(
+        text, size,
+        "%s has locked the file%s without standing in tend's line; end its transaction, or the "
+        "program",
+        name, time);
+}
+
+static int say_stranger(const struct turnstile *turnstile, struct err *err)
+{
+    char text[HOLDER_TEXT];
+    describe_stranger(turnstile, text, sizeof text);
+    return err_set(err, TEND_EBUSY, "the store cannot be written: %s", text);
+}
+
 int turnstile_say_busy(const struct turnstile *turnstile, struct err *err)
 {
     struct holder holder;
     struct holder_note noted = read_note(turnstile, TURN_NOTE_AT);
-    if (!is_locked(turnstile, TURN_BYTE))
+    bool stranger = waits_for_stranger(turnstile, &noted);
+    bool locked = is_locked(turnstile, TURN_BYTE); /* not by this handle */
+    if (!locked && !stranger)
         return err_set(err, TEND_EBUSY,
                        "the store could not be written in time: too many are in line; try again");
-    holder_find(turnstile->fd, TURN_BYTE, writing, &noted, &holder);
+    if (locked)
+        holder_find(turnstile->fd, TURN_BYTE, writing, &noted, &holder);
+    if (!locked || (stranger && !holder.stopped))
+        return say_stranger(turnstile, err);
     return err_set(err, TEND_EBUSY, "the store cannot be written: %s", holder.text);
 }
 
@@ -317,6 +355,37 @@ static void tell_over(struct turnstile *turnstile)
     snprintf(line, sizeof line, "the store can be written again, after %lld s",
              (long long)(clock_boot_ms() - turnstile->told_since_ms) / 1000);
     turnstile->log(turnstile->log_arg, line);
+}
+
+void turnstile_meet_stranger(struct turnstile *turnstile)
+{
+    struct holder_note turn = turnstile->self;
+    turn.since_ms = turnstile->entered_ms;
+    ssize_t ignored = pwrite(turnstile->fd, &turn, sizeof turn, STRANGER_AT);
+    (void)ignored;
+    turnstile->has_stranger = true;
+}
+
+void turnstile_wait_for_stranger(struct turnstile *turnstile, int64_t since_ms)
+{
+    note_blocked(turnstile, since_ms);
+    tell_blocked(turnstile, since_ms);
+}
+
+/* Leases get back all time up to now, and a long turn is one that is long from now on. */
+void turnstile_part_from_stranger(struct turnstile *turnstile)
+{
+    if (!turnstile->has_stranger)
+        return;
+    turnstile->has_stranger = false;
+    turnstile->entered_ms = write_note(turnstile, TURN_NOTE_AT);
+    tell_over(turnstile);
+}
+
+int turnstile_give_up_on_stranger(struct turnstile *turnstile, struct err *err)
+{
+    __atomic_store_n(&turnstile->gave_up, true, __ATOMIC_RELAXED);
+    return say_stranger(turnstile, err);
 }
 
 bool turnstile_gave_up(const struct turnstile *turnstile)
@@ -348,6 +417,8 @@ bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct h
     if (stays_locked(turnstile, TURN_BYTE, TURN_NOTE_AT, until_ms)) {
         noted = read_note(turnstile, TURN_NOTE_AT);
         holder_find(turnstile->fd, TURN_BYTE, writing, &noted, ret);
+        if (!ret->stopped && waits_for_stranger(turnstile, &noted))
+            describe_stranger(turnstile, ret->text, sizeof ret->text);
         return true;
     }
     if (!stays_locked(turnstile, DOOR_BYTE, DOOR_NOTE_AT, until_ms))
@@ -523,7 +594,7 @@ int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *er
         }
         if (rc < 0)
             gate_leave(false);
-        else
+        else if (!turnstile->has_stranger)
             tell_over(turnstile);
         __atomic_store_n(&turnstile->gave_up, rc == TEND_EBUSY, __ATOMIC_RELAXED);
         return rc;

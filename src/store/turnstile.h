@@ -18,6 +18,10 @@
  *     has it and what state that one is in (holder.c), and the lock file notes since when nobody
  *     could write.
  *   - A process that is stopped by Ctrl-Z is stopped outside of the turn (gate.c).
+ *   - A stranger, a program that does not stand in line, may have locked the store in SQLite's own
+ *     way. Whoever has the turn then waits for it (sqlite_stranger.c), and notes in the lock file
+ *     that it does: those who wait for the turn say who is in the way of all, and time in which
+ *     nobody could write is noted as above.
  *
  * The lock file, in bytes of this machine's order. Who has the turn and the door is noted for
  * sentences alone: these notes may be old, and nothing that must be right depends on them.
@@ -29,6 +33,7 @@
  *     96..127   who has the door
  *     128..143  since when nobody could write (struct blocked_note)
  *     144..175  who had the door, as noted there, when somebody found that it does not move
+ *     176..207  who had the turn, as noted there, when it found a stranger in its way
  *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
@@ -71,7 +76,13 @@ struct turnstile {
     int64_t told_since_ms;     /* ... since when (clock_boot_ms) */
     int64_t entered_ms;        /* clock_boot_ms when it got the turn */
     struct blocked_note taken; /* told to the one who has the turn, and not settled yet */
-    bool gave_up;              /* the last one that wanted the turn did not get it; atomic */
+    bool gave_up; /* the last one that wanted to write could not begin in time; atomic */
+
+    /* The name of the program that has locked the store: "process 12 (sqlite3)". False: it cannot
+     * be seen. NULL: nobody knows. */
+    bool (*name_stranger)(void *arg, char *text, size_t size);
+    void *name_arg;
+    bool has_stranger; /* one was in the way when this handle last had the turn */
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
@@ -97,7 +108,19 @@ void turnstile_leave(struct turnstile *turnstile);
 /* TEND_EBUSY with the sentence: who has the turn. For those who wait behind the one that waits. */
 int turnstile_say_busy(const struct turnstile *turnstile, struct err *err);
 
-/* Nobody has got the turn since somebody on this handle gave up waiting for it. Any thread. */
+/*
+ * For the one who has the turn and finds that a stranger has locked the store. meet: notes it for
+ * those who wait. wait: nobody can write because of it since since_ms (clock_boot_ms); to be called
+ * every TURNSTILE_STILL_MS. part: it is gone, and the turn begins only now. give_up: TEND_EBUSY
+ * with the sentence.
+ */
+void turnstile_meet_stranger(struct turnstile *turnstile);
+void turnstile_wait_for_stranger(struct turnstile *turnstile, int64_t since_ms);
+void turnstile_part_from_stranger(struct turnstile *turnstile);
+int turnstile_give_up_on_stranger(struct turnstile *turnstile, struct err *err);
+
+/* Nobody has got the turn since somebody on this handle gave up waiting for it, or for a stranger.
+ * Any thread. */
 bool turnstile_gave_up(const struct turnstile *turnstile);
 
 /*

@@ -34,7 +34,9 @@ static int use_handle(tend *t)
         return 1;
     if (tend_claim_jobs(t, &claim, &jobs, NULL) != TEND_ESTATE)
         return 2;
-    if (tend_wait(t, -1) < 0 && tend_wait(t, -1) != TEND_ESTATE)
+    /* The first said that there were news. */
+    if (tend_wait(t, -1) != TEND_ESTATE || strstr(tend_errmsg(t), "fork") == NULL ||
+        tend_wait(t, -1) != TEND_ESTATE)
         return 3;
     if (tend_now(t, &now_ms) != TEND_ESTATE)
         return 4;

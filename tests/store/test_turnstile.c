@@ -40,13 +40,6 @@ static struct helper start_holder(int byte, bool stopped)
     return holder;
 }
 
-static tend *open_with_busy(const char *name, int64_t busy_ms)
-{
-    struct tend_options options = store_options(name);
-    options.busy_ms = busy_ms;
-    return store_open_with(&options);
-}
-
 static int try_add(tend *t)
 {
     struct tend_job_spec spec = spec_for("q");
@@ -80,7 +73,7 @@ static void note_as_holder(pid_t pid, int64_t at)
 
 TEST(turnstile, a_stopped_writer_is_named_with_what_to_do)
 {
-    tend *t = open_with_busy("w", 200);
+    tend *t = store_open_busy("w", 200);
     struct helper holder = start_holder(TURN, true);
     check_rc(t, try_add(t), TEND_EBUSY);
     check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
@@ -92,7 +85,7 @@ TEST(turnstile, a_stopped_writer_is_named_with_what_to_do)
 
 TEST(turnstile, a_writer_that_runs_is_not_called_stopped)
 {
-    tend *t = open_with_busy("w", 200);
+    tend *t = store_open_busy("w", 200);
     struct helper holder = start_holder(TURN, false);
     check_rc(t, try_add(t), TEND_EBUSY);
     check_contains(tend_errmsg(t), keep_text("process %d (", (int)holder.pid));
@@ -105,7 +98,7 @@ TEST(turnstile, a_writer_that_runs_is_not_called_stopped)
  * to do with it. */
 TEST(turnstile, the_holder_is_named_although_the_note_is_of_another)
 {
-    tend *t = open_with_busy("w", 200);
+    tend *t = store_open_busy("w", 200);
     struct helper bystander = start_holder(100, true);
     struct helper holder = start_holder(TURN, false);
     note_as_holder(bystander.pid, 64);
@@ -118,7 +111,7 @@ TEST(turnstile, the_holder_is_named_although_the_note_is_of_another)
 
 TEST(turnstile, the_log_is_told_once_that_nobody_can_write_and_once_that_it_is_over)
 {
-    tend *t = open_with_busy("w", 1500);
+    tend *t = store_open_busy("w", 1500);
     struct helper holder = start_holder(TURN, true);
     check_rc(t, try_add(t), TEND_EBUSY);
     check_rc(t, try_add(t), TEND_EBUSY);
@@ -134,8 +127,8 @@ TEST(turnstile, the_log_is_told_once_that_nobody_can_write_and_once_that_it_is_o
 /* A process stopped at the door, with the turn free, blocked everybody without limit. */
 TEST_WITHIN(turnstile, a_process_stopped_at_the_door_keeps_nobody_from_writing, 60)
 {
-    tend *t = open_with_busy("w", 20000);
-    tend *other = open_with_busy("v", 20000);
+    tend *t = store_open_busy("w", 20000);
+    tend *other = store_open_busy("v", 20000);
     struct helper holder = start_holder(DOOR, true);
     int64_t begun_ms = clock_mono_ms();
     for (int i = 0; i < 10; i++) {
@@ -153,13 +146,13 @@ TEST_WITHIN(turnstile, a_process_stopped_at_the_door_keeps_nobody_from_writing, 
 /* Each command waited for a second at the door at which another one was stopped by Ctrl-Z. */
 TEST_WITHIN(turnstile, who_is_known_to_be_stopped_at_the_door_is_waited_for_once, 60)
 {
-    tend *t = open_with_busy("w", 20000);
+    tend *t = store_open_busy("w", 20000);
     struct helper holder = start_holder(DOOR, true);
     note_as_holder(holder.pid, 96);
     check_ok(t, try_add(t));
     int64_t begun_ms = clock_mono_ms();
     for (int i = 0; i < 20; i++) {
-        tend *other = open_with_busy("v", 20000);
+        tend *other = store_open_busy("v", 20000);
         check_ok(other, try_add(other));
         store_close(other);
     }
@@ -187,7 +180,7 @@ TEST_WITHIN(turnstile, past_the_door_writers_still_exclude_each_other, 120)
     enum { ADDERS = 4, EACH = 50 };
     struct adder adders[ADDERS];
     for (int i = 0; i < ADDERS; i++)
-        adders[i] = (struct adder){.t = open_with_busy(keep_text("w%d", i), 60000), .count = EACH};
+        adders[i] = (struct adder){.t = store_open_busy(keep_text("w%d", i), 60000), .count = EACH};
     struct helper holder = start_holder(DOOR, true);
     for (int i = 0; i < ADDERS; i++)
         check_int(pthread_create(&adders[i].thread, NULL, add_many, &adders[i]), ==, 0);
@@ -203,7 +196,7 @@ TEST_WITHIN(turnstile, past_the_door_writers_still_exclude_each_other, 120)
 /* claim --wait 5s came back after 30 s, and said that the queue is held by "" since 1970. */
 TEST_WITHIN(turnstile, a_claim_that_waits_does_not_wait_longer_for_the_store, 60)
 {
-    tend *t = open_with_busy("w", 50000);
+    tend *t = store_open_busy("w", 50000);
     struct tend_claim claim = claim_for("q");
     struct tend_jobs *jobs;
     struct tend_none none = {.code = 1};
@@ -223,7 +216,7 @@ TEST_WITHIN(turnstile, a_claim_that_waits_does_not_wait_longer_for_the_store, 60
 
 TEST_WITHIN(turnstile, a_lock_that_is_waited_for_does_not_wait_longer_for_the_store, 60)
 {
-    tend *t = open_with_busy("w", 50000);
+    tend *t = store_open_busy("w", 50000);
     struct tend_lock_request request;
     struct tend_lock lock = {.token = 7};
     struct helper holder = start_holder(TURN, true);
@@ -252,7 +245,7 @@ static void *claim_shortly(void *arg)
 /* The bodies of all threads wait behind one of them; when that one gives up, only its own fails. */
 TEST_WITHIN(turnstile, one_that_gives_up_takes_nobody_with_it, 60)
 {
-    tend *t = open_with_busy("w", 50000);
+    tend *t = store_open_busy("w", 50000);
     struct adder adder = {.t = t, .count = 1};
     pthread_t claimer;
     claim_none(t, "q");

@@ -206,6 +206,13 @@ tend *store_open_real(const char *name)
     return store_open_with(&options);
 }
 
+tend *store_open_busy(const char *name, int64_t busy_ms)
+{
+    struct tend_options options = store_options(name);
+    options.busy_ms = busy_ms;
+    return store_open_with(&options);
+}
+
 void store_close(tend *t)
 {
     pthread_mutex_lock(&all.mutex);

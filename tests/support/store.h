@@ -34,6 +34,8 @@ const char *store_path(void); /* the file of an SQLite store */
  * before. */
 tend *store_open(const char *name);
 tend *store_open_real(const char *name);
+/* As store_open; a write waits for others for busy_ms. */
+tend *store_open_busy(const char *name, int64_t busy_ms);
 tend *store_open_with(const struct tend_options *options);
 void store_close(tend *t);
 
