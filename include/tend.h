@@ -991,7 +991,10 @@ TEND_API void tend_runner_options_init(struct tend_runner_options *options);
  * read from the environment (TEND_STEP_TIMEOUT_SECONDS...). */
 TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options *options);
 
-/* Work until stopped or drained. 0, or why it could not go on. */
+/* Work until stopped or drained. 0, or why it could not go on. A runner that lacks disk,
+ * permission, descriptors, memory or processes gives its jobs back, free of charge, and claims less
+ * until it has them; one that is to drain, or to run one job, gives up after some seconds:
+ * TEND_EIO. */
 TEND_API int tend_runner_run(tend_runner *runner);
 
 /*

@@ -23,7 +23,7 @@ static const char *hint(int code)
         return ", or give another folder with --folder";
     case TEND_EREADONLY:
     case TEND_ENOTFOUND:
-        return "; make it writable, or give another folder with --folder";
+        return "; see that it can be made and written to, or give another folder with --folder";
     default:
         return "; raise its limits (ulimit -n, ulimit -u), or let it run fewer jobs at once (-c)";
     }

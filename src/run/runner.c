@@ -243,6 +243,8 @@ static bool is_drained(tend_runner *runner, const struct round *round)
 static void wait_for_news(tend_runner *runner, int64_t wait_ms)
 {
     uint64_t bells = 0;
+    if (runner->claim_lost_ms != 0 && wait_ms > STORE_AGAIN_MS)
+        wait_ms = STORE_AGAIN_MS;
     for (size_t i = 0; i < runner->options.queue_count; i++)
         bells |= db_bell_of(runner->options.queues[i]);
     wait_for_bells(runner->t, bells, &runner->seen,
@@ -253,7 +255,7 @@ static void wait_for_news(tend_runner *runner, int64_t wait_ms)
  * named. */
 static void wait_for_work(tend_runner *runner, const struct round *round)
 {
-    int64_t wait_ms = runner->claim_lost_ms == 0 ? WAIT_MS : STORE_AGAIN_MS;
+    int64_t wait_ms = WAIT_MS;
     int64_t now_ms;
     if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
         round->until_ms - now_ms < wait_ms)

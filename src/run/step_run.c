@@ -232,10 +232,10 @@ static enum step_outcome give_back_lacking(struct job_run *run, int64_t least_ms
 {
     char why[LACK_TEXT_BYTES];
     const char *text = redact_text(run->redactor, &run->arena, run->last_error);
-    snprintf(why, sizeof why, "worker %.200s cannot run it: %s", run->runner->t->name,
-             text != NULL ? text : "out of memory");
-    int64_t delay_ms =
-        lack_found(run->runner, run->task->lease, run->lack_code, run->last_error, least_ms);
+    if (text == NULL)
+        text = "out of memory";
+    snprintf(why, sizeof why, "worker %.200s cannot run it: %s", run->runner->t->name, text);
+    int64_t delay_ms = lack_found(run->runner, run->task->lease, run->lack_code, text, least_ms);
     job_give_back(run, delay_ms, why);
     return STEP_OVER;
 }

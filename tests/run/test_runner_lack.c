@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -182,6 +183,40 @@ TEST(runner_lack, BY_9_a_workspace_without_a_folder_is_no_failure_of_the_job)
     runner_join(&running);
     check_nothing_charged();
     check_int(state_of(t, id), ==, TEND_SCHEDULED);
+}
+
+/* This process may open so many descriptors more. Returns the limit before. */
+static struct rlimit leave_descriptors(rlim_t count)
+{
+    struct rlimit before;
+    check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    struct rlimit limit = before;
+    for (limit.rlim_cur = 0; count > 0; limit.rlim_cur++)
+        count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    return before;
+}
+
+/* Nobody listens at that port: with descriptors the call fails, and that is the job's. */
+TEST(runner_lack, BY_9_an_http_call_without_descriptors_is_no_failure_of_the_job)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    struct running_runner running = runner_start(store_open_real("sick"), &options);
+    int64_t warm = add_plan(t, "{\"sleep\":\"0s\"}"); /* whatever the store opens is open */
+    wait_until(state_of(t, warm) == TEND_DONE, PATIENCE_MS);
+    struct rlimit before = leave_descriptors(4);
+    int64_t id = add_plan(t, "{\"http\":{\"url\":\"http://127.0.0.1:1/\"}}");
+    wait_until(count_events("job.released") > 0, PATIENCE_MS);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.released' AND why LIKE "
+                      "'%%no descriptors for an HTTP call'"),
+              >, 0);
+    check_int(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    wait_until(count_events("job.retry_scheduled") == 1, PATIENCE_MS);
+    check_int(job_of(t, id)->attempts, ==, 1);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
 }
 
 /* What the job names itself is missing everywhere: it must not be given back for ever. */

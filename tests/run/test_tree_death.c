@@ -252,11 +252,11 @@ TEST(tree, a_helper_that_is_gone_is_no_fault_of_the_command)
     check_int(symlink(tend_path, helper), ==, 0);
     check_int(tree_pool_open(&pool, helper, &err), ==, 0);
     check_int(unlink(helper), ==, 0);
-    check_int(kill((pid_t)tree_pool_nursery_pid(pool), SIGKILL), ==, 0);
-    int rc;
-    while ((rc = tree_spawn(pool, &spec, &tree, &err)) == 0)
-        tree_free(tree); /* it is not dead yet */
-    check_int(rc, ==, TEND_EIO);
+    pid_t nursery = (pid_t)tree_pool_nursery_pid(pool);
+    siginfo_t info;
+    check_int(kill(nursery, SIGKILL), ==, 0);
+    check_int(waitid(P_PID, (id_t)nursery, &info, WEXITED | WNOWAIT), ==, 0);
+    check_int(tree_spawn(pool, &spec, &tree, &err), ==, TEND_EIO);
     check_contains(err.text, "cannot start the helper for steps");
     tree_pool_close(pool);
 }
