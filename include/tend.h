@@ -996,7 +996,9 @@ TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runne
 /*
  * Work until stopped or drained. 0, or why it could not go on. A store that is out of reach, busy,
  * full or read-only, and memory that is short, are waited for; but TEND_EREADONLY when the store
- * could not be written from the first.
+ * could not be written from the first. A runner that lacks disk, permission, descriptors, memory or
+ * processes gives its jobs back, free of charge, and claims less until it has them; one that is to
+ * drain, or to run one job, gives up after some seconds: TEND_EIO.
  */
 TEND_API int tend_runner_run(tend_runner *runner);
 

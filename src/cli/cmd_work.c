@@ -42,7 +42,7 @@ static const struct option options[] = {
     OPTION(
         "drain", 0, NULL, OPTION_FLAG,
         "end when nothing is due now: jobs that wait for a retry or a later time stay, and the exit status is 0 "
-        "also when jobs have failed",
+        "also when jobs have failed; it is 1 when this worker can run none",
         &args.drain),
     OPTION("stop-after", 0, "DURATION", OPTION_DURATION,
            "how long running jobs are waited for after a signal (default 30s)",

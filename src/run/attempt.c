@@ -1,6 +1,7 @@
 /* What all kinds of attempts have in common: files, output, result. */
 #include "run/job.h"
 #include "run/json_redact.h"
+#include "run/step_record.h"
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -12,6 +13,13 @@
 #include <unistd.h>
 
 enum { RESULT_BYTES = REPORT_LINE_BYTES }; /* as much as it may report */
+
+static bool lack_memory(struct job_run *run)
+{
+    snprintf(run->last_error, sizeof run->last_error, "out of memory");
+    run->lack_code = TEND_ENOMEM;
+    return false;
+}
 
 /* What the steps before have put out, and the payload: for TEND_INPUT. Written when it has changed.
  */
@@ -27,7 +35,7 @@ static bool write_input(struct job_run *run)
     buf_append(&text, job->payload, job->payload_bytes);
     buf_printf(&text, ",\"outputs\":%s}\n", outputs != NULL ? outputs : "{}");
     if (text.failed || outputs == NULL)
-        snprintf(run->last_error, sizeof run->last_error, "out of memory");
+        lack_memory(run);
     else
         run->input_path = job_write_file(run, "input.json", text.data, text.len);
     run->outputs_changed = false;
@@ -37,8 +45,11 @@ static bool write_input(struct job_run *run)
 }
 
 /* Files a process is told of. */
-static bool prepare_files(struct job_run *run)
+static bool prepare_files(struct attempt *attempt)
 {
+    struct job_run *run = attempt->run;
+    if (attempt->attempt > 1 && (attempt->retry_context = step_retry_context(attempt)) == NULL)
+        return run->lack_code < 0 ? false : lack_memory(run);
     if (run->output_path == NULL)
         run->output_path = job_path(run, "output");
     if (run->output_path == NULL || !write_input(run))
@@ -60,12 +71,10 @@ bool attempt_prepare(struct attempt *attempt)
     attempt->exit_code = attempt->signal = TEND_UNSET;
     capture_init(&attempt->capture, run->redactor, NULL);
     buf_init(&attempt->answer);
-    if (report_init(&attempt->report, &err) < 0) {
-        snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-        return false;
-    }
+    if (report_init(&attempt->report, &err) < 0)
+        return lack_memory(run);
     bool process = attempt->step->kind == STEP_RUN || attempt->step->kind == STEP_EXEC;
-    return !process || prepare_files(run);
+    return !process || prepare_files(attempt);
 }
 
 void attempt_done(struct attempt *attempt)

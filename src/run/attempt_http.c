@@ -11,10 +11,13 @@
 #include "run/http.h"
 #include "run/job.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { CALL_DESCRIPTORS = 8 }; /* to wake it, to look the name up, to connect */
 
 static int take_body(void *context, const void *bytes, size_t len)
 {
@@ -41,8 +44,42 @@ static void note(struct attempt *attempt, const char *text)
     attempt_hear(attempt, 2, "\n", 1);
 }
 
+static void lacks(struct attempt *attempt, const char *text)
+{
+    attempt->end = ATTEMPT_LACKING;
+    attempt->run->lack_code = TEND_ENOMEM;
+    snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", text);
+}
+
+/*
+ * Whether a call that came to nobody may have had no descriptors: libcurl tells a socket that it
+ * cannot make as a connection that it cannot make. What the call had is free again.
+ */
+static bool has_no_descriptors(const struct attempt *attempt, const struct ending *ending)
+{
+    int fds[CALL_DESCRIPTORS];
+    size_t count = 0;
+    if (ending->kind != ENDED_HTTP_TRANSPORT ||
+        (ending->number != HTTP_NOT_RESOLVED && ending->number != HTTP_NOT_CONNECTED &&
+         ending->number != HTTP_OTHER_TROUBLE))
+        return false;
+    while (count < CALL_DESCRIPTORS &&
+           (fds[count] = fcntl(attempt->run->task->cancel_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    bool missing = count < CALL_DESCRIPTORS;
+    while (count > 0)
+        close(fds[--count]);
+    return missing;
+}
+
 static void judge(struct attempt *attempt, const struct http_answer *answer)
 {
+    if (answer->end == HTTP_FAILED && has_no_descriptors(attempt, &answer->ending)) {
+        lacks(attempt, "no descriptors for an HTTP call");
+        return;
+    }
+    if (answer->status > 0)
+        lack_over(attempt->run->runner, attempt->run->task->lease, true);
     switch (answer->end) {
     case HTTP_SUCCEEDED:
         attempt->end = ATTEMPT_SUCCEEDED;
@@ -112,10 +149,7 @@ void attempt_run_http(struct attempt *attempt)
     if (rc == 0) {
         judge(attempt, &answer);
     } else {
-        attempt->end = ATTEMPT_FAILED;
-        attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED,
-                                          .number = rc == TEND_ENOMEM ? ENOMEM : EAGAIN};
-        snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", err.text);
+        lacks(attempt, err.text);
     }
     attempt_end_output(attempt);
 }

@@ -37,6 +37,7 @@ struct process {
     struct tree *tree;
     int pipes[2]; /* stdout and stderr, to be read; -1: at their end */
     int report_fd;
+    bool report_unread;        /* for want of a descriptor */
     size_t report_bytes;       /* read so far */
     bool over;                 /* the tree is gone */
     bool stopping;             /* it was told to end */
@@ -124,6 +125,13 @@ static void show_tree(struct process *process, struct tree *tree)
     pthread_mutex_unlock(&task->runner->mutex);
 }
 
+/* It could not be begun, for a reason that is this worker's: run->last_error. */
+static void lacks(struct attempt *attempt, int code)
+{
+    attempt->end = ATTEMPT_LACKING;
+    attempt->run->lack_code = code;
+}
+
 static bool start(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -140,8 +148,11 @@ static bool start(struct process *process)
     spec.nice = CHILD_NICE;
     spec.deadline_mono_ms = task_safe_until(run->task);
     spec.leftover_grace_ms = LEFTOVER_GRACE_MS;
+    attempt->end = ATTEMPT_FAILED;
     if (spec.cwd == NULL) {
         attempt->ending = (struct ending){.kind = ENDED_BAD_PLAN};
+        if (spec.fds[0] >= 0)
+            close(spec.fds[0]);
         return false;
     }
     int rc = spec.env == NULL || (run->handler != NULL && spec.fds[0] < 0)
@@ -154,7 +165,9 @@ static bool start(struct process *process)
         return true;
     }
     snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-    attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = EAGAIN};
+    attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = E2BIG};
+    if (rc != TEND_EINVAL) /* else the command itself cannot be started, by any worker */
+        lacks(attempt, rc);
     return false;
 }
 
@@ -187,13 +200,16 @@ static void read_events(struct process *process)
 {
     struct tree_event event;
     while (!process->over) {
-        if (tree_read(process->tree, &event) < 0)
+        if (tree_read(process->tree, &event) < 0) {
+            event = process->event;
             event.kind = TREE_LOST;
+        }
         if (event.kind == TREE_NOTHING)
             return;
         if (event.kind == TREE_STARTED) {
             process->event.pid = event.pid;
             process->event.start_ticks = event.start_ticks;
+            lack_over(process->attempt->run->runner, process->attempt->run->task->lease, false);
             continue;
         }
         process->event = event;
@@ -208,6 +224,7 @@ static int open_report(const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
         close(fd);
+        errno = EINVAL;
         return -1;
     }
     return fd;
@@ -219,8 +236,10 @@ static void read_report(struct process *process)
     struct err err;
     char bytes[4096];
     ssize_t len;
-    if (process->report_fd < 0)
+    if (process->report_fd < 0) {
         process->report_fd = open_report(attempt->run->output_path);
+        process->report_unread = process->report_fd < 0 && (errno == EMFILE || errno == ENFILE);
+    }
     for (size_t taken = 0; process->report_fd >= 0 && taken < REPORT_TICK_BYTES &&
                            process->report_bytes < REPORT_MOST_BYTES;
          taken += (size_t)len, process->report_bytes += (size_t)len) {
@@ -330,6 +349,26 @@ static void judge_not_started(struct process *process)
     const struct tree_event *event = &process->event;
     attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = event->err_number};
     snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", event->text);
+    if (event->fault == TREE_FAULT_SYSTEM)
+        lacks(attempt, TEND_EIO);
+}
+
+/* Its minder was killed before the command was started. */
+static void judge_no_helper(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    snprintf(attempt->run->last_error, sizeof attempt->run->last_error,
+             "the helper that starts commands has ended");
+    lacks(attempt, TEND_EIO);
+}
+
+/* What it reported may be its result, or why it failed: without it nothing can be said. */
+static void judge_unread(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    snprintf(attempt->run->last_error, sizeof attempt->run->last_error,
+             "no descriptor to read what the step has reported");
+    lacks(attempt, TEND_ENOMEM);
 }
 
 static void judge_exit(struct process *process)
@@ -353,7 +392,7 @@ static void judge(struct process *process)
     if (process->event.kind == TREE_NOT_STARTED)
         judge_not_started(process);
     else if (process->event.kind == TREE_LOST && process->event.pid == 0)
-        attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = EAGAIN};
+        judge_no_helper(process);
     else if (process->event.kind == TREE_LOST)
         attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL};
     else
@@ -362,6 +401,8 @@ static void judge(struct process *process)
                      !process->event.deadline_passed;
     if (process->ended_by == ATTEMPT_LOST)
         attempt->end = ATTEMPT_LOST;
+    else if (by_itself && process->report_unread)
+        judge_unread(process);
     else if (by_itself && attempt->ending.kind == ENDED_EXIT && attempt->ending.number == 0)
         attempt->end = ATTEMPT_SUCCEEDED; /* whatever was noticed in the same moment */
     else if (process->ended_by != ATTEMPT_SUCCEEDED)
@@ -427,7 +468,6 @@ void attempt_run_process(struct attempt *attempt)
         }
         finish(&process);
     } else {
-        attempt->end = ATTEMPT_FAILED;
         for (int i = 0; i < 2; i++)
             if (process.pipes[i] >= 0)
                 close(process.pipes[i]);

@@ -86,6 +86,7 @@ struct job_run {
     struct pending_change change;
     char last_error[1024]; /* what went wrong outside of a process, "": nothing */
     struct evidence early; /* ... before a step could be tried */
+    int lack_code;         /* ... because this worker lacks something; 0: not for that */
 };
 
 /* What came of an attempt. */
@@ -96,6 +97,7 @@ enum attempt_end {
     ATTEMPT_CANCELLED, /* the job was: only how it ended may be told */
     ATTEMPT_STOPPED,   /* the runner stops */
     ATTEMPT_ORDERED,   /* an order ended it */
+    ATTEMPT_LACKING,   /* this worker could not begin it: run->last_error and lack_code say why */
 };
 
 struct attempt {
@@ -121,7 +123,8 @@ struct attempt {
 
 /* --- attempt.c --- */
 
-/* Files, capture and report of an attempt that begins. False: run->last_error says why not. */
+/* Files, capture and report of an attempt that is to begin. False: this worker lacks what it takes;
+ * run->last_error and lack_code say what. */
 bool attempt_prepare(struct attempt *attempt);
 void attempt_done(struct attempt *attempt);
 /* JSON, redacted, for free(); NULL: it gave none. */
@@ -187,7 +190,8 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
 
 /*
  * A fresh workspace with everything the steps before step_index have done. On failure
- * run->last_error and run->early say why. The old workspace stays on the disk.
+ * run->last_error says why; run->lack_code what this worker lacks, or run->early what is wrong with
+ * the job. The old workspace stays on the disk.
  */
 int job_workspace_make(struct job_run *run, size_t step_index);
 /* A step has succeeded: the workspace before the last reset is not needed any more (SH-7). */
@@ -200,11 +204,11 @@ void job_workspace_clean(struct job_run *run);
 /* Where the commands of the job run: its git workspace, else the folder the job names, else where
  * the worker was started. NULL: no memory. */
 const char *job_base_folder(const struct job_run *run, struct arena *arena);
-/* A path in the job's folder; NULL: no memory. The folder is made. */
+/* A path in the job's folder, which is made; NULL as job_write_file. */
 const char *job_path(struct job_run *run, const char *name);
 /* What only the steps needed goes, and the folder too when nothing else is in it. */
 void job_clean_files(struct job_run *run);
-/* Writes a file there; its path, or NULL with the sentence in run->last_error. */
+/* Writes a file there; its path, or NULL with run->last_error and lack_code. */
 const char *job_write_file(struct job_run *run, const char *name, const char *text, size_t len);
 
 #endif

@@ -29,30 +29,35 @@ const char *job_base_folder(const struct job_run *run, struct arena *arena)
     return named[0] == '/' ? named : arena_printf(arena, "%s/%s", here, named);
 }
 
+/* This worker cannot write its own files. */
+static const char *lacks(struct job_run *run, const struct err *err)
+{
+    snprintf(run->last_error, sizeof run->last_error, "%s", err->text);
+    run->lack_code = err->code;
+    return NULL;
+}
+
 const char *job_path(struct job_run *run, const char *name)
 {
+    struct err err;
     const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, name);
-    if (path == NULL || run->folder_made)
-        return path;
-    if (make_folder(run->folder) < 0 || make_folder(run->lease_folder) < 0) {
-        snprintf(run->last_error, sizeof run->last_error, "folder %s cannot be made: %s",
-                 run->lease_folder, strerror(errno));
-        return NULL;
-    }
-    run->folder_made = true;
-    return path;
+    if (path == NULL)
+        files_fail(&err, "naming", name, ENOMEM);
+    else if (!run->folder_made &&
+             (make_folder(run->folder) < 0 || make_folder(run->lease_folder) < 0))
+        files_fail(&err, "making folder", run->lease_folder, errno);
+    else
+        run->folder_made = true;
+    return run->folder_made && path != NULL ? path : lacks(run, &err);
 }
 
 const char *job_write_file(struct job_run *run, const char *name, const char *text, size_t len)
 {
+    struct err err;
     const char *path = job_path(run, name);
     if (path == NULL)
         return NULL;
-    struct err err;
-    if (files_write(path, text, len, &err) == 0)
-        return path;
-    snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-    return NULL;
+    return files_write(path, text, len, &err) == 0 ? path : lacks(run, &err);
 }
 
 /* The files of a lease, and its folder when nothing else is in it. */

@@ -216,5 +216,7 @@ void job_run(struct task *task)
     }
     if (!run.closed)
         tell_taken_away(&run);
+    if (run.lack_code == 0)
+        lack_eased(task->runner);
     job_done(&run);
 }

@@ -8,6 +8,7 @@ enum { REPLAY_PATCHES = 64, REPLAY_BYTES = 32 << 20, CLEAN_MS = 60000 };
 static int fail(struct job_run *run, const struct err *err)
 {
     enum workspace_problem problem = run->keeper.problem;
+    run->lack_code = workspace_problem_lacks(problem) ? err->code : 0;
     workspace_problem_evidence(problem == WORKSPACE_FINE ? WORKSPACE_BROKEN : problem, &run->early);
     snprintf(run->last_error, sizeof run->last_error, "%s", err->text);
     return err->code;
@@ -103,9 +104,11 @@ int job_workspace_make(struct job_run *run, size_t step_index)
         workspace_make(&run->keeper, &run->source, run->lease_folder, &fresh, &err) < 0)
         return fail(run, &err);
     if (replay(run, &fresh, step_index - 1, &err) < 0) {
-        workspace_done(&fresh); /* stays on the disk for inspection, as the old one does */
-        run->keeps_workspaces = true;
-        return fail(run, &err);
+        workspace_done(&fresh);
+        fail(run, &err);
+        /* It stays on the disk for inspection, as the old one does; a full disk is no place. */
+        run->keeps_workspaces = run->lack_code == 0;
+        return err.code;
     }
     if (run->has_workspace) {
         job_workspace_settle(run);

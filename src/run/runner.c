@@ -85,6 +85,7 @@ struct wish {
     size_t count;
     const char *not_kinds[BULKHEADS_MAX + 1]; /* one more for jobs that say no kind */
     size_t not_kind_count;
+    bool tries; /* whether this worker can run jobs again */
     char names[BULKHEADS_MAX][KIND_BYTES];
 };
 
@@ -94,7 +95,8 @@ static void make_wish(tend_runner *runner, struct wish *wish)
     size_t full_count;
     wish->not_kind_count = 0;
     pthread_mutex_lock(&runner->mutex);
-    wish->count = bulkhead_room(&runner->bulkheads, full, &full_count);
+    wish->tries = runner->lack.pause_ms > 0;
+    wish->count = lack_room(&runner->lack, bulkhead_room(&runner->bulkheads, full, &full_count));
     for (size_t i = 0; i < full_count; i++) {
         memcpy(wish->names[i], full[i], strlen(full[i]) + 1);
         wish->not_kinds[wish->not_kind_count++] = wish->names[i];
@@ -109,15 +111,18 @@ static void make_wish(tend_runner *runner, struct wish *wish)
 /* Every job of the haul gets a thread; one that cannot is given back. */
 static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claimed_mono_ms)
 {
+    static const char no_place[] = "no thread, memory or descriptors for another job";
     struct haul *haul = calloc(1, sizeof *haul);
     if (haul != NULL)
         *haul = (struct haul){.jobs = jobs, .users = 1};
     for (size_t i = 0; i < jobs->count; i++) {
         const struct tend_job *job = &jobs->items[i];
-        if (haul != NULL && task_start(runner, haul, job, claimed_mono_ms) == 0)
-            continue;
         struct tend_lease lease = {.id = job->id, .token = job->token};
-        tend_release(runner->t, &lease, 1, STORE_AGAIN_MS, "the worker has no memory for it", NULL);
+        int rc = haul == NULL ? TEND_ENOMEM : task_start(runner, haul, job, claimed_mono_ms);
+        if (rc == 0)
+            continue;
+        int64_t delay_ms = lack_found(runner, lease, rc, no_place, 0);
+        tend_release(runner->t, &lease, 1, delay_ms, no_place, NULL);
     }
     pthread_mutex_lock(&runner->mutex);
     bool unused = haul == NULL || --haul->users == 0;
@@ -152,6 +157,9 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered
     int rc = tend_claim_jobs(runner->t, &claim, &jobs, &none);
     *ret_answered = rc == none.code;
     *ret_until_ms = rc < 0 ? none.until_ms : TEND_UNSET;
+    if (rc > 0 && wish.tries)
+        lack_try(runner,
+                 (struct tend_lease){.id = jobs->items[0].id, .token = jobs->items[0].token});
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
     if (rc == TEND_EUNREACHABLE)
@@ -197,7 +205,7 @@ static struct round go_round(tend_runner *runner, size_t first)
 {
     struct round round = {.until_ms = TEND_UNSET};
     size_t count = runner->options.queue_count;
-    for (size_t i = 0; i < count && runner->stop == STOP_NOT; i++) {
+    for (size_t i = 0; i < count && runner->stop == STOP_NOT && lack_pause(runner) == 0; i++) {
         bool answered;
         int64_t until_ms;
         int rc =
@@ -235,22 +243,29 @@ static bool is_drained(tend_runner *runner, const struct round *round)
            round->nothing == runner->options.queue_count;
 }
 
-/*
- * Sleeps until there may be something to claim: the bell of a queue rings, a task ends or changes
- * its kind (which interrupts the sleep), or the time has come that a claim named.
- */
-static void wait_for_work(tend_runner *runner, const struct round *round)
+/* Sleeps until the bell of a queue rings, a task ends or changes its kind (which interrupts the
+ * sleep), or the time is over. */
+static void wait_for_news(tend_runner *runner, int64_t wait_ms)
 {
-    int64_t wait_ms = runner->claim_lost_ms == 0 ? WAIT_MS : STORE_AGAIN_MS;
-    int64_t now_ms;
     uint64_t bells = 0;
-    if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
-        round->until_ms - now_ms < wait_ms)
-        wait_ms = round->until_ms - now_ms;
+    if (runner->claim_lost_ms != 0 && wait_ms > STORE_AGAIN_MS)
+        wait_ms = STORE_AGAIN_MS;
     for (size_t i = 0; i < runner->options.queue_count; i++)
         bells |= db_bell_of(runner->options.queues[i]);
     wait_for_bells(runner->t, bells, &runner->seen,
                    wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
+}
+
+/* Sleeps until there may be something to claim: there are news, or the time has come that a claim
+ * named. */
+static void wait_for_work(tend_runner *runner, const struct round *round)
+{
+    int64_t wait_ms = WAIT_MS;
+    int64_t now_ms;
+    if (round->until_ms != TEND_UNSET && tend_now(runner->t, &now_ms) == 0 &&
+        round->until_ms - now_ms < wait_ms)
+        wait_ms = round->until_ms - now_ms;
+    wait_for_news(runner, wait_ms);
 }
 
 static int claim_until_stopped(tend_runner *runner)
@@ -260,6 +275,14 @@ static int claim_until_stopped(tend_runner *runner)
     for (size_t turn = 0; runner->stop == STOP_NOT; turn++) {
         task_reap(runner);
         settle_lost_claim(runner);
+        int rc = lack_give_up(runner);
+        if (rc < 0)
+            return rc;
+        int64_t pause_ms = lack_pause(runner);
+        if (pause_ms > 0) {
+            wait_for_news(runner, pause_ms);
+            continue;
+        }
         struct round round = go_round(runner, turn);
         recover_on_timer(runner->t, -1); /* one that is never idle never waits */
         has_worked |= round.answered;

@@ -4,6 +4,7 @@
  *     runner.c      claims jobs, gives each a thread, waits for their end (the caller's thread)
  *     pulse.c       heartbeats all leases, brings controls, sees lost leases (a thread)
  *     task.c        a leased job in hand: its signals, its place in the list
+ *     lack.c        what the worker lacks, and how long it claims nothing for that
  *     job_run.c     one job: plan, workspace, step after step, its end (a thread each)
  *     step_run.c    one step: attempts until it has succeeded or is given up (the same thread)
  *     attempt_*.c   one attempt: a process tree, an HTTP call or a sleep (the same thread)
@@ -26,6 +27,7 @@
 #include "core/redact.h"
 #include "queue/handle.h"
 #include "run/bulkhead.h"
+#include "run/lack.h"
 #include "run/tree.h"
 
 #include <pthread.h>
@@ -97,11 +99,12 @@ struct tend_runner {
 
     pthread_mutex_t mutex;
     struct bulkheads bulkheads;
+    struct lack lack;
     struct task *tasks;
     size_t task_count;
     int64_t claim_lost_ms; /* the claiming thread's own, monotonic: when the outcome of a claim was
                               last not known; 0: each is */
-    int64_t back_ms; /* monotonic: until then jobs come back that found no place to wait here */
+    int64_t back_ms;       /* monotonic: until then jobs come back that could not be run here */
     struct tend_runner_totals totals;
     pthread_mutex_t tell_mutex;
     _Atomic int stop;              /* enum stop_level */

@@ -14,7 +14,6 @@
 #include "run/metrics.h"
 #include "run/step_record.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +244,19 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
 
 /* --- an attempt --- */
 
+/* This worker cannot begin it: the job goes back, free of charge. See lack.h. */
+static enum step_outcome give_back_lacking(struct job_run *run, int64_t least_ms)
+{
+    char why[LACK_TEXT_BYTES];
+    const char *text = redact_text(run->redactor, &run->arena, run->last_error);
+    if (text == NULL)
+        text = "out of memory";
+    snprintf(why, sizeof why, "worker %.200s cannot run it: %s", run->runner->t->name, text);
+    int64_t delay_ms = lack_found(run->runner, run->task->lease, run->lack_code, text, least_ms);
+    job_give_back(run, delay_ms, why);
+    return STEP_OVER;
+}
+
 static bool needs_workspace(const struct job_run *run)
 {
     return run->plan.workspace_repo != NULL && (run->reset_due || !run->has_workspace);
@@ -256,6 +268,8 @@ static enum step_outcome make_workspace(struct job_run *run)
     if (!job_write(run, NULL, NULL)) /* it takes its time: what has happened is told before */
         return STEP_OVER;
     if (job_workspace_make(run, run->step) < 0) {
+        if (run->lack_code < 0)
+            return give_back_lacking(run, LACK_WORKSPACE_MS);
         step_fail_early(run);
         return STEP_OVER;
     }
@@ -371,6 +385,9 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
     case ATTEMPT_CANCELLED:
         step_record_stop(attempt, attempt->run->task->cancelled_why);
         return STEP_OVER; /* job_run tells it */
+    case ATTEMPT_LACKING:
+        step_record_stop(attempt, attempt->run->last_error);
+        return give_back_lacking(attempt->run, 0);
     case ATTEMPT_STOPPED:
     case ATTEMPT_ORDERED:
         break;
@@ -386,17 +403,13 @@ static enum step_outcome try_once(struct job_run *run, bool *ret_again)
                               .step = &run->plan.steps[run->step - 1],
                               .budgets = run->heal.budgets,
                               .attempt = run->heal.attempts + 1};
-    if (attempt.attempt > 1)
-        attempt.retry_context = step_retry_context(&attempt);
-    if (!begin(&attempt))
-        return STEP_OVER;
-    if (attempt_prepare(&attempt)) {
+    enum step_outcome outcome = STEP_OVER;
+    if (!attempt_prepare(&attempt)) { /* before it is begun: nothing is to be undone */
+        outcome = give_back_lacking(run, 0);
+    } else if (begin(&attempt)) {
         run_attempt(&attempt);
-    } else {
-        attempt.end = ATTEMPT_FAILED;
-        attempt.ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = ENOSPC};
+        outcome = after(&attempt, ret_again);
     }
-    enum step_outcome outcome = after(&attempt, ret_again);
     attempt_done(&attempt);
     return outcome;
 }

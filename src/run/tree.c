@@ -157,9 +157,10 @@ int tree_spawn(struct tree_pool *pool, const struct tree_spec *spec, struct tree
         return r;
     struct wire_spawn spawn = spawn_of(spec);
     char *marker = NULL;
-    if ((r = write_body(spec, &spawn, &pool->body, err)) < 0 ||
-        (r = pool_check_nursery(pool, err)) < 0)
+    if ((r = write_body(spec, &spawn, &pool->body, err)) < 0)
         return r;
+    if (pool_check_nursery(pool, err) < 0)
+        return err->code = TEND_EIO; /* whatever it is, it is not the spec */
     if (spec->marker && !(marker = strdup(spec->marker)))
         return err_set(err, TEND_ENOMEM, "out of memory");
     struct tree *tree = send_spawn(pool, spec, &spawn, &r, err);

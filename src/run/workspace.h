@@ -44,8 +44,10 @@ enum workspace_problem {
     WORKSPACE_OUT_OF_REACH,  /* the repository of another machine */
     WORKSPACE_BUSY,          /* other git processes kept us out for too long */
     WORKSPACE_NO_SPACE,
+    WORKSPACE_NO_MEANS,   /* no memory, process or descriptor for git or for a file */
+    WORKSPACE_OWN_FOLDER, /* the folder for workspaces cannot be written to */
     WORKSPACE_INTERRUPTED,
-    WORKSPACE_BROKEN, /* anything else: time over, killed, out of memory, read and write errors */
+    WORKSPACE_BROKEN, /* anything else: time over, killed, read and write errors */
 };
 
 /* "not_a_repository"…, for events and messages. */
@@ -58,6 +60,9 @@ const char *workspace_problem_name(enum workspace_problem problem);
  * transient_runtime for the rest, which another time may heal.
  */
 void workspace_problem_evidence(enum workspace_problem problem, struct evidence *evidence);
+
+/* Whether this worker lacks something that another may have; nothing is wrong with the job then. */
+bool workspace_problem_lacks(enum workspace_problem problem);
 
 /* The name of that class; "" for WORKSPACE_FINE. */
 const char *workspace_problem_class(enum workspace_problem problem);

@@ -12,13 +12,30 @@
 #include <tend.h>
 #include <unistd.h>
 
+static int code_of(int problem)
+{
+    switch (problem) {
+    case ENOENT:
+        return TEND_ENOTFOUND;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return TEND_ENOMEM;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return TEND_EREADONLY;
+    default:
+        return TEND_EIO;
+    }
+}
+
 int files_fail(struct err *err, const char *what, const char *path, int problem)
 {
     if (problem == ENOSPC || problem == EDQUOT)
         return err_set(err, TEND_EFULL, "%s %s: no space left on the disk; free some and try again",
                        what, path);
-    int code = problem == ENOENT ? TEND_ENOTFOUND : problem == ENOMEM ? TEND_ENOMEM : TEND_EIO;
-    return err_set(err, code, "%s %s: %s", what, path, strerror(problem));
+    return err_set(err, code_of(problem), "%s %s: %s", what, path, strerror(problem));
 }
 
 char *files_absolute(const char *path)

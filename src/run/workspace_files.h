@@ -19,7 +19,7 @@ int files_make_folder(const char *path, struct err *err);
  */
 int files_remove(const char *path, struct err *err);
 
-/* Appends the file's bytes. TEND_ENOTFOUND, TEND_EIO, TEND_ENOMEM. */
+/* Appends the file's bytes. TEND_ENOTFOUND, TEND_EREADONLY, TEND_EIO, TEND_ENOMEM. */
 int files_read(const char *path, struct buf *out, struct err *err);
 
 /* 0 or an errno. */
@@ -31,8 +31,8 @@ int files_write(const char *path, const void *data, size_t bytes, struct err *er
 /* Copies a file with its time: git trusts an index only as far as it is younger than its files. */
 int files_copy(const char *from, const char *to, struct err *err);
 
-/* TEND_EFULL, TEND_ENOTFOUND, TEND_ENOMEM or TEND_EIO by errno, and "what path: why, what to do".
- */
+/* TEND_EFULL, TEND_ENOTFOUND, TEND_ENOMEM (or no descriptor), TEND_EREADONLY (or no permission) or
+ * TEND_EIO by errno, and "what path: why, what to do". */
 int files_fail(struct err *err, const char *what, const char *path, int problem);
 
 /* A copy of a path made absolute and without links; NULL with errno set. */

@@ -22,6 +22,8 @@ static const struct {
     [WORKSPACE_OUT_OF_REACH] = {"out_of_reach", {ENDED_NOT_STARTED, EHOSTUNREACH}, CLASS_NONE},
     [WORKSPACE_BUSY] = {"busy", {ENDED_NOT_STARTED, EBUSY}, CLASS_NONE},
     [WORKSPACE_NO_SPACE] = {"no_space", {ENDED_NOT_STARTED, ENOSPC}, CLASS_NONE},
+    [WORKSPACE_NO_MEANS] = {"no_means", {ENDED_NOT_STARTED, EAGAIN}, CLASS_NONE},
+    [WORKSPACE_OWN_FOLDER] = {"own_folder", {ENDED_NOT_STARTED, EIO}, CLASS_NONE},
     [WORKSPACE_INTERRUPTED] = {"interrupted", {ENDED_INTERRUPTED, 0}, CLASS_NONE},
     [WORKSPACE_BROKEN] = {"broken", {ENDED_NOT_STARTED, EIO}, CLASS_NONE},
 };
@@ -35,6 +37,12 @@ void workspace_problem_evidence(enum workspace_problem problem, struct evidence 
 {
     evidence->ending = problems[problem].ending;
     evidence->declared = problems[problem].declared;
+}
+
+bool workspace_problem_lacks(enum workspace_problem problem)
+{
+    return problem == WORKSPACE_NO_SPACE || problem == WORKSPACE_NO_MEANS ||
+           problem == WORKSPACE_OWN_FOLDER;
 }
 
 const char *workspace_problem_class(enum workspace_problem problem)
@@ -63,7 +71,12 @@ int workspace_fail(struct workspace_keeper *keeper, enum workspace_problem probl
 
 int workspace_file_fail(struct workspace_keeper *keeper, int rc)
 {
-    return workspace_fail(keeper, rc == TEND_EFULL ? WORKSPACE_NO_SPACE : WORKSPACE_BROKEN, rc);
+    return workspace_fail(keeper,
+                          rc == TEND_EFULL       ? WORKSPACE_NO_SPACE
+                          : rc == TEND_ENOMEM    ? WORKSPACE_NO_MEANS
+                          : rc == TEND_EREADONLY ? WORKSPACE_OWN_FOLDER
+                                                 : WORKSPACE_BROKEN,
+                          rc);
 }
 
 /* What git says of itself when it cannot or must not go on. */
@@ -71,6 +84,9 @@ static const struct {
     const char *text;
     enum workspace_problem problem;
 } sayings[] = {
+    {"Too many open files", WORKSPACE_NO_MEANS},
+    {"Cannot allocate memory", WORKSPACE_NO_MEANS},
+    {"Resource temporarily unavailable", WORKSPACE_NO_MEANS},
     {"dubious ownership", WORKSPACE_NOT_ALLOWED},
     {"not a git repository", WORKSPACE_NOT_A_REPOSITORY},
     {"does not appear to be a git repository", WORKSPACE_NOT_A_REPOSITORY},
@@ -94,6 +110,8 @@ static enum workspace_problem judge(const struct git_outcome *outcome, int rc)
         return WORKSPACE_INTERRUPTED;
     if (outcome->end == GIT_MISSING)
         return WORKSPACE_GIT_MISSING;
+    if (outcome->end == GIT_UNSTARTED)
+        return WORKSPACE_NO_MEANS;
     if (outcome->end != GIT_FAILED)
         return WORKSPACE_BROKEN;
     for (size_t i = 0; i < sizeof sayings / sizeof sayings[0]; i++)

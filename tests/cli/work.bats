@@ -215,6 +215,30 @@ END
     says "--folder"
 }
 
+# --- what a worker lacks ---
+
+# BY-9. Symptom: ten of twelve jobs were charged an attempt, or failed, before their commands had started.
+@test "a worker with too few descriptors runs as many jobs as it can, and charges none for the others" {
+    for _ in {1..12}; do
+        echo '{"payload": {"run": "sleep 0.2"}}'
+    done | tend add --batch - >/dev/null
+    (ulimit -n 40 && exec "$TEND" work -c 12 --drain >work.log 2>&1 3>&-)
+    [ "$(grep -c 'this worker cannot run jobs now: .*ulimit -n' work.log)" = 1 ]
+    log_says 'this worker can run jobs again'
+    tail -n 1 work.log | grep -q '^12 done, 0 failed, 0 tried again later'
+    [ "$(tend jobs --state done --json | jq -s 'map(.attempts == 1) | all')" = true ]
+}
+
+@test "a worker that cannot write its folder ends --drain with a sentence, and charges nothing" {
+    tend add -- true
+    ln -s /sys run # where not even root can
+    run --separate-stderr -1 tend work --drain --folder run --name sick
+    says 'this worker cannot run jobs: making folder '
+    says ' --folder'
+    [ "${lines[-1]}" = '0 done, 0 failed, 0 tried again later, 0 held, 4 given back' ]
+    [ "$(tend jobs --json | jq .attempts)" = 0 ]
+}
+
 # --- stopping ---
 
 # LS-6

@@ -1,14 +1,9 @@
-/* Plans and circumstances at the edge: nothing to do, very much of it, no room, a worker that is
- * frozen. */
+/* Plans and circumstances at the edge: nothing to do, very much of it, a worker that is frozen. */
 #include "runner_case.h"
 
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 TEST(runner_luck, a_job_without_steps_is_done)
@@ -67,36 +62,6 @@ TEST(runner_luck, output_that_is_no_text_is_kept_as_text)
     check_str(output_of(t, id, 1), "a\xef\xbf\xbd"
                                    "b\xef\xbf\xbd"
                                    "c\n");
-}
-
-/* A full file system where this process may mount one, else a file where a folder should be. */
-static const char *folder_without_room(void)
-{
-    const char *small = keep_text("%s/small", test_folder());
-    char zeroes[4096] = {0};
-    check_int(mkdir("small", 0777), ==, 0);
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("tmpfs", small, "tmpfs", 0, "size=64k") < 0) {
-        check_int(system("touch small/job-1"), ==, 0);
-        return small;
-    }
-    int fd = open("small/ballast", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    while (write(fd, zeroes, sizeof zeroes) > 0)
-        ;
-    close(fd);
-    return small;
-}
-
-/* No disk left for the files of an attempt: a failure that passes, with its reason. */
-TEST(runner_luck, no_disk_left_is_a_failure_that_passes)
-{
-    tend *t = store_open_real("w");
-    struct tend_runner_options options = runner_options();
-    options.folder = folder_without_room();
-    int64_t id = add_plan(t, "{\"run\":\"true\"}");
-    run_with(t, &options);
-    check_int(state_of(t, id), ==, TEND_SCHEDULED);
-    check_contains(job_of(t, id)->error_text, "small/job-1");
 }
 
 /*

@@ -233,3 +233,30 @@ TEST(tree, a_sweep_finds_what_is_left_when_all_were_killed_at_once)
     /* No marker, no parent, no group: nothing but a control group would show whose this was. */
     kill((pid_t)worker.daemon.pid, SIGKILL);
 }
+
+/* Symptom: a worker whose helper was gone told that the command was wrong. */
+TEST(tree, a_helper_that_is_gone_is_no_fault_of_the_command)
+{
+    struct tree_pool *pool;
+    struct tree *tree;
+    struct err err;
+    const char *helper = test_path("tend");
+    const char *argv[] = {"true", NULL};
+    const char *env[] = {NULL};
+    struct tree_spec spec;
+    tree_spec_init(&spec);
+    spec.argv = argv;
+    spec.env = env;
+    char tend_path[4096];
+    snprintf(tend_path, sizeof tend_path, "%s/tend", getenv("TEND_BUILD"));
+    check_int(symlink(tend_path, helper), ==, 0);
+    check_int(tree_pool_open(&pool, helper, &err), ==, 0);
+    check_int(unlink(helper), ==, 0);
+    pid_t nursery = (pid_t)tree_pool_nursery_pid(pool);
+    siginfo_t info;
+    check_int(kill(nursery, SIGKILL), ==, 0);
+    check_int(waitid(P_PID, (id_t)nursery, &info, WEXITED | WNOWAIT), ==, 0);
+    check_int(tree_spawn(pool, &spec, &tree, &err), ==, TEND_EIO);
+    check_contains(err.text, "cannot start the helper for steps");
+    tree_pool_close(pool);
+}

@@ -1,0 +1,239 @@
+/*
+ * BY-9: what a worker lacks is no failure of its jobs (run/lack.h).
+ *
+ * Symptom of them all: a worker whose disk was full, or that had too few descriptors, failed each
+ * job twice within milliseconds, "alike", before its command had started. The jobs were given up
+ * (stuck_no_progress), and the worker claimed the next ones, before healthy workers could.
+ */
+#include "runner_case.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a runner has said. */
+static atomic_int said_cannot, said_again;
+
+static void listen(void *arg, const struct tend_runner_news *news)
+{
+    (void)arg;
+    printf("# %s\n", news->text);
+    if (strstr(news->text, "this worker cannot run jobs now") != NULL)
+        atomic_fetch_add(&said_cannot, 1);
+    if (strcmp(news->text, "this worker can run jobs again") == 0)
+        atomic_fetch_add(&said_again, 1);
+}
+
+static struct tend_runner_options listening(const char *folder)
+{
+    struct tend_runner_options options = runner_options();
+    options.folder = folder;
+    options.tell = listen;
+    return options;
+}
+
+/* The folder of a runner becomes one that nobody can write to, not even root. */
+static void take_folder(const char *folder)
+{
+    check_int(rename(folder, keep_text("%s.away", folder)), ==, 0);
+    check_int(symlink("/sys", folder), ==, 0);
+}
+
+static void bring_folder(const char *folder)
+{
+    check_int(unlink(folder), ==, 0);
+    check_int(rename(keep_text("%s.away", folder), folder), ==, 0);
+}
+
+static void check_nothing_charged(void)
+{
+    check_int(sql_int("SELECT count(*) FROM job WHERE attempts > 0 OR crashes > 0"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state NOT IN (0, 1)"), ==, 0);
+}
+
+TEST(runner_lack, BY_9_a_worker_without_its_folder_gives_jobs_back_and_goes_on_when_it_has_it)
+{
+    enum { JOBS = 4 };
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    struct running_runner running = runner_start(store_open_real("sick"), &options);
+    take_folder("run");
+    for (int i = 0; i < JOBS; i++)
+        add_plan(t, "{\"run\":\"true\"}");
+    wait_until(count_events("job.released") > JOBS, PATIENCE_MS); /* it has tried again */
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.released' AND why LIKE "
+                      "'worker sick cannot run it: making folder %%run/job-%%'"),
+              >, JOBS);
+    check_int(sql_int("SELECT count(*) FROM job WHERE attempts > 0 OR crashes > 0"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, 0);
+    check_int(said_cannot, ==, 1);
+    check_int(said_again, ==, 0);
+    bring_folder("run");
+    wait_until(count_events("job.completed") == JOBS, PATIENCE_MS);
+    check_int(said_again, ==, 1);
+    check_int(sql_int("SELECT count(*) FROM job WHERE attempts <> 1"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, JOBS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}
+
+TEST(runner_lack, BY_9_a_worker_that_can_gets_the_work_of_one_that_cannot)
+{
+    enum { JOBS = 40 };
+    tend *t = store_open_real("w");
+    struct tend_runner_options sick_options = listening("sick");
+    struct tend_runner_options well_options = listening("well");
+    struct running_runner sick = runner_start(store_open_real("sick"), &sick_options);
+    struct running_runner well = runner_start(store_open_real("well"), &well_options);
+    take_folder("sick");
+    for (int i = 0; i < JOBS; i++)
+        add_plan(t, "{\"run\":\"sleep 0.1\"}");
+    wait_until(count_events("job.completed") == JOBS, PATIENCE_MS);
+    check_int(sql_int("SELECT count(*) FROM job WHERE attempts <> 1"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM attempt"), ==, JOBS);
+    check_int(count_events("job.released"), <, JOBS);
+    tend_runner_stop(sick.runner, 0);
+    tend_runner_stop(well.runner, 0);
+    runner_join(&sick);
+    runner_join(&well);
+}
+
+/* Runs until drained; what it says when it cannot. */
+static const char *drain_in_vain(tend *t, const struct tend_runner_options *options,
+                                 void (*spoil)(const char *folder))
+{
+    tend_runner *runner;
+    check_ok(t, tend_runner_new(&runner, t, options));
+    if (spoil != NULL)
+        spoil(options->folder);
+    check_int(tend_runner_run(runner), ==, TEND_EIO);
+    const char *said = keep_text("%s", tend_errmsg(t));
+    tend_runner_free(runner);
+    return said;
+}
+
+/* It neither waits for ever nor says that nothing is left. */
+TEST(runner_lack, BY_9_a_worker_that_drains_gives_up_and_says_why)
+{
+    tend *t = store_open_real("w");
+    add_plan(t, "{\"run\":\"true\"}");
+    add_plan(t, "{\"run\":\"true\"}");
+    struct tend_runner_options options = listening("run");
+    const char *said = drain_in_vain(t, &options, take_folder);
+    check_contains(said, "this worker cannot run jobs: making folder");
+    check_contains(said, "--folder");
+    check_nothing_charged();
+    bring_folder("run");
+    struct running_runner running = runner_start(t, &options);
+    wait_until(count_events("job.completed") == 2, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}
+
+/* A full file system where this process may mount one, else a file where a folder should be. */
+static const char *folder_without_room(void)
+{
+    const char *small = keep_text("%s/small", test_folder());
+    char zeroes[4096] = {0};
+    check_int(mkdir("small", 0777), ==, 0);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", small, "tmpfs", 0, "size=64k") < 0) {
+        check_int(system("touch small/job-1"), ==, 0);
+        return small;
+    }
+    int fd = open("small/ballast", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    while (write(fd, zeroes, sizeof zeroes) > 0)
+        ;
+    close(fd);
+    return small;
+}
+
+TEST(runner_lack, BY_9_no_disk_left_charges_nothing)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    options.folder = folder_without_room();
+    int64_t id = add_plan(t, "{\"run\":\"true\"}");
+    check_contains(drain_in_vain(t, &options, NULL), "small/job-1");
+    check_nothing_charged();
+    check(job_of(t, id)->error_text == NULL);
+}
+
+TEST(runner_lack, BY_9_a_workspace_without_a_folder_is_no_failure_of_the_job)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    check_int(system("exec >/dev/null 2>&1; git init -q -b main repo && cd repo && "
+                     "git config user.email a@b && git config user.name n && "
+                     "git commit -q --allow-empty -m one"),
+              ==, 0);
+    int64_t id = add_plan(
+        t, keep_text("{\"workspace\":{\"repo\":\"%s/repo\"},\"run\":\"true\"}", test_folder()));
+    struct running_runner running = runner_start(store_open_real("sick"), &options);
+    take_folder("run");
+    wait_until(count_events("job.released") == 1, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_nothing_charged();
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+}
+
+/* This process may open so many descriptors more. Returns the limit before. */
+static struct rlimit leave_descriptors(rlim_t count)
+{
+    struct rlimit before;
+    check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    struct rlimit limit = before;
+    for (limit.rlim_cur = 0; count > 0; limit.rlim_cur++)
+        count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    return before;
+}
+
+/* Nobody listens at that port: with descriptors the call fails, and that is the job's. */
+TEST(runner_lack, BY_9_an_http_call_without_descriptors_is_no_failure_of_the_job)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    struct running_runner running = runner_start(store_open_real("sick"), &options);
+    int64_t warm = add_plan(t, "{\"sleep\":\"0s\"}"); /* whatever the store opens is open */
+    wait_until(state_of(t, warm) == TEND_DONE, PATIENCE_MS);
+    struct rlimit before = leave_descriptors(4);
+    int64_t id = add_plan(t, "{\"http\":{\"url\":\"http://127.0.0.1:1/\"}}");
+    wait_until(count_events("job.released") > 0, PATIENCE_MS);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.released' AND why LIKE "
+                      "'%%no descriptors for an HTTP call'"),
+              >, 0);
+    check_int(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    wait_until(count_events("job.retry_scheduled") == 1, PATIENCE_MS);
+    check_int(job_of(t, id)->attempts, ==, 1);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}
+
+/* What the job names itself is missing everywhere: it must not be given back for ever. */
+TEST(runner_lack, what_a_job_names_itself_is_its_own_failure)
+{
+    tend *t = store_open_real("w");
+    const char *plans[] = {
+        "{\"exec\":[\"no-such-command\"]}",
+        "{\"run\":\"true\",\"cwd\":\"no-such-folder\"}",
+        "{\"workspace\":{\"repo\":\"/no-such-repository\"},\"run\":\"true\"}",
+        keep_text("{\"exec\":[\"true\",\"%0200000d\"]}", 1),
+    };
+    struct tend_runner_options options = listening("run");
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+        add_plan(t, plans[i]);
+    run_with(t, &options);
+    check_int(count_events("job.failed"), ==, sizeof plans / sizeof *plans);
+    check_int(count_events("job.released"), ==, 0);
+    check_int(said_cannot, ==, 0);
+}
