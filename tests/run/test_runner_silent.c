@@ -105,20 +105,23 @@ static void *run_drained(void *runner)
     return (void *)(intptr_t)tend_runner_run(runner);
 }
 
-/*
- * Symptom: the answer to a claim was lost. The job was leased for a minute to a worker that did not
- * know of it, and 'tend work --drain' ended meanwhile with success.
- */
-TEST_WITHIN(runner_silent, LS_6_a_job_whose_claim_got_no_answer_is_run_before_the_runner_is_drained,
-            120)
+static int64_t releases(void)
+{
+    return sql_int("SELECT count(*) FROM event WHERE what = 'job.released'");
+}
+
+/* Whether the claim without an answer was saved: it is when it was one statement, which a runner
+ * that has claimed a moment before needs. */
+static bool lose_a_claim(void)
 {
     struct proxy proxy = proxy_start();
     tend *t = open_through(&proxy, 300);
     tend *direct = store_open_real("direct");
     struct tend_runner_options options = runner_options();
     struct running_runner running;
+    int64_t before = releases();
     void *rc;
-    add_gated(t, 60000); /* a runner that has claimed before claims in one round trip */
+    add_gated(t, 60000);
     check_ok(t, tend_runner_new(&running.runner, t, &options));
     check_int(pthread_create(&running.thread, NULL, run_drained, running.runner), ==, 0);
     wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
@@ -131,11 +134,28 @@ TEST_WITHIN(runner_silent, LS_6_a_job_whose_claim_got_no_answer_is_run_before_th
     pthread_join(running.thread, &rc);
     check_int((intptr_t)rc, ==, 0);
     check_int(state_of(direct, id), ==, TEND_DONE);
-    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'job.released'"), ==, 1);
+    check_int(releases() - before, <=, 1);
     check_int(sql_int("SELECT max(crashes) FROM job"), ==, 0);
     tend_runner_free(running.runner);
     tend_close(t);
+    store_close(direct);
     proxy_stop(&proxy);
+    check(unlink("begun") == 0 && unlink("gate") == 0);
+    return releases() > before;
+}
+
+/*
+ * Symptom: the answer to a claim was lost. The job was leased for a minute to a worker that did not
+ * know of it, and 'tend work --drain' ended meanwhile with success.
+ */
+TEST_WITHIN(runner_silent, LS_6_a_job_whose_claim_got_no_answer_is_run_before_the_runner_is_drained,
+            300)
+{
+    enum { TRIES = 10 };
+    bool saved = false;
+    for (int i = 0; i < TRIES && !saved; i++)
+        saved = lose_a_claim();
+    check(saved);
 }
 
 static void look_for_theft(void *arg, const struct tend_runner_news *news)
