@@ -1,5 +1,6 @@
 #include "crowd.h"
 #include "ledger.h"
+#include "support/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -83,8 +83,7 @@ static pid_t fork_at(int place_fd)
         return pid;
     }
     /* With a /proc of that namespace, as containers have. */
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("proc", "/proc", "proc", 0, NULL) != 0) {
+    if (!mounts_own() || !mounts_proc()) {
         fprintf(stderr, "no /proc can be mounted: %s\n", strerror(errno));
         _exit(2);
     }

@@ -4,6 +4,7 @@
  * there is room the same handle works again.
  */
 #include "ledger.h"
+#include "support/mounts.h"
 #include "verdict.h"
 
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,9 +25,7 @@ enum { DISK_BYTES = 3 << 20, BALLAST_BYTES = 1 << 20, PAYLOAD_BYTES = 20000, ENO
  */
 static bool mount_small_disk(void)
 {
-    const char *folder = test_folder();
-    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("tmpfs", folder, "tmpfs", 0, keep_text("size=%d", DISK_BYTES)) == 0;
+    return mounts_own() && mounts_disk(test_folder(), keep_text("%d", DISK_BYTES));
 }
 
 static void limit_file_size(rlim_t bytes)

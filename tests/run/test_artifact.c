@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "run/artifact.h"
 #include "run/workspace_files.h"
+#include "support/mounts.h"
 #include "support/test.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -111,9 +111,7 @@ TEST(artifact, SH_9_an_attempt_is_written_as_given_and_replaces_the_one_before)
 /* A small file system of the test's own, where this process may mount one. */
 static bool mount_small_disk(const char *path)
 {
-    return mkdir(path, 0755) == 0 && unshare(CLONE_NEWNS) == 0 &&
-           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("tmpfs", path, "tmpfs", 0, "size=65536") == 0;
+    return mkdir(path, 0755) == 0 && mounts_own() && mounts_disk(path, "64k");
 }
 
 TEST(artifact, no_space_left_is_said_and_the_old_file_stays)

@@ -6,13 +6,13 @@
  * (stuck_no_progress), and the worker claimed the next ones, before healthy workers could.
  */
 #include "runner_case.h"
+#include "support/mounts.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -143,8 +143,7 @@ static const char *folder_without_room(void)
     const char *small = keep_text("%s/small", test_folder());
     char zeroes[4096] = {0};
     check_int(mkdir("small", 0777), ==, 0);
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("tmpfs", small, "tmpfs", 0, "size=64k") < 0) {
+    if (!mounts_own() || !mounts_disk(small, "64k")) {
         check_int(system("touch small/job-1"), ==, 0);
         return small;
     }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "store/neighbour.h"
+#include "support/mounts.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,8 +46,7 @@ static void enter_namespace(struct helper *parent, void *arg)
         test_fail(__FILE__, __LINE__, "no pid namespace can be made: %s", strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("proc", "/proc", "proc", 0, NULL) != 0)
+        if (!mounts_private() || !mounts_proc())
             test_fail(__FILE__, __LINE__, "no /proc can be mounted: %s", strerror(errno));
         (*inside)(parent);
         _exit(0);
