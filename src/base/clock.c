@@ -53,16 +53,18 @@ static void forget_shift(void)
     once = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
 
-static void watch_forks(void)
+static void learn_shift(void)
 {
-    pthread_atfork(NULL, NULL, forget_shift);
+    static bool watched; /* a child inherits that, too */
+    if (!watched)
+        pthread_atfork(NULL, NULL, forget_shift);
+    watched = true;
+    read_shift();
 }
 
 static void know_shift(void)
 {
-    static pthread_once_t forks = PTHREAD_ONCE_INIT;
-    pthread_once(&forks, watch_forks);
-    pthread_once(&once, read_shift);
+    pthread_once(&once, learn_shift);
 }
 
 int64_t clock_boot_shift_us(void)

@@ -16,9 +16,14 @@ enum { RESULT_BYTES = REPORT_LINE_BYTES }; /* as much as it may report */
 
 static bool lack_memory(struct job_run *run)
 {
-    snprintf(run->last_error, sizeof run->last_error, "out of memory");
-    run->lack_code = TEND_ENOMEM;
+    job_lacks(run, TEND_ENOMEM, "out of memory");
     return false;
+}
+
+void attempt_lacks(struct attempt *attempt, int code, const char *text)
+{
+    attempt->end = ATTEMPT_LACKING;
+    job_lacks(attempt->run, code, text);
 }
 
 /* What the steps before have put out, and the payload: for TEND_INPUT. Written when it has changed.

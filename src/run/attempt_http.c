@@ -44,13 +44,6 @@ static void note(struct attempt *attempt, const char *text)
     attempt_hear(attempt, 2, "\n", 1);
 }
 
-static void lacks(struct attempt *attempt, const char *text)
-{
-    attempt->end = ATTEMPT_LACKING;
-    attempt->run->lack_code = TEND_ENOMEM;
-    snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", text);
-}
-
 /*
  * Whether a call that came to nobody may have had no descriptors: libcurl tells a socket that it
  * cannot make as a connection that it cannot make. What the call had is free again.
@@ -75,7 +68,7 @@ static bool has_no_descriptors(const struct attempt *attempt, const struct endin
 static void judge(struct attempt *attempt, const struct http_answer *answer)
 {
     if (answer->end == HTTP_FAILED && has_no_descriptors(attempt, &answer->ending)) {
-        lacks(attempt, "no descriptors for an HTTP call");
+        attempt_lacks(attempt, TEND_ENOMEM, "no descriptors for an HTTP call");
         return;
     }
     if (answer->status > 0)
@@ -149,7 +142,7 @@ void attempt_run_http(struct attempt *attempt)
     if (rc == 0) {
         judge(attempt, &answer);
     } else {
-        lacks(attempt, err.text);
+        attempt_lacks(attempt, TEND_ENOMEM, err.text);
     }
     attempt_end_output(attempt);
 }

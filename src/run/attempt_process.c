@@ -125,13 +125,6 @@ static void show_tree(struct process *process, struct tree *tree)
     pthread_mutex_unlock(&task->runner->mutex);
 }
 
-/* It could not be begun, for a reason that is this worker's: run->last_error. */
-static void lacks(struct attempt *attempt, int code)
-{
-    attempt->end = ATTEMPT_LACKING;
-    attempt->run->lack_code = code;
-}
-
 static bool start(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -167,7 +160,7 @@ static bool start(struct process *process)
     snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
     attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = E2BIG};
     if (rc != TEND_EINVAL) /* else the command itself cannot be started, by any worker */
-        lacks(attempt, rc);
+        attempt_lacks(attempt, rc, err.text);
     return false;
 }
 
@@ -350,25 +343,20 @@ static void judge_not_started(struct process *process)
     attempt->ending = (struct ending){.kind = ENDED_NOT_STARTED, .number = event->err_number};
     snprintf(attempt->run->last_error, sizeof attempt->run->last_error, "%s", event->text);
     if (event->fault == TREE_FAULT_SYSTEM)
-        lacks(attempt, TEND_EIO);
+        attempt_lacks(attempt, TEND_EIO, event->text);
 }
 
 /* Its minder was killed before the command was started. */
 static void judge_no_helper(struct process *process)
 {
-    struct attempt *attempt = process->attempt;
-    snprintf(attempt->run->last_error, sizeof attempt->run->last_error,
-             "the helper that starts commands has ended");
-    lacks(attempt, TEND_EIO);
+    attempt_lacks(process->attempt, TEND_EIO, "the helper that starts commands has ended");
 }
 
 /* What it reported may be its result, or why it failed: without it nothing can be said. */
 static void judge_unread(struct process *process)
 {
-    struct attempt *attempt = process->attempt;
-    snprintf(attempt->run->last_error, sizeof attempt->run->last_error,
-             "no descriptor to read what the step has reported");
-    lacks(attempt, TEND_ENOMEM);
+    attempt_lacks(process->attempt, TEND_ENOMEM,
+                  "no descriptor to read what the step has reported");
 }
 
 static void judge_exit(struct process *process)

@@ -126,6 +126,8 @@ struct attempt {
 /* Files, capture and report of an attempt that is to begin. False: this worker lacks what it takes;
  * run->last_error and lack_code say what. */
 bool attempt_prepare(struct attempt *attempt);
+/* It could not be begun, or came to nothing, because this worker lacks something. */
+void attempt_lacks(struct attempt *attempt, int code, const char *text);
 void attempt_done(struct attempt *attempt);
 /* JSON, redacted, for free(); NULL: it gave none. */
 char *attempt_result(struct attempt *attempt);
@@ -208,6 +210,8 @@ const char *job_base_folder(const struct job_run *run, struct arena *arena);
 const char *job_path(struct job_run *run, const char *name);
 /* What only the steps needed goes, and the folder too when nothing else is in it. */
 void job_clean_files(struct job_run *run);
+/* The job cannot be run here, for a reason that is this worker's (lack.h). */
+void job_lacks(struct job_run *run, int code, const char *text);
 /* Writes a file there; its path, or NULL with run->last_error and lack_code. */
 const char *job_write_file(struct job_run *run, const char *name, const char *text, size_t len);
 

@@ -29,11 +29,16 @@ const char *job_base_folder(const struct job_run *run, struct arena *arena)
     return named[0] == '/' ? named : arena_printf(arena, "%s/%s", here, named);
 }
 
+void job_lacks(struct job_run *run, int code, const char *text)
+{
+    snprintf(run->last_error, sizeof run->last_error, "%s", text);
+    run->lack_code = code;
+}
+
 /* This worker cannot write its own files. */
 static const char *lacks(struct job_run *run, const struct err *err)
 {
-    snprintf(run->last_error, sizeof run->last_error, "%s", err->text);
-    run->lack_code = err->code;
+    job_lacks(run, err->code, err->text);
     return NULL;
 }
 
