@@ -493,6 +493,13 @@ TEST(postgres_locked, LK_1_a_lock_extended_while_its_expiry_is_noticed_stays)
     PQfinish(pg);
 }
 
+static void claim_three(tend *t, struct tend_lease leases[3])
+{
+    add_number(t, "q", 3);
+    for (int i = 0; i < 3; i++)
+        leases[i] = claim_by_time(t);
+}
+
 /* Symptom: all leases of a worker are extended in one statement, which waited for the one row that
  * a stranger had locked and failed. Leases that nobody had locked ended, with a crash each. */
 TEST(postgres_locked, LS_5_a_locked_row_keeps_no_other_lease_from_being_extended)
@@ -501,9 +508,7 @@ TEST(postgres_locked, LS_5_a_locked_row_keeps_no_other_lease_from_being_extended
     PGconn *pg = stranger();
     struct tend_lease leases[3];
     int each[3];
-    add_number(t, "q", 3);
-    for (int i = 0; i < 3; i++)
-        leases[i] = claim_by_time(t);
+    claim_three(t, leases);
     int64_t until_ms = clock_now() + LEASE_MS;
     lock_row(pg, leases[1].id);
     clock_advance(1000);
@@ -531,9 +536,7 @@ TEST(postgres_locked, LS_5_of_a_lost_and_a_locked_lease_each_has_its_answer)
     PGconn *pg = stranger();
     struct tend_lease leases[3];
     int each[3];
-    add_number(t, "q", 3);
-    for (int i = 0; i < 3; i++)
-        leases[i] = claim_by_time(t);
+    claim_three(t, leases);
     leases[1].token++;
     lock_row(pg, leases[2].id);
     check_rc(t, tend_heartbeat(t, leases, 3, LEASE_MS, each), TEND_ELEASELOST);

@@ -337,14 +337,21 @@ TEST(worker, a_lease_tied_to_a_process_outlives_the_command_that_took_it_and_end
     helper_kill(&script);
 }
 
-TEST(worker, a_lock_tied_to_a_process_ends_with_it)
+/* A process that the lock "l" is tied to. */
+static struct helper lock_for_script(tend *t)
 {
-    tend *t = store_open_real("w");
     struct tend_lock_request request = lock_request("l");
     struct helper script = helper_start(do_nothing, NULL);
     request.owner = "script";
     request.while_pid = script.pid;
     check_ok(t, tend_lock_acquire(t, &request, NULL));
+    return script;
+}
+
+TEST(worker, a_lock_tied_to_a_process_ends_with_it)
+{
+    tend *t = store_open_real("w");
+    struct helper script = lock_for_script(t);
     check_int(recover_now(t).locks_cleaned, ==, 0);
     helper_kill(&script);
     check_int(recover_now(t).locks_cleaned, ==, 1);
@@ -355,11 +362,7 @@ TEST(worker, a_lock_tied_to_a_process_ends_with_it)
 TEST(worker, a_lock_of_a_dead_process_is_not_extended)
 {
     tend *t = store_open_real("w");
-    struct tend_lock_request request = lock_request("l");
-    struct helper script = helper_start(do_nothing, NULL);
-    request.owner = "script";
-    request.while_pid = script.pid;
-    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    struct helper script = lock_for_script(t);
     check_int(tend_lock_extend(t, "l", "script", MINUTE_MS), ==, 1);
     helper_kill(&script);
     check_int(tend_lock_extend(t, "l", "script", MINUTE_MS), ==, 0);
