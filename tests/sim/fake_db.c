@@ -112,6 +112,9 @@ static int strike_inside(struct fake_db *fake, struct db_tx *tx, enum db_query q
     case FAULT_STALL: /* in a read: readers keep nobody waiting */
         fault_stall(world, fake->actor);
         return 0;
+    case FAULT_FORK:
+        fault_fork(world, fake->actor, false);
+        return 0;
     default:
         return 0;
     }
@@ -367,6 +370,9 @@ static int after_commit(struct fake_db *fake, int rc, struct err *err)
     case FAULT_STALL:
         fault_stall(world, fake->actor);
         return rc;
+    case FAULT_FORK:
+        fault_fork(world, fake->actor, true);
+        return rc;
     default:
         return rc;
     }
@@ -397,6 +403,9 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
         return 0;
     case FAULT_FREEZE:
         world->frozen = true;
+        return 0;
+    case FAULT_FORK:
+        fault_fork(world, fake->actor, true);
         return 0;
     case FAULT_AGAIN:
         *ret_again = true;

@@ -22,19 +22,20 @@ const char *fault_name(enum fault fault)
         [FAULT_NONE] = "none",   [FAULT_FAIL] = "fail",   [FAULT_CRASH] = "crash",
         [FAULT_STALL] = "stall", [FAULT_JUMP] = "jump",   [FAULT_LOST] = "lost",
         [FAULT_AGAIN] = "again", [FAULT_SLEEP] = "sleep", [FAULT_FREEZE] = "freeze",
+        [FAULT_FORK] = "fork",
     };
     return names[fault];
 }
 
 static const struct fault_rates profile_rates[PROFILE_COUNT] = {
     [PROFILE_CALM] = {.again = 100},
-    [PROFILE_CRASH] = {.crash = 100, .stall = 100},
+    [PROFILE_CRASH] = {.crash = 100, .stall = 100, .fork = 20},
     [PROFILE_STALL] = {.stall = 600},
     [PROFILE_LOST_ANSWER] = {.lost = 600, .stall = 100},
     [PROFILE_FAILURES] = {.fail = 300, .fail_inside = 200, .again = 300},
     [PROFILE_CLOCK_JUMP] = {.jump = 200, .sleep = 60, .freeze = 60, .stall = 100},
     [PROFILE_RECOVERERS] = {.crash = 100, .stall = 800},
-    [PROFILE_SAME_NAMES] = {.crash = 60, .stall = 300, .lost = 100},
+    [PROFILE_SAME_NAMES] = {.crash = 60, .stall = 300, .lost = 100, .fork = 20},
     [PROFILE_SESSIONS] = {.crash = 60, .stall = 300, .session = 300},
     [PROFILE_ALL] = {.crash = 60,
                      .stall = 200,
@@ -44,7 +45,8 @@ static const struct fault_rates profile_rates[PROFILE_COUNT] = {
                      .jump = 50,
                      .sleep = 20,
                      .freeze = 20,
-                     .again = 100},
+                     .again = 100,
+                     .fork = 20},
 };
 
 void fault_choose_rates(struct world *world)
@@ -80,26 +82,26 @@ enum fault fault_choose(struct world *world, enum point point)
         return FAULT_NONE;
     switch (point) {
     case BEFORE_WRITE: {
-        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL,  FAULT_STALL, FAULT_JUMP,
-                                     FAULT_AGAIN, FAULT_SLEEP, FAULT_FREEZE};
-        const int chances[] = {rates->crash, rates->fail,  rates->stall, rates->jump,
-                               rates->again, rates->sleep, rates->freeze};
-        return draw(world, faults, chances, 7);
+        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL,  FAULT_STALL,  FAULT_JUMP,
+                                     FAULT_AGAIN, FAULT_SLEEP, FAULT_FREEZE, FAULT_FORK};
+        const int chances[] = {rates->crash, rates->fail,  rates->stall,  rates->jump,
+                               rates->again, rates->sleep, rates->freeze, rates->fork};
+        return draw(world, faults, chances, 8);
     }
     case AFTER_WRITE: {
-        const enum fault faults[] = {FAULT_CRASH, FAULT_LOST, FAULT_STALL};
-        const int chances[] = {rates->crash, rates->lost, rates->stall};
-        return draw(world, faults, chances, 3);
+        const enum fault faults[] = {FAULT_CRASH, FAULT_LOST, FAULT_STALL, FAULT_FORK};
+        const int chances[] = {rates->crash, rates->lost, rates->stall, rates->fork};
+        return draw(world, faults, chances, 4);
     }
     case IN_WRITE: {
-        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL, FAULT_JUMP};
-        const int chances[] = {rates->crash / 3, rates->fail_inside, rates->jump / 3};
-        return draw(world, faults, chances, 3);
+        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL, FAULT_JUMP, FAULT_FORK};
+        const int chances[] = {rates->crash / 3, rates->fail_inside, rates->jump / 3, rates->fork};
+        return draw(world, faults, chances, 4);
     }
     default: {
-        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL, FAULT_STALL};
-        const int chances[] = {rates->crash / 3, rates->fail / 3, rates->stall};
-        return draw(world, faults, chances, 3);
+        const enum fault faults[] = {FAULT_CRASH, FAULT_FAIL, FAULT_STALL, FAULT_FORK};
+        const int chances[] = {rates->crash / 3, rates->fail / 3, rates->stall, rates->fork};
+        return draw(world, faults, chances, 4);
     }
     }
 }

@@ -32,6 +32,7 @@ const char *const sabotage_names[SABOTAGE_COUNT] = {
     [SABOTAGE_FREEZE_FORGOTTEN] = "freeze-forgotten",
     [SABOTAGE_GENERATION_KEPT] = "generation-kept",
     [SABOTAGE_MADE_ALIKE] = "made-alike",
+    [SABOTAGE_FORK_UNNOTICED] = "fork-unnoticed",
 };
 
 /* Parameters of job_move, counted from 0 (src/store/sql/job.sql). */

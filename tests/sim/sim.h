@@ -6,6 +6,7 @@
  *     world.c     a history: actors come, act, crash and go; then all work is drained
  *     fake_db.c   a store engine around the real one, where faults strike
  *     fault.c     which fault strikes where
+ *     fork.c      what the child of a fork can do
  *     sabotage.c  deliberate defects, to prove that the checks below see them
  *     op_*.c      what an actor can do, and what the answers must be
  *     model*.c    what must be in the store after each commit
@@ -24,8 +25,11 @@
  * PostgreSQL, the server's clock.
  *
  * Generations: in some histories somebody says that the store was restored, and ids and tokens jump
- * ahead; in others a store was here before, whose leases are shown to this one. fork() needs
- * processes, see tests/store/test_fork.c.
+ * ahead; in others a store was here before, whose leases are shown to this one.
+ *
+ * Forks: the process of the simulation forks at any call, and the child tries the handles of all
+ * actors (fork.c). That locks end with the parent needs a parent that dies:
+ * tests/store/test_fork.c.
  *
  * A check that fails ends the process with the seed and the way to repeat it.
  */
@@ -245,6 +249,7 @@ enum fault {
     FAULT_FREEZE, /* nothing can be saved for a while, by anybody */
     FAULT_LOST,   /* the transaction commits, the answer gets lost */
     FAULT_AGAIN,  /* the body is run, undone, and run again */
+    FAULT_FORK,   /* the process has a child for a moment */
 };
 
 enum point { BEFORE_WRITE, IN_WRITE, AFTER_WRITE, BEFORE_READ, IN_READ };
@@ -267,7 +272,7 @@ extern const char *const profile_names[PROFILE_COUNT];
 
 /* Chances in 10,000 at each point. */
 struct fault_rates {
-    int crash, stall, lost, fail, fail_inside, jump, sleep, freeze, again, session;
+    int crash, stall, lost, fail, fail_inside, jump, sleep, freeze, again, session, fork;
 };
 
 enum sabotage {
@@ -296,6 +301,7 @@ enum sabotage {
     SABOTAGE_FREEZE_FORGOTTEN,
     SABOTAGE_GENERATION_KEPT,
     SABOTAGE_MADE_ALIKE,
+    SABOTAGE_FORK_UNNOTICED,
     SABOTAGE_COUNT
 };
 
@@ -380,6 +386,8 @@ void world_run(struct world *world, uint64_t seed, enum sabotage sabotage);
 
 /* One operation of an idle actor. */
 void world_step(struct world *world);
+/* Another connection to the store, as actors have it. */
+int world_open_store(struct world *world, struct db **ret, struct err *err);
 void world_spawn(struct world *world, int slot);
 void world_crash(struct world *world, struct actor *actor);
 /* A tidy end by tend_close(). */
@@ -426,6 +434,8 @@ void fault_jump(struct world *world, struct actor *actor);
 void fault_sleep(struct world *world, struct actor *actor);
 /* Others act meanwhile, and none of them can save anything; then all can again. */
 void fault_freeze(struct world *world, struct actor *actor);
+/* fork.c. between_calls: no transaction of this actor is open. */
+void fault_fork(struct world *world, struct actor *actor, bool between_calls);
 const char *fault_name(enum fault fault);
 
 /* The parameters with the defect of this history, in place. */

@@ -98,10 +98,8 @@ static bool claims_begin_behind(void *arg)
 
 /* --- actors --- */
 
-static struct db *real_store(struct world *world)
+int world_open_store(struct world *world, struct db **ret, struct err *err)
 {
-    struct db *db = NULL;
-    struct err err;
     struct db_options options = {.durability_normal = true,
                                  .claim_behind = claims_begin_behind,
                                  .connections = 2,
@@ -110,9 +108,16 @@ static struct db *real_store(struct world *world)
                                  .clock_arg = world,
                                  /* PostgreSQL's clock is the server's. */
                                  .uptime_ms = world->postgres ? NULL : read_uptime};
+    return db_open(ret, world->url, &options, err);
+}
+
+static struct db *real_store(struct world *world)
+{
+    struct db *db = NULL;
+    struct err err;
     if (world->idle_count > 0)
         return world->idle[--world->idle_count];
-    int rc = db_open(&db, world->url, &options, &err);
+    int rc = world_open_store(world, &db, &err);
     expect(world, rc == 0, "%s cannot be opened: %s", world->url, err.text);
     return db;
 }
