@@ -309,7 +309,8 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 /*
  * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
  * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
- * those that are held are served all the same. On PostgreSQL tend_start and tend_heartbeat may
+ * those that are held are served all the same. When the call fails with another code, that is the
+ * answer for each lease of which nothing is known. On PostgreSQL tend_start and tend_heartbeat may
  * answer TEND_EBUSY for a lease: for busy_ms another session has kept the row of its job locked.
  * The lease is held as before, and was not extended; the others were, without waiting for it. A
  * call repeated after a lost answer is answered as the first was. That is so for the same call

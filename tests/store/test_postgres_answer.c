@@ -270,3 +270,30 @@ TEST_WITHIN(postgres_answer, BY_2_what_is_refused_at_the_commit_is_not_acknowled
         check_int(sql_int("SELECT count(*) FROM job"), ==, 3 * rounds);
     }
 }
+
+static int complete_without_memory(struct db_tx *tx, void *arg)
+{
+    const struct tend_lease *lease = arg;
+    const struct db_value params[] = {db_int(lease->id), db_int(lease->token), db_null(),
+                                      db_now(tx)};
+    int64_t changed;
+    int rc = db_each(tx, Q_JOB_COMPLETE, DB_LAST, params, 1, &changed);
+    return rc < 0 ? rc : TEND_ENOMEM;
+}
+
+/* Symptom: a claim had no memory for what it had claimed, and said "" as if nothing had happened.
+ * The jobs were leased. */
+TEST(postgres_answer, BY_9_what_is_saved_and_then_not_kept_is_told_as_not_known)
+{
+    tend *t = open_shared();
+    struct arena arena;
+    struct err err = {0};
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    arena_init(&arena);
+    check_int(db_write(t->db, &arena, complete_without_memory, &lease, &err), ==,
+              TEND_EUNREACHABLE);
+    check_contains(err.text, "out of memory; this was while saving: whether it was saved is not");
+    check_int(state_of(t, id), ==, TEND_DONE);
+    arena_done(&arena);
+}
