@@ -175,8 +175,9 @@ static const struct define *find_define(const char *name, size_t len)
 static void count_params(struct query *query, const char *sql)
 {
     for (const char *at = sql; *at != '\0'; at++) {
-        if (*at == '$' && atoi(at + 1) > query->params)
-            query->params = atoi(at + 1);
+        int number = *at == '$' ? (int)strtol(at + 1, NULL, 10) : 0;
+        if (number > query->params)
+            query->params = number;
         if (*at == '{')
             count_params(query, find_define(at + 1, strcspn(at, "}") - 1)->text.data);
     }
@@ -185,10 +186,13 @@ static void count_params(struct query *query, const char *sql)
 /* now($3) and now_each($3); returns how much was read, 0 when there is none here. */
 static size_t put_now(FILE *out, const char *at, enum dialect dialect)
 {
-    int number = 0;
-    int len = 0;
-    bool each = sscanf(at, "now_each($%d)%n", &number, &len) == 1 && len > 0;
-    if (!each && (sscanf(at, "now($%d)%n", &number, &len) != 1 || len == 0))
+    const char *digits = after(at, "now_each($");
+    bool each = digits != NULL;
+    if (!each && (digits = after(at, "now($")) == NULL)
+        return 0;
+    char *end;
+    int number = (int)strtol(digits, &end, 10);
+    if (end == digits || *end != ')')
         return 0;
     if (dialect == SQLITE)
         fprintf(out, "?%d", number);
@@ -196,7 +200,7 @@ static size_t put_now(FILE *out, const char *at, enum dialect dialect)
         fprintf(out, "(SELECT coalesce(($%d::bigint[])[1], store_clock()))", number);
     else
         fprintf(out, "(SELECT coalesce($%d::bigint, store_clock()))", number);
-    return (size_t)len;
+    return (size_t)(end + 1 - at);
 }
 
 static void put_pieces(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
@@ -224,7 +228,7 @@ static void put_pieces(FILE *out, const struct query *query, const char *sql, en
                 fprintf(out, "?%d", query->params + 3);
             at = rest;
         } else if (dialect == SQLITE && *at == '$') {
-            int number = atoi(at + 1);
+            int number = (int)strtol(at + 1, NULL, 10);
             fprintf(out, "?%d", number == 0 ? query->params + 1 : number);
             for (at++; isdigit((unsigned char)*at); at++)
                 ;

@@ -154,7 +154,7 @@ int job_read_past(struct job_run *run)
     bool first = !job_may_have_run(run);
     if (rc == 0 && !first)
         rc = tend_attempts(run->runner->t, run->task->job->id, &attempts);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     heal_begin_job(&run->heal, first ? 0 : count_resets(attempts),
                    run->plan.workspace_repo != NULL);

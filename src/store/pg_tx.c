@@ -237,7 +237,7 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
 static enum pg_readonly explain_readonly(struct pg_db *db, int64_t wait_ms, struct err *err)
 {
     struct err ignored;
-    PGresult *result;
+    PGresult *result = NULL;
     if (pg_db_ask(db, wait_ms, PG_READONLY_SQL, &result, &ignored) < 0)
         return PG_NOT_READONLY;
     enum pg_readonly why = (enum pg_readonly)(PQgetvalue(result, 0, 0)[0] - '0');

@@ -355,7 +355,7 @@ static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
 static int find_changed(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret_each)
 {
     for (size_t row = 0; row < conn->given.count; row++) {
-        struct db_result found;
+        struct db_result found = {0};
         const struct db_value id = db_int(conn->given.first_event + (int64_t)row);
         int rc = sqlite_conn_run(conn, tx, Q_EVENT_EXISTS, &id, &found);
         if (rc < 0)
@@ -437,7 +437,7 @@ int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     if (rc < 0)
         return rc;
     sqlite3_stmt *statement = conn->statements[query];
-    struct db_result rows;
+    struct db_result rows = {0};
     for (int i = 0; i < text->params; i++)
         bind(statement, i + 1, &params[i]);
     bind_own(conn, statement, text->params);

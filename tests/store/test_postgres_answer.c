@@ -32,10 +32,10 @@ static bool has_big_row(const PGresult *result)
     return false;
 }
 
-PGresult *PQgetResult(PGconn *pg)
+PGresult *PQgetResult(PGconn *conn)
 {
     PGresult *(*real)(PGconn *) = (PGresult * (*)(PGconn *)) dlsym(RTLD_NEXT, "PQgetResult");
-    PGresult *result = real(pg);
+    PGresult *result = real(conn);
     enum spoil spoil = (enum spoil)atomic_load(&spoiled);
     bool refusal = PQresultErrorField(result, PG_DIAG_SQLSTATE) != NULL;
     if ((spoil == SPOIL_BIG_ROWS && has_big_row(result)) || (spoil == SPOIL_REFUSALS && refusal)) {
