@@ -86,7 +86,8 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
 
 /* One row of the generated table of queries. */
 struct db_query_text {
-    const char *name;
+    const char *name;  /* for the database alone */
+    const char *doing; /* for sentences: "changing jobs" */
     const char *sqlite;
     const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last
                                 parameter; or NULL */

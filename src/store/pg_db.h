@@ -81,7 +81,7 @@ enum pg_fault {
 /* Whether the connection cannot be used after it. */
 bool pg_fault_ends_it(enum pg_fault fault);
 
-/* Sentence, code and meaning of a failed result; what is the name of the query. */
+/* Sentence, code and meaning of a failed result; what was being done: "adding jobs". */
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
                        struct err *err);
 /* Whether the role lacks a right. */

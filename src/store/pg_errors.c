@@ -1,7 +1,7 @@
 /*
- * What the server's refusals mean, decided by SQLSTATE alone. The sentence names the query, not its
- * parameters; of the server's message the first line is kept, never its detail, which may hold
- * data.
+ * What the server's refusals mean, decided by SQLSTATE alone. The sentence says what was being
+ * done, not by which query nor with which parameters; of the server's message the first line is
+ * kept, never its detail, which may hold data.
  */
 #include "store/pg_db.h"
 

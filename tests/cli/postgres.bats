@@ -68,6 +68,18 @@ teardown() {
     run -0 tend add
 }
 
+# They named queries of ours: "job_add_one failed on PostgreSQL".
+@test "a sentence says in words what was being done" {
+    tend add >/dev/null
+    psql -qX "$TEND_STORE" -c "ALTER DATABASE $name SET default_transaction_read_only = on"
+    fails 1 tend add
+    says 'tend: adding jobs failed on PostgreSQL'
+    fails 1 tend claim
+    says 'tend: claiming jobs failed on PostgreSQL'
+    fails 1 tend lock acquire deploy -w me
+    says 'tend: changing locks failed on PostgreSQL'
+}
+
 @test "fail, retry, release, hold, resume, cancel" {
     tend add --max-attempts 1 >/dev/null
     claim
