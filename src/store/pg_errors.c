@@ -15,7 +15,9 @@
 #define OTHER_HINT "is this the store of another version? see 'tend doctor'"
 
 #define DENIED "42501"
-#define DENIED_HINT "grant it USAGE on the schema and ALL on its tables and sequences"
+#define DENIED_HINT                                                                                \
+    "grant it USAGE on the schema and ALL on its tables and sequences, or SELECT on both if it "   \
+    "only reads"
 
 /* The longest prefix that fits decides. */
 static const struct {

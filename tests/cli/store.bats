@@ -389,3 +389,18 @@ as_nobody() {
     says 'extra key/value separator; the form is'
     [[ "$stderr" != *secret* ]]
 }
+
+# The first printed the password, and a file of that name was suggested.
+@test "of a value that is no store URL nothing is repeated that may be a password" {
+    local value
+    for value in 'host=127.0.0.1 password=secret' 'password = secret:x host=/tmp' 'dbname=x?password=secret'; do
+        fails 2 tend jobs --store "$value"
+        [[ "$stderr" != *secret* && "$stderr" != *sqlite:* ]]
+        says 'a string of KEYWORD=VALUE is no store URL; give postgresql://USER@HOST:PORT/DATABASE'
+    done
+    for value in 'secret@host/x' '/tmp password=secret' '//me:secret@host/x' 'me secret:x@host'; do
+        fails 2 tend jobs --store "$value"
+        [[ "$stderr" != *secret* ]]
+        says 'is no store URL; give sqlite:PATH or postgresql://HOST/DATABASE'
+    done
+}
