@@ -120,9 +120,9 @@ TEND_API void tend_options_init(struct tend_options *options);
 /*
  * Open a store: "sqlite:PATH" or "postgresql://..." (all forms of such a URL that libpq knows).
  * Makes the store and brings its schema up to date where needed. *ret is set also on failure
- * (unless TEND_ENOMEM), so that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
- * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
- * EFULL, EIO, ECORRUPT.
+ * (unless TEND_ENOMEM), so that tend_errmsg() can be asked; close it in either case. options may be
+ * NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema),
+ * ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT.
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing

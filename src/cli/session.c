@@ -170,6 +170,10 @@ int cli_open_store(struct cli *cli, enum store_need need)
     int code = open_with_room(cli, url, &options);
     if (code == TEND_ENOTFOUND && need == STORE_RESTORED)
         return no_restored_store(cli);
+    if (code == TEND_ECORRUPT && need == STORE_EXAMINED) {
+        cli->store_damaged = true;
+        return EXIT_DONE;
+    }
     if (code == TEND_EREADONLY) /* for want of permission, as other files that cannot be opened */
         return cli_fail_as(cli, EXIT_UNREACHABLE, code, "%s", tend_errmsg(cli->store));
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;

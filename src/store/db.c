@@ -458,3 +458,12 @@ int db_doctor(struct db *db,
         return say_forked(db, err);
     return db->engine->doctor(db, report, arg, err);
 }
+
+int db_doctor_damaged(const char *url,
+                      void (*report)(void *arg, int verdict, const char *what, const char *text),
+                      void *arg, struct err *err)
+{
+    return is_sqlite(url) ? db_sqlite_doctor_damaged(url + strlen("sqlite:"), report, arg, err)
+                          : err_set(err, TEND_ECORRUPT,
+                                    "the store is damaged, and only its server can tell where");
+}

@@ -81,6 +81,11 @@ void db_notice(const struct db_options *options, const char *text);
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err);
+/* See db_doctor_damaged. */
+int db_sqlite_doctor_damaged(const char *path,
+                             void (*report)(void *arg, int verdict, const char *what,
+                                            const char *text),
+                             void *arg, struct err *err);
 int db_postgres_open(struct db **ret, const char *url, const struct db_options *options,
                      struct err *err);
 

@@ -10,7 +10,7 @@ on_small_disk() {
     mkdir disk
     unshare --mount --propagation unchanged bash -c "$own" 2>/dev/null || skip "no file system can be mounted here"
     export TEND
-    export -f tend fill until_true "$1"
+    export -f tend fill status waits until_true "${1?}"
     unshare --mount --propagation unchanged bash -c "$own && set -e || exit; $1"
 }
 
@@ -63,6 +63,5 @@ wait_for_room() {
 
 # They ended at once, unless another process had the store open.
 @test "on a full disk a command that waits waits for room, also to open the store" {
-    export -f status waits
     on_small_disk wait_for_room
 }
