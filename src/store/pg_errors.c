@@ -110,16 +110,22 @@ enum pg_fault pg_error(const PGresult *result, const char *what, const char *whe
     return table[row].fault;
 }
 
-int pg_error_readonly(enum pg_readonly why, struct err *err)
+const char *pg_readonly_text(enum pg_readonly why)
 {
-    static const char *const hints[] = {
+    static const char *const texts[] = {
         [PG_NOT_READONLY] = "",
         [PG_READONLY_SET] =
-            "; default_transaction_read_only is on there for this role, database or server; turn "
+            "default_transaction_read_only is on there for this role, database or server; turn "
             "it off with ALTER ROLE or ALTER DATABASE ... SET, or ALTER SYSTEM SET",
-        [PG_STANDBY] = "; it is a standby; name the primary in the URL, or all hosts",
+        [PG_STANDBY] = "it is a standby; name the primary in the URL, or all hosts",
     };
-    return err_set(err, TEND_EREADONLY, "%.330s%s", err->text, hints[why]);
+    return texts[why];
+}
+
+int pg_error_readonly(enum pg_readonly why, struct err *err)
+{
+    return err_set(err, TEND_EREADONLY, "%.330s%s%s", err->text, why == PG_NOT_READONLY ? "" : "; ",
+                   pg_readonly_text(why));
 }
 
 enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err)

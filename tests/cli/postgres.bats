@@ -88,6 +88,40 @@ teardown() {
     done
 }
 
+# The doctor found the store well in these two, while no write could succeed.
+@test "the doctor says that transactions are read-only, and how to undo it" {
+    tend add >/dev/null
+    psql -qX "$TEND_STORE" -c "ALTER DATABASE $name SET default_transaction_read_only = on"
+    run -1 tend doctor
+    [[ "$output" == *'BAD  writing: nothing can be written: default_transaction_read_only is on'*'turn it off with ALTER ROLE'* ]]
+    psql -qX "$TEND_STORE" -c "SET default_transaction_read_only = off" \
+        -c "ALTER DATABASE $name SET default_transaction_read_only = off"
+    run -0 tend doctor
+    [[ "$output" == *'ok   writing: the server takes writes'* && "$output" == *'ok   permissions: '* ]]
+}
+
+@test "the doctor says which right a role lacks on which table or sequence" {
+    local owner=$TEND_STORE
+    tend add >/dev/null
+    psql -qX "$owner" -c "CREATE ROLE $name LOGIN" -c "GRANT USAGE ON SCHEMA tend TO $name" \
+        -c "GRANT SELECT ON ALL TABLES IN SCHEMA tend TO $name"
+    TEND_STORE+="&user=$name"
+    run -1 tend doctor
+    [[ "$output" == *"BAD  permissions: role $name lacks INSERT, UPDATE, DELETE on the tables attempt, "*" job, "*": GRANT ALL ON ALL TABLES IN SCHEMA tend TO $name "* ]]
+    [[ "$output" == *"BAD  permissions: role $name lacks SELECT, USAGE, UPDATE on the sequences "*"event_id"* ]]
+    psql -qX "$owner" -c "GRANT ALL ON ALL TABLES IN SCHEMA tend TO $name" \
+        -c "GRANT ALL ON ALL SEQUENCES IN SCHEMA tend TO $name" -c "REVOKE DELETE ON tend.lock FROM $name"
+    run -1 tend doctor --json
+    json '[.findings[] | select(.verdict == "wrong") | .text] | length == 1 and
+        (.[0] | test("lacks DELETE on the tables lock:"))'
+    # What it may not read is a finding, too.
+    psql -qX "$owner" -c "GRANT DELETE ON tend.lock TO $name" -c "REVOKE SELECT ON tend.store, tend.job FROM $name"
+    run -1 tend doctor
+    [[ "$output" == *"lacks SELECT on the tables job, store:"* ]]
+    psql -qX "$owner" -c "GRANT SELECT ON tend.store, tend.job TO $name"
+    run -0 tend doctor
+}
+
 # They named queries of ours: "job_add_one failed on PostgreSQL".
 @test "a sentence says in words what was being done" {
     tend add >/dev/null
