@@ -237,8 +237,6 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
         exam.db->url.schema, exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
     int64_t before_ms = clock_wall_ms();
     rc = pg_db_ask(exam.db, -1, sql, &row, err);
-    if (rc == TEND_EREADONLY && exam.wrong > 0) /* the rights it lacks have been told */
-        return exam.wrong;
     if (rc < 0)
         return rc;
     look_at_settings(&exam, row);

@@ -115,10 +115,10 @@ teardown() {
     json '[.findings[] | select(.verdict == "wrong") | .text] | length == 1 and
         (.[0] | test("lacks DELETE on the tables lock:"))'
     # What it may not read is a finding, too.
-    psql -qX "$owner" -c "GRANT DELETE ON tend.lock TO $name" -c "REVOKE SELECT ON tend.store, tend.job FROM $name"
+    psql -qX "$owner" -c "GRANT DELETE ON tend.lock TO $name" -c "REVOKE SELECT ON tend.migration, tend.job FROM $name"
     run -1 tend doctor
-    [[ "$output" == *"lacks SELECT on the tables job, store:"* ]]
-    psql -qX "$owner" -c "GRANT SELECT ON tend.store, tend.job TO $name"
+    [[ "$output" == *"lacks SELECT on the tables job, migration:"*"BAD  migrations: cannot be read: this role has no permission"* ]]
+    psql -qX "$owner" -c "GRANT SELECT ON tend.migration, tend.job TO $name"
     run -0 tend doctor
 }
 
