@@ -1033,7 +1033,7 @@ TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *
 
 enum tend_verdict { TEND_FINE, TEND_NOTE, TEND_WRONG };
 /* Look the store over; report is called once per finding. Returns the number of TEND_WRONG
- * findings. */
+ * findings. What cannot be read, because the store is damaged or a right is missing, is one. */
 TEND_API int tend_doctor(tend *t,
                          void (*report)(void *arg, enum tend_verdict verdict, const char *what,
                                         const char *text),
