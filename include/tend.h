@@ -118,11 +118,11 @@ struct tend_options {
 TEND_API void tend_options_init(struct tend_options *options);
 
 /*
- * Open a store: "sqlite:PATH" or "postgresql://..." (all forms libpq knows). Makes the store and
- * brings its schema up to date where needed. *ret is set also on failure (unless TEND_ENOMEM), so
- * that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
- * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
- * EFULL, EIO, ECORRUPT.
+ * Open a store: "sqlite:PATH" or "postgresql://..." (all forms of such a URL that libpq knows).
+ * Makes the store and brings its schema up to date where needed. *ret is set also on failure
+ * (unless TEND_ENOMEM), so that tend_errmsg() can be asked; close it in either case. options may be
+ * NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema),
+ * ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT.
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
@@ -1034,7 +1034,7 @@ TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *
 
 enum tend_verdict { TEND_FINE, TEND_NOTE, TEND_WRONG };
 /* Look the store over; report is called once per finding. Returns the number of TEND_WRONG
- * findings. */
+ * findings. What cannot be read, because the store is damaged or a right is missing, is one. */
 TEND_API int tend_doctor(tend *t,
                          void (*report)(void *arg, enum tend_verdict verdict, const char *what,
                                         const char *text),
