@@ -57,6 +57,8 @@ struct guest {
     const char *said;
 };
 
+static pthread_barrier_t all_are_here;
+
 static void *ask(void *arg)
 {
     struct guest *guest = arg;
@@ -64,6 +66,7 @@ static void *ask(void *arg)
     struct tend_claim claim = claim_for("big");
     struct tend_added added = {0};
     struct tend_jobs *jobs;
+    pthread_barrier_wait(&all_are_here);
     if (guest->kind != NULL) {
         spec.kind = guest->kind;
         guest->rc = tend_add(guest->t, &spec, &added);
@@ -89,12 +92,14 @@ static void ask_together(tend *t, struct guest guests[PARTY])
     group->average_ns = INT64_C(1000000000);
     group->gather_rest = 0;
     pthread_mutex_unlock(&group->mutex);
+    check_int(pthread_barrier_init(&all_are_here, NULL, PARTY), ==, 0);
     for (int i = 0; i < PARTY; i++) {
         guests[i].t = t;
         check_int(pthread_create(&guests[i].thread, NULL, ask, &guests[i]), ==, 0);
     }
     for (int i = 0; i < PARTY; i++)
         pthread_join(guests[i].thread, NULL);
+    pthread_barrier_destroy(&all_are_here);
     pthread_mutex_lock(&group->mutex);
     group->flying = 0;
     pthread_mutex_unlock(&group->mutex);
