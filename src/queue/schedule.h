@@ -26,6 +26,7 @@ enum firing_column {
 struct schedule_room {
     int64_t runs;
     int64_t bytes; /* of payload */
+    bool lacked;   /* the bytes were too few for all runs that are due */
 };
 #define SCHEDULE_ROOM ((struct schedule_room){.runs = 1000, .bytes = 4 << 20})
 
@@ -33,7 +34,7 @@ struct schedule_room {
  * Adds jobs of schedules that are due, as many as one transaction has room for, and returns how
  * many schedules that were. To be called until it returns 0, each time in a transaction of its own:
  * jobs are locked by id (store/pg_order.c), so one schedule that replaces its runs is the last, as
- * the next may replace lower ones. It also returns 0 when the bytes were used up: the caller sees
+ * the next may replace lower ones. It also returns 0 when the bytes were too few: the caller sees
  * to its own work before it calls again. A schedule that fails is passed over. A negative code:
  * none was fired, and one failed.
  */

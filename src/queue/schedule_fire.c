@@ -143,6 +143,15 @@ static int64_t runs_in(const struct schedule_room *room, int64_t bytes)
     return runs < 1 ? 1 : runs;
 }
 
+static void take_room(struct schedule_room *room, const struct firing *firing)
+{
+    int64_t runs = (int64_t)firing->run_count;
+    bool more = firing->next_ms != TEND_UNSET && firing->next_ms <= firing->now_ms;
+    room->lacked |= more && runs < room->runs;
+    room->runs -= runs;
+    room->bytes -= runs * payload_bytes(firing->rows, firing->row);
+}
+
 static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *rows,
                        size_t row, const struct schedule_room *room)
 {
@@ -312,8 +321,7 @@ int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
         rc = tell_missed(tx, &firing);
     if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
         return rc < 0 ? rc : 0;
-    room->runs -= (int64_t)firing.run_count;
-    room->bytes -= (int64_t)firing.run_count * payload_bytes(rows, row);
+    take_room(room, &firing);
     return add_runs(tx, &firing);
 }
 
@@ -354,6 +362,7 @@ static int fire_share(struct db_tx *tx, struct due *due, const char *name, size_
     }
     due->left.runs -= share.runs - one.room.runs;
     due->left.bytes -= share.bytes - one.room.bytes;
+    due->left.lacked |= one.room.lacked;
     due->fired++;
     return 0;
 }
@@ -383,5 +392,5 @@ int schedule_fire_due(struct db_tx *tx)
     }
     if (rc < 0 || (due.fired == 0 && due.failed < 0))
         return rc < 0 ? rc : due.failed;
-    return due.left.bytes > 0 ? due.fired : 0;
+    return due.left.lacked || due.left.bytes <= 0 ? 0 : due.fired;
 }
