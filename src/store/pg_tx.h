@@ -16,8 +16,8 @@ struct pg_tx {
     uint64_t rung; /* the bells that went out along with the commit */
     bool broken;   /* the connection cannot be used again */
     enum pg_fault fault;
-    const char *settles; /* ends the attempt before; goes out with the next flight; or NULL */
-    bool marks;          /* ... and behind it a savepoint: an attempt begins */
+    const char *settles;   /* ends the attempt before; goes out with the next flight; or NULL */
+    bool marks;            /* ... and behind it a savepoint: an attempt begins */
     struct pg_call *first; /* queued, not yet sent */
     struct pg_call **tail;
 };

@@ -1,7 +1,7 @@
 /*
- * Work that may be any amount (the backlog of a schedule, retention) is done in pieces: others can
- * write between two transactions, and none of them is large. Rows are counted for each transaction,
- * by a hook on SQLite and by a trigger on PostgreSQL.
+ * BY-4, BY-8. Work that may be any amount (the backlog of a schedule, retention) is done in pieces:
+ * others can write between two transactions, and none of them is large. Rows are counted for each
+ * transaction, by a hook on SQLite and by a trigger on PostgreSQL.
  */
 #include "support/store.h"
 
