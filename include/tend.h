@@ -877,9 +877,10 @@ struct tend_schedules {
 };
 TEND_API void tend_schedule_init(struct tend_schedule *schedule);
 /*
- * Make or replace. A run that is due by then is added first, as the schedule was. A schedule that
- * is paused stays paused and adds nothing; if its times stay the same, it keeps the runs that it
- * has missed, else they are dropped.
+ * Make or replace. Runs that are due by then are added first, as the schedule was, many of them in
+ * several transactions: when the call fails, some may have been added, the others are still due,
+ * and the schedule is as it was. A schedule that is paused stays paused and adds nothing; if its
+ * times stay the same, it keeps the runs that it has missed, else they are dropped.
  */
 TEND_API int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char *by);
 /*

@@ -47,6 +47,13 @@ struct queue_settings {
     char rate_slots[LIMIT_TEXT_BYTES]; /* ... of a strict rate; "": nothing was taken */
 };
 
+/* Where retention continues: see queue/retain.c. */
+struct retain_place {
+    char queue[NAME_BYTES]; /* from this one on, by name; "": from the first */
+    size_t rule;            /* ... and of it, from this one of its rules on */
+    bool more;              /* a rule before it found more than there was room for */
+};
+
 /* What somebody who waits again and again was told of last. */
 struct wait_seen {
     uint64_t bell;
@@ -79,6 +86,7 @@ struct tend {
     int64_t recovery_pause_ms; /* ... until when no recovery is tried, as one has failed; atomic */
     unsigned recovery_failing; /* which kinds of it do, as the log was told; bits, atomic */
     int64_t purge_next_ms;     /* ... for retention */
+    struct retain_place purge_place;
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
     uint64_t settings_changes; /* how often a queue was found with other settings than in cached */

@@ -4,10 +4,13 @@
 #include "core/state.h"
 #include "queue/settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
+    /* In one transaction, over all queues: jobs deleted, events deleted, queues looked at. */
     PURGE_CHUNK = 500,
+    PURGE_QUEUES = 25,
     PURGE_EVERY_MS = 600000,
     /* A worker deletes for a tenth of its time at most while there is more to delete. */
     PURGE_AT_ONCE_MS = 100,
@@ -17,12 +20,26 @@ enum {
 /* Events older than this go; those of jobs that are kept longer go too. */
 #define EVENTS_KEPT_MS (30LL * 24 * 3600 * 1000)
 
-struct purge_call {
-    struct tend_purged gone;
-    bool more;
-    struct db_value *ids; /* of the jobs that go */
-    size_t count, room;
+/*
+ * A purge is a row of short transactions, between which others can write. It goes from rule to rule
+ * and from queue to queue, by name, and each transaction continues where the one before it stopped.
+ * A rule that found more than there was room for has its next turn after all others.
+ */
+struct purge {
+    struct retain_place place; /* where the next transaction begins */
+    bool jobs_left;            /* not all rules have had their turn, or one has more */
+    bool events_left;
 };
+
+struct purge_call {
+    struct purge before; /* not changed by the body, which may be run again */
+    struct purge after;
+    struct tend_purged gone;
+    struct db_value ids[PURGE_CHUNK]; /* of the jobs that go */
+    size_t count;
+};
+
+enum { RULES = 3 };
 
 /* What its retention says about the finished jobs of a queue: those of a state go after keep_ms. */
 struct rule {
@@ -31,43 +48,24 @@ struct rule {
     int64_t keep_ms; /* TEND_UNSET: never */
 };
 
-/* Calls use for every rule of every queue with finished jobs. */
-static int each_rule(struct db_tx *tx, void *arg,
-                     int (*use)(struct db_tx *tx, void *arg, const struct rule *rule))
+static int read_rules(struct db_tx *tx, const char *name, struct rule rules[RULES])
 {
-    struct db_result queues;
-    int rc = db_run(tx, Q_QUEUE_NAMES_RESTING, 0, NULL, &queues);
-    for (size_t i = 0; rc >= 0 && i < queues.rows; i++) {
-        const char *name = db_string(&queues, i, 0);
-        struct queue_settings settings;
-        if ((rc = settings_load(tx, name, false, &settings)) < 0)
-            return rc;
-        const struct tend_queue *queue = &settings.queue;
-        const struct rule rules[] = {{name, JOB_DONE, queue->keep_done_ms},
-                                     {name, JOB_CANCELLED, queue->keep_done_ms},
-                                     {name, JOB_FAILED, queue->keep_failed_ms}};
-        for (size_t k = 0; rc >= 0 && k < sizeof rules / sizeof *rules; k++)
-            if (rules[k].keep_ms != TEND_UNSET)
-                rc = use(tx, arg, &rules[k]);
-    }
-    return rc;
+    struct queue_settings settings;
+    int rc = settings_load(tx, name, false, &settings);
+    if (rc < 0)
+        return rc;
+    const struct tend_queue *queue = &settings.queue;
+    rules[0] = (struct rule){name, JOB_DONE, queue->keep_done_ms};
+    rules[1] = (struct rule){name, JOB_CANCELLED, queue->keep_done_ms};
+    rules[2] = (struct rule){name, JOB_FAILED, queue->keep_failed_ms};
+    return 0;
 }
 
-static int note_jobs(struct db_tx *tx, struct purge_call *call, const struct db_result *ids)
+/* Up to `most` queues with finished jobs, from this name on. */
+static int read_queues(struct db_tx *tx, const char *from, int64_t most, struct db_result *ret)
 {
-    if (call->count + ids->rows > call->room) {
-        size_t room = 2 * (call->count + ids->rows);
-        struct db_value *more = arena_alloc(db_arena(tx), room * sizeof *more);
-        if (more == NULL)
-            return err_set(db_err(tx), TEND_ENOMEM, "out of memory while deleting old jobs");
-        if (call->count > 0)
-            memcpy(more, call->ids, call->count * sizeof *more);
-        call->ids = more;
-        call->room = room;
-    }
-    for (size_t i = 0; i < ids->rows; i++)
-        call->ids[call->count++] = *db_at(ids, i, 0);
-    return 0;
+    const struct db_value params[] = {db_text(from), db_int(most)};
+    return db_run(tx, Q_QUEUE_NAMES_RESTING, 0, params, ret);
 }
 
 /*
@@ -88,64 +86,117 @@ static int delete_jobs(struct db_tx *tx, struct purge_call *call)
     return rc;
 }
 
-/* PURGE_CHUNK at most. On PostgreSQL they are locked, and those that others have locked left out.
- */
-static int collect_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
+/* As many as there is room for. On PostgreSQL they are locked, and those that others have locked
+ * left out. */
+static int collect_by_rule(struct db_tx *tx, struct purge_call *call, const struct rule *rule)
 {
-    struct purge_call *call = arg;
     struct db_result ids;
+    int64_t room = (int64_t)(PURGE_CHUNK - call->count);
+    int64_t now_ms;
+    int rc;
+    if (rule->keep_ms == TEND_UNSET)
+        return 0;
+    if ((rc = db_time(tx, &now_ms)) < 0)
+        return rc;
+    const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
+                                      db_int(now_ms - rule->keep_ms), db_int(room)};
+    if ((rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids)) < 0)
+        return rc;
+    for (size_t i = 0; i < ids.rows; i++)
+        call->ids[call->count++] = *db_at(&ids, i, 0);
+    call->after.place.more |= (int64_t)ids.rows == room;
+    return 0;
+}
+
+/* The rules of a queue from the one that is next; the place is then behind the last it came to. */
+static int collect_from_queue(struct db_tx *tx, struct purge_call *call, const char *queue)
+{
+    struct retain_place *place = &call->after.place;
+    struct rule rules[RULES];
+    int rc = read_rules(tx, queue, rules);
+    if (strcmp(place->queue, queue) != 0)
+        place->rule = 0;
+    snprintf(place->queue, sizeof place->queue, "%s", queue);
+    while (rc >= 0 && place->rule < RULES && call->count < PURGE_CHUNK)
+        rc = collect_by_rule(tx, call, &rules[place->rule++]);
+    return rc;
+}
+
+static int collect(struct db_tx *tx, struct purge_call *call)
+{
+    struct purge *after = &call->after;
+    struct db_result queues;
+    int rc = read_queues(tx, after->place.queue, PURGE_QUEUES, &queues);
+    for (size_t i = 0; rc >= 0 && i < queues.rows && call->count < PURGE_CHUNK; i++)
+        rc = collect_from_queue(tx, call, db_string(&queues, i, 0));
+    if (rc < 0 || call->count == PURGE_CHUNK || queues.rows == PURGE_QUEUES)
+        return rc;
+    /* This was the last queue: again from the first, if there may be more. */
+    after->jobs_left = after->place.more;
+    after->place = (struct retain_place){0};
+    return 0;
+}
+
+static int purge_jobs(struct db_tx *tx, struct purge_call *call)
+{
+    int rc;
+    if ((rc = collect(tx, call)) < 0 || (rc = delete_jobs(tx, call)) < 0)
+        return rc;
+    return db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL);
+}
+
+static int purge_events(struct db_tx *tx, struct purge_call *call)
+{
+    struct db_result events;
     int64_t now_ms;
     int rc = db_time(tx, &now_ms);
     if (rc < 0)
-        return rc;
-    const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
-                                      db_int(now_ms - rule->keep_ms), db_int(PURGE_CHUNK)};
-    if ((rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids)) < 0)
-        return rc;
-    call->more |= ids.rows == PURGE_CHUNK;
-    return note_jobs(tx, call, &ids);
-}
-
-static int purge_body(struct db_tx *tx, void *arg)
-{
-    struct purge_call *call = arg;
-    struct db_result events;
-    int64_t now_ms;
-    int rc;
-    *call = (struct purge_call){0};
-    if ((rc = each_rule(tx, call, collect_by_rule)) < 0 || (rc = delete_jobs(tx, call)) < 0 ||
-        (rc = db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL)) < 0 ||
-        (rc = db_time(tx, &now_ms)) < 0)
         return rc;
     const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
     if ((rc = db_run(tx, Q_EVENT_PURGE, 0, params, &events)) < 0)
         return rc;
     call->gone.events = (int64_t)events.rows;
-    call->more |= events.rows == PURGE_CHUNK;
-    return rc;
+    call->after.events_left = events.rows == PURGE_CHUNK;
+    return 0;
 }
 
-/* Deletes until nothing is left to delete or the time has come (monotonic); adds up into ret. */
-static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct tend_purged *ret,
-                       bool *ret_more)
+static int purge_body(struct db_tx *tx, void *arg)
 {
-    struct purge_call call = {0};
+    struct purge_call *call = arg;
+    int rc = 0;
+    call->after = call->before;
+    call->gone = (struct tend_purged){0};
+    call->count = 0;
+    if (call->before.jobs_left)
+        rc = purge_jobs(tx, call);
+    return rc < 0 || !call->before.events_left ? rc : purge_events(tx, call);
+}
+
+/* Deletes until nothing is left to delete or the time has come (monotonic); adds up into ret.
+ * Begins at *place, and leaves there where it stopped. */
+static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct retain_place *place,
+                       struct tend_purged *ret, bool *ret_more)
+{
+    struct purge_call call = {.after = {*place, true, true}};
     do {
+        call.before = call.after;
         int rc = handle_write_within(t, wait_ms, purge_body, &call);
         if (rc < 0)
             return rc;
         ret->jobs += call.gone.jobs;
         ret->events += call.gone.events;
-    } while (call.more && clock_mono_ms() < until_ms);
-    *ret_more = call.more;
+        *place = call.after.place;
+        *ret_more = call.after.jobs_left || call.after.events_left;
+    } while (*ret_more && clock_mono_ms() < until_ms);
     return 0;
 }
 
 int tend_purge(tend *t, struct tend_purged *ret)
 {
+    struct retain_place place = {0};
     struct tend_purged gone = {0};
     bool more;
-    int rc = purge_until(t, INT64_MAX, -1, &gone, &more);
+    int rc = purge_until(t, INT64_MAX, -1, &place, &gone, &more);
     if (rc == 0 && ret != NULL)
         *ret = gone;
     return rc;
@@ -158,29 +209,31 @@ void retain_on_timer(tend *t, int64_t wait_ms)
     bool due = now_ms >= t->purge_next_ms;
     if (due)
         t->purge_next_ms = now_ms + PURGE_EVERY_MS;
+    struct retain_place place = t->purge_place;
     pthread_mutex_unlock(&t->mutex);
     if (!due)
         return;
     struct tend_purged gone = {0};
     bool more = false;
-    if (purge_until(t, now_ms + PURGE_AT_ONCE_MS, wait_ms, &gone, &more) < 0)
+    if (purge_until(t, now_ms + PURGE_AT_ONCE_MS, wait_ms, &place, &gone, &more) < 0)
         handle_log(t, "retention failed: %s", handle_err(t)->text);
-    if (!more)
-        return;
     pthread_mutex_lock(&t->mutex);
-    t->purge_next_ms = clock_mono_ms() + PURGE_REST_MS;
+    t->purge_place = place;
+    if (more)
+        t->purge_next_ms = clock_mono_ms() + PURGE_REST_MS;
     pthread_mutex_unlock(&t->mutex);
 }
 
 /* --- only looking --- */
 
-static int count_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
+static int count_by_rule(struct db_tx *tx, const struct rule *rule, struct tend_purged *ret)
 {
-    struct tend_purged *ret = arg;
     struct db_result count;
     int64_t now_ms;
-    int rc = db_time(tx, &now_ms);
-    if (rc < 0)
+    int rc;
+    if (rule->keep_ms == TEND_UNSET)
+        return 0;
+    if ((rc = db_time(tx, &now_ms)) < 0)
         return rc;
     const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
                                       db_int(now_ms - rule->keep_ms)};
@@ -190,6 +243,19 @@ static int count_by_rule(struct db_tx *tx, void *arg, const struct rule *rule)
     return 0;
 }
 
+static int count_jobs(struct db_tx *tx, struct tend_purged *ret)
+{
+    struct db_result queues;
+    struct rule rules[RULES];
+    int rc = read_queues(tx, "", INT64_MAX, &queues);
+    for (size_t i = 0; rc >= 0 && i < queues.rows; i++) {
+        rc = read_rules(tx, db_string(&queues, i, 0), rules);
+        for (size_t k = 0; rc >= 0 && k < RULES; k++)
+            rc = count_by_rule(tx, &rules[k], ret);
+    }
+    return rc;
+}
+
 static int count_body(struct db_tx *tx, void *arg)
 {
     struct tend_purged *ret = arg;
@@ -197,7 +263,7 @@ static int count_body(struct db_tx *tx, void *arg)
     int64_t now_ms;
     int rc;
     *ret = (struct tend_purged){0};
-    if ((rc = each_rule(tx, ret, count_by_rule)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
+    if ((rc = count_jobs(tx, ret)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
     const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS)};
     if ((rc = db_run(tx, Q_EVENT_PURGE_COUNT, 0, params, &count)) < 0)

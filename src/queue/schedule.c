@@ -31,20 +31,25 @@ struct put_call {
 
 /*
  * Runs that are due are added before the schedule is replaced, as it was until now, unless it is
- * paused or will be. On return *row is the schedule as it is then, without rows when there is none.
+ * paused or will be: as many as one transaction has room for. 1: more are due, and the schedule is
+ * to be replaced in a later transaction. What has been added by then stays, and the rest stays due.
+ * On 0 *row is the schedule as it is then, without rows when there is none.
  */
 static int fire_before(struct db_tx *tx, const struct tend_schedule *schedule, int64_t now_ms,
                        struct db_result *row)
 {
     const struct db_value params[] = {db_text(schedule->name)};
-    for (;;) {
+    struct schedule_room room = SCHEDULE_ROOM;
+    for (bool fired = false;; fired = true) {
         int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, row);
         if (rc < 0 || row->rows == 0 || schedule->paused)
             return rc;
         int64_t next_ms = db_number(row, 0, FIRING_NEXT_AT);
         if (db_number(row, 0, FIRING_PAUSED) != 0 || next_ms == TEND_UNSET || next_ms > now_ms)
             return 0;
-        if ((rc = schedule_fire(tx, row, 0)) < 0)
+        if (fired)
+            return 1;
+        if ((rc = schedule_fire(tx, row, 0, &room)) < 0)
             return rc;
     }
 }
@@ -89,6 +94,7 @@ static int64_t first_run(const struct put_call *call, const struct db_result *be
     return cron_next(&call->cron, zone->zone, now_ms);
 }
 
+/* 1: it was not put yet, as more runs are due. */
 static int put_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
@@ -97,7 +103,7 @@ static int put_body(struct db_tx *tx, void *arg)
     struct db_result before;
     int64_t now_ms;
     int rc;
-    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = fire_before(tx, schedule, now_ms, &before)) < 0 ||
+    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = fire_before(tx, schedule, now_ms, &before)) != 0 ||
         (rc = load_zone(tx, schedule, &before, &zone)) < 0)
         return rc;
     bool paused =
@@ -175,7 +181,12 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
         rc = handle_check_name(t, "person or program", by);
     if (rc == 0)
         rc = check_cron(t, schedule, &call.cron);
-    return rc < 0 ? rc : handle_write(t, put_body, &call);
+    if (rc < 0)
+        return rc;
+    do
+        rc = handle_write(t, put_body, &call);
+    while (rc > 0);
+    return rc;
 }
 
 /* --- pausing --- */

@@ -22,14 +22,26 @@ enum firing_column {
     FIRING_LAST_AT
 };
 
+/* What one transaction may add. Whoever has room for nothing still adds one run. */
+struct schedule_room {
+    int64_t runs;
+    int64_t bytes; /* of payload */
+    bool lacked;   /* the bytes were too few for all runs that are due */
+};
+#define SCHEDULE_ROOM ((struct schedule_room){.runs = 1000, .bytes = 4 << 20})
+
 /*
- * Adds the jobs of schedules that are due, up to the first that replaces its runs, and returns how
- * many that were, or a negative code. To be called until none is left, each time in a transaction
- * of its own: jobs are locked by id (store/pg_order.c), and the next may replace lower ones.
+ * Adds jobs of schedules that are due, as many as one transaction has room for, and returns how
+ * many schedules that were. To be called until it returns 0, each time in a transaction of its own:
+ * jobs are locked by id (store/pg_order.c), so one schedule that replaces its runs is the last, as
+ * the next may replace lower ones. It also returns 0 when the bytes were too few: the caller sees
+ * to its own work before it calls again. A schedule that fails is passed over. A negative code:
+ * none was fired, and one failed.
  */
 int schedule_fire_due(struct db_tx *tx);
 
-/* The same for the one of a row, which is due; of a catch-up over many runs, some at a time. */
-int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row);
+/* The same for the one of a row, which is due. Takes what it adds off the room. */
+int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
+                  struct schedule_room *room);
 
 #endif

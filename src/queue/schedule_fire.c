@@ -10,6 +10,10 @@
  * replaces those that have not finished, which are cancelled. With skip and replace one run at a
  * time is unfinished, so "all" is the newest one there, too.
  *
+ * Others wait for what one transaction adds, so there is a bound to it, in runs and in bytes of
+ * payload. With catch-up "all" the rest comes with the next transaction. All that are due share the
+ * room, the one that is farthest behind last: a long backlog delays no other schedule.
+ *
  * The run that is due is known, but the ones after it are not where the time zone can be read
  * neither here nor from the store. An event says so, and the schedule is looked at again every
  * hour, a millisecond past it, at which no run ever is: once the zone can be read, what has come
@@ -28,7 +32,7 @@
 
 #include <string.h>
 
-/* With catch-up "all", runs added at once; the rest come with the next look. */
+/* More runs than this are not counted one by one. */
 enum { CATCH_UP_MAX = 1000 };
 
 enum { LOOK_AGAIN_MS = 3600000, LOOK_MARK_MS = 1 };
@@ -39,6 +43,7 @@ struct firing {
     const char *name;
     const char *by; /* "schedule:NAME" */
     int64_t now_ms;
+    int64_t most; /* runs that may be added; at least 1 */
     struct cron cron;
     struct schedule_zone zone;
 
@@ -80,8 +85,9 @@ static void find_runs(struct firing *firing, int64_t first_ms)
     bool all =
         column_is(firing, FIRING_CATCH_UP, "all") && column_is(firing, FIRING_OVERLAP, "queue");
     int64_t at_ms = first_ms;
+    size_t most = all && firing->most < CATCH_UP_MAX ? (size_t)firing->most : CATCH_UP_MAX;
     size_t due = 0;
-    while (at_ms >= 0 && at_ms <= firing->now_ms && due < CATCH_UP_MAX) {
+    while (at_ms >= 0 && at_ms <= firing->now_ms && due < most) {
         firing->runs[due++] = firing->last_ms = at_ms;
         at_ms = cron_next(&firing->cron, firing->zone.zone, at_ms);
     }
@@ -123,8 +129,31 @@ static int read_times(struct db_tx *tx, struct firing *firing)
     return rc;
 }
 
+static int64_t payload_bytes(const struct db_result *rows, size_t row)
+{
+    return (int64_t)db_at(rows, row, FIRING_PAYLOAD)->bytes;
+}
+
+/* How many runs of this payload the room is for. */
+static int64_t runs_in(const struct schedule_room *room, int64_t bytes)
+{
+    int64_t runs = room->runs;
+    if (bytes > 0 && room->bytes / bytes < runs)
+        runs = room->bytes / bytes;
+    return runs < 1 ? 1 : runs;
+}
+
+static void take_room(struct schedule_room *room, const struct firing *firing)
+{
+    int64_t runs = (int64_t)firing->run_count;
+    bool more = firing->next_ms != TEND_UNSET && firing->next_ms <= firing->now_ms;
+    room->lacked |= more && runs < room->runs;
+    room->runs -= runs;
+    room->bytes -= runs * payload_bytes(firing->rows, firing->row);
+}
+
 static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *rows,
-                       size_t row)
+                       size_t row, const struct schedule_room *room)
 {
     int64_t first_ms = db_number(rows, row, FIRING_NEXT_AT);
     *firing = (struct firing){
@@ -134,6 +163,7 @@ static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_
         .by = arena_printf(db_arena(tx), "schedule:%s", db_string(rows, row, FIRING_NAME)),
         .runs = arena_alloc(db_arena(tx), CATCH_UP_MAX * sizeof *firing->runs),
         .run_count = 1,
+        .most = runs_in(room, payload_bytes(rows, row)),
         .last_ms = first_ms,
         .next_ms = TEND_UNSET,
     };
@@ -270,11 +300,12 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
     return db_each(tx, Q_SCHEDULE_NOMINAL, 0, nominal, count, NULL);
 }
 
-int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row)
+int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
+                  struct schedule_room *room)
 {
     struct firing firing;
     int64_t fired = 0;
-    int rc = firing_init(tx, &firing, rows, row);
+    int rc = firing_init(tx, &firing, rows, row, room);
     if (rc < 0)
         return rc;
     const char *copy =
@@ -290,19 +321,76 @@ int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row)
         rc = tell_missed(tx, &firing);
     if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
         return rc < 0 ? rc : 0;
+    take_room(room, &firing);
     return add_runs(tx, &firing);
+}
+
+/* --- all that are due --- */
+
+struct due {
+    struct schedule_room left;
+    int fired;
+    int failed; /* the code of the last that was passed over, with the sentence in db_err */
+};
+
+struct due_one {
+    const char *name;
+    struct schedule_room room;
+};
+
+static int fire_one(struct db_tx *tx, void *arg)
+{
+    struct due_one *one = arg;
+    struct db_result row;
+    const struct db_value params[] = {db_text(one->name)};
+    int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, &row);
+    return rc < 0 || row.rows == 0 ? rc : schedule_fire(tx, &row, 0, &one->room);
+}
+
+/* One of so many that share what is left. If it fails, nothing of it stays, and the next can be
+ * fired. */
+static int fire_share(struct db_tx *tx, struct due *due, const char *name, size_t sharers)
+{
+    const struct schedule_room share = {.runs = due->left.runs / (int64_t)sharers,
+                                        .bytes = due->left.bytes / (int64_t)sharers};
+    struct due_one one = {.name = name, .room = share};
+    bool undone;
+    int rc = db_attempt(tx, fire_one, &one, &undone);
+    if (rc < 0) {
+        due->failed = rc;
+        return undone ? 0 : rc;
+    }
+    due->left.runs -= share.runs - one.room.runs;
+    due->left.bytes -= share.bytes - one.room.bytes;
+    due->left.lacked |= one.room.lacked;
+    due->fired++;
+    return 0;
+}
+
+static bool replaces(const struct db_result *rows, size_t row)
+{
+    return strcmp(db_string(rows, row, 1), "replace") == 0;
 }
 
 int schedule_fire_due(struct db_tx *tx)
 {
     struct db_result rows;
+    struct due due = {.left = SCHEDULE_ROOM};
     const struct db_value params[] = {db_now(tx)};
-    size_t fired = 0;
-    bool replaced = false;
     int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    while (rc >= 0 && fired < rows.rows && !replaced) {
-        replaced = strcmp(db_string(&rows, fired, FIRING_OVERLAP), "replace") == 0;
-        rc = schedule_fire(tx, &rows, fired++);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++)
+        if (!replaces(&rows, i))
+            rc = fire_share(tx, &due, db_string(&rows, i, 0), rows.rows - i);
+    bool replaced = false;
+    for (size_t i = 0; rc >= 0 && i < rows.rows && !replaced; i++) {
+        int fired = due.fired;
+        if (replaces(&rows, i))
+            rc = fire_share(tx, &due, db_string(&rows, i, 0), 1);
+        replaced = due.fired > fired;
     }
-    return rc < 0 ? rc : (int)fired;
+    if (rc < 0 || (due.fired == 0 && due.failed < 0))
+        return rc < 0 ? rc : due.failed;
+    return due.left.lacked || due.left.bytes <= 0 ? 0 : due.fired;
 }

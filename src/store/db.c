@@ -239,6 +239,28 @@ int db_each(struct db_tx *tx, enum db_query query, unsigned how, const struct db
     return count == 0 ? 0 : tx->db->engine->each(tx, query, how, params, count, ret_each);
 }
 
+int db_attempt(struct db_tx *tx, db_body *part, void *arg, bool *ret_undone)
+{
+    *ret_undone = false;
+    if (tx->db->engine->attempt == NULL)
+        return part(tx, arg);
+    return tx->db->engine->attempt(tx, part, arg, ret_undone);
+}
+
+bool db_fails_alone(int code)
+{
+    switch (code) {
+    case TEND_EINVAL:
+    case TEND_ESTATE:
+    case TEND_ECONFLICT:
+    case TEND_EBUSY:
+    case TEND_EINTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
 struct db_value db_now(struct db_tx *tx)
 {
     return tx->now;

@@ -151,6 +151,14 @@ int db_run(struct db_tx *tx, enum db_query query, unsigned how, const struct db_
 int db_each(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
             size_t count, int64_t *ret_each);
 
+/*
+ * A part of a body that may fail without the rest: what it returned. When it fails and
+ * *ret_undone is true, its changes are undone, the sentence is in db_err, and the body may continue
+ * and return >= 0. When *ret_undone is false, the whole body must fail with that code: the store
+ * itself has failed. The part runs no query with DB_LAST.
+ */
+int db_attempt(struct db_tx *tx, db_body *part, void *arg, bool *ret_undone);
+
 /* The parameter behind now($n): the time on SQLite or in a test, NULL where the server's clock
  * counts. */
 struct db_value db_now(struct db_tx *tx);

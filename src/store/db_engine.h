@@ -28,6 +28,8 @@ struct db_engine {
                struct db_result *result);
     int (*each)(struct db_tx *tx, enum db_query query, unsigned how, const struct db_value *params,
                 size_t count, int64_t *ret_each);
+    int (*attempt)(struct db_tx *tx, db_body *part, void *arg,
+                   bool *ret_undone); /* NULL: a failure is the whole body's */
     int (*time)(struct db_tx *tx, int64_t *ret_ms);
     int (*owed)(struct db_tx *tx, struct db_owed *ret); /* NULL: nothing ever is */
     int (*begin_generation)(struct db_tx *tx, int64_t first_id,
@@ -76,6 +78,9 @@ struct db_tx {
     struct db_value now; /* see db_now */
     uint64_t ring;       /* the bells that ring once it has committed */
 };
+
+/* Whether a failure with this code says nothing about the store as a whole; see db_attempt. */
+bool db_fails_alone(int code);
 
 void db_notice(const struct db_options *options, const char *text);
 

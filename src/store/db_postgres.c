@@ -285,6 +285,7 @@ static const struct db_engine engine = {
     .read_within = pg_tx_read_within,
     .run = pg_tx_run,
     .each = pg_tx_each,
+    .attempt = pg_tx_attempt,
     .time = pg_tx_time,
     .bell = bell,
     .wait = wait_for_news,

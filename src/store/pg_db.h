@@ -350,7 +350,7 @@ struct pg_flight {
     struct pg_db *db;
     struct pg_conn *conn;
     struct err *err;
-    const char *before[3]; /* statements before the calls; NULL: none */
+    const char *before[5]; /* statements before the calls; NULL: none */
     struct pg_call *calls;
     const char *after; /* a statement after them; NULL: none */
     bool commits;      /* the transaction ends with this flight */

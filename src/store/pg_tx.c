@@ -63,13 +63,17 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
                                .rings = last && tx->writes ? tx->base.ring : 0};
     /* Several reads want to see the same state; several writes want to end together. */
     bool one = last && (tx->writes || tx->first == NULL || tx->first->next == NULL);
-    bool begins = !tx->begun && (!one || db->url.pooler);
+    bool begins = !tx->begun && (!one || db->url.pooler || tx->marks);
     if (begins)
         flight.before[0] = tx->writes || one ? "BEGIN ISOLATION LEVEL READ COMMITTED"
                                              : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     if (begins && db->url.pooler)
         flight.before[1] = db->local_sql;
     flight.before[2] = pg_patience_sql(&tx->patience, hurry);
+    flight.before[3] = tx->settles;
+    flight.before[4] = tx->marks ? "SAVEPOINT attempt" : NULL;
+    tx->settles = NULL;
+    tx->marks = false;
     tx->begun |= begins;
     if (last && tx->begun)
         flight.after = "COMMIT";
@@ -143,6 +147,46 @@ int pg_tx_time(struct db_tx *base, int64_t *ret_ms)
     int rc = pg_tx_run(base, Q_STORE_TIME, 0, params, &rows);
     if (rc == 0)
         *ret_ms = db_number(&rows, 0, 0);
+    return rc;
+}
+
+/* Runs the part, and what it left for later. */
+static int run_part(struct pg_tx *tx, db_body *part, void *arg)
+{
+    int rc = part(&tx->base, arg);
+    if (rc >= 0 && !tx->failed && tx->first != NULL)
+        pg_tx_fly(tx, false);
+    return tx->failed ? tx->base.err->code : rc;
+}
+
+/* The savepoint costs no round trip: it goes out with the first statements of the part, and its end
+ * with whatever comes next. */
+int pg_tx_attempt(struct db_tx *base, db_body *part, void *arg, bool *ret_undone)
+{
+    struct pg_tx *tx = (struct pg_tx *)base;
+    uint64_t ring = base->ring;
+    int rc = check_open(tx);
+    if (rc == 0 && tx->first != NULL)
+        rc = pg_tx_fly(tx, false);
+    if (rc < 0)
+        return rc;
+    tx->marks = true;
+    rc = run_part(tx, part, arg);
+    bool marked = !tx->marks;
+    tx->marks = false;
+    if (rc >= 0) {
+        tx->settles = marked ? "RELEASE SAVEPOINT attempt" : tx->settles;
+        return rc;
+    }
+    if (!db_fails_alone(rc) || (tx->failed && (!marked || tx->fault != PG_REFUSED)))
+        return rc;
+    if (marked)
+        tx->settles = "ROLLBACK TO SAVEPOINT attempt";
+    tx->failed = false;
+    tx->fault = PG_FINE;
+    base->ring = ring;
+    forget_calls(tx);
+    *ret_undone = true;
     return rc;
 }
 

@@ -16,6 +16,8 @@ struct pg_tx {
     uint64_t rung; /* the bells that went out along with the commit */
     bool broken;   /* the connection cannot be used again */
     enum pg_fault fault;
+    const char *settles;   /* ends the attempt before; goes out with the next flight; or NULL */
+    bool marks;            /* ... and behind it a savepoint: an attempt begins */
     struct pg_call *first; /* queued, not yet sent */
     struct pg_call **tail;
 };
@@ -30,6 +32,7 @@ int pg_tx_run(struct db_tx *base, enum db_query query, unsigned how, const struc
               struct db_result *result);
 int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const struct db_value *params,
                size_t count, int64_t *ret_each);
+int pg_tx_attempt(struct db_tx *base, db_body *part, void *arg, bool *ret_undone);
 int pg_tx_time(struct db_tx *base, int64_t *ret_ms);
 
 /* After a flight that succeeded: the answer could not be read, and err says why. Returns the code.

@@ -134,6 +134,9 @@ int sqlite_conn_prepare_fixed(struct sqlite_conn *conn, struct err *err)
         [FIXED_SAVEPOINT] = "SAVEPOINT operation",
         [FIXED_UNDO] = "ROLLBACK TO operation",
         [FIXED_RELEASE] = "RELEASE operation",
+        [FIXED_ATTEMPT] = "SAVEPOINT attempt",
+        [FIXED_ATTEMPT_UNDO] = "ROLLBACK TO attempt",
+        [FIXED_ATTEMPT_RELEASE] = "RELEASE attempt",
     };
     for (size_t i = 0; i < FIXED_COUNT; i++) {
         int rc = sqlite3_prepare_v3(conn->sqlite, texts[i], -1, SQLITE_PREPARE_PERSISTENT,

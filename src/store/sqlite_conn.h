@@ -26,6 +26,9 @@ enum sqlite_fixed {
     FIXED_SAVEPOINT,
     FIXED_UNDO,
     FIXED_RELEASE,
+    FIXED_ATTEMPT, /* inside of the one above */
+    FIXED_ATTEMPT_UNDO,
+    FIXED_ATTEMPT_RELEASE,
     FIXED_COUNT
 };
 

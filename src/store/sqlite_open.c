@@ -244,6 +244,31 @@ static int each(struct db_tx *tx, enum db_query query, unsigned how, const struc
     return sqlite_conn_each(((struct sqlite_tx *)tx)->conn, tx, query, params, count, ret_each);
 }
 
+static int attempt(struct db_tx *tx, db_body *part, void *arg, bool *ret_undone)
+{
+    struct sqlite_conn *conn = ((struct sqlite_tx *)tx)->conn;
+    int64_t next_event = conn->next_event;
+    uint64_t ring = tx->ring;
+    struct err ignored;
+    int rc = sqlite_conn_fixed(conn, FIXED_ATTEMPT, tx->err);
+    if (rc < 0)
+        return rc;
+    rc = part(tx, arg);
+    if (rc >= 0) {
+        int released = sqlite_conn_fixed(conn, FIXED_ATTEMPT_RELEASE, tx->err);
+        return released < 0 ? released : rc;
+    }
+    /* After some failures SQLite has undone everything by itself. */
+    if (!db_fails_alone(rc) || sqlite3_get_autocommit(conn->sqlite) ||
+        sqlite_conn_fixed(conn, FIXED_ATTEMPT_UNDO, &ignored) < 0 ||
+        sqlite_conn_fixed(conn, FIXED_ATTEMPT_RELEASE, &ignored) < 0)
+        return rc;
+    conn->next_event = next_event;
+    tx->ring = ring;
+    *ret_undone = true;
+    return rc;
+}
+
 static int tx_time(struct db_tx *tx, int64_t *ret_ms)
 {
     *ret_ms = tx->now.number;
@@ -436,6 +461,7 @@ static const struct db_engine engine = {
     .read = sqlite_db_read,
     .run = run,
     .each = each,
+    .attempt = attempt,
     .time = tx_time,
     .owed = owed,
     .begin_generation = begin_generation,

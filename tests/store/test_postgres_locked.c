@@ -604,3 +604,35 @@ TEST(postgres_locked, LS_5_a_locked_processing_lock_keeps_no_lease_from_being_ex
               ==, 1);
     PQfinish(pg);
 }
+
+/* The schedule that waited for a locked run ended it for all that were due. */
+TEST(postgres_locked, BY_8_a_schedule_whose_run_is_locked_keeps_no_other_from_firing)
+{
+    tend *t = open_busy("w", 300);
+    PGconn *pg = stranger();
+    struct tend_schedule schedule;
+    tend_schedule_init(&schedule);
+    schedule.cron = "@hourly";
+    schedule.name = schedule.queue = "replaces";
+    schedule.overlap = "replace";
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    clock_advance(HOUR_MS);
+    check_int(claim_none(t, "other").code, ==, TEND_EEMPTY);
+    lock_row(pg, sql_int("SELECT id FROM job WHERE queue = 'replaces'"));
+    schedule.name = schedule.queue = "adds";
+    schedule.overlap = "queue";
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    schedule.name = schedule.queue = "replaces-too";
+    schedule.overlap = "replace";
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    clock_advance(HOUR_MS);
+    claim_none(t, "other");
+    claim_one(t, "adds");
+    claim_one(t, "replaces-too");
+    check_int(sql_int("SELECT count(*) FROM job WHERE queue = 'replaces'"), ==, 1);
+    session_run(pg, "ROLLBACK");
+    wait_until(
+        (claim_none(t, "other"), sql_int("SELECT count(*) FROM job WHERE queue = 'replaces'") == 2),
+        PATIENCE_MS);
+    PQfinish(pg);
+}

@@ -85,13 +85,13 @@ SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_a
        (SELECT count(*) FROM schedule), (SELECT coalesce(max(id), 0) FROM event), now($1);
 
 -- name: queue_names_resting
--- Queues with finished or held jobs. From queue to queue through index job_resting: a seek for each, however many jobs
--- it has. Called by queue/retain.c.
-WITH RECURSIVE k (queue) AS (
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue >= '' ORDER BY j.queue LIMIT 1)
+-- Queues with finished or held jobs, from the name $1 on, $2 at most. From queue to queue through index job_resting: a
+-- seek for each, however many jobs it has. Called by queue/retain.c.
+WITH RECURSIVE k (queue, place) AS (
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue >= $1 ORDER BY j.queue LIMIT 1), CAST(1 AS bigint)
     UNION ALL
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue > k.queue ORDER BY j.queue LIMIT 1)
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue > k.queue ORDER BY j.queue LIMIT 1), k.place + 1
     FROM k
-    WHERE k.queue IS NOT NULL
+    WHERE k.queue IS NOT NULL AND k.place < $2
 )
 SELECT queue FROM k WHERE queue IS NOT NULL;

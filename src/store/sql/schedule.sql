@@ -30,24 +30,25 @@ ORDER BY name;
 name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
 
 -- name: schedule_due
--- Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: whoever
--- fires may wait for jobs.
-SELECT {firing}
+-- Names alone: payloads are read one at a time. The one that is farthest behind comes last, so that it keeps no other
+-- waiting. Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is
+-- skipped: whoever fires may wait for jobs.
+SELECT name, overlap
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
-ORDER BY next_at, name
+ORDER BY next_at DESC, name
 LIMIT 100;
 -- dialect: postgres
-SELECT {firing}
+SELECT name, overlap
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
-ORDER BY next_at, name
+ORDER BY next_at DESC, name
 LIMIT 100
 FOR UPDATE SKIP LOCKED;
 
 -- name: schedule_get
 -- The one of a name, which nobody else fires or changes until the end of the transaction. Primary key.
--- Called by queue/schedule.c.
+-- Called by queue/schedule.c and queue/schedule_fire.c.
 SELECT {firing} FROM schedule WHERE name = $1;
 -- dialect: postgres
 SELECT {firing} FROM schedule WHERE name = $1 FOR UPDATE;
