@@ -313,9 +313,11 @@ static int claim_and_fire(struct claim_call *call)
     for (int round = 0; call->fires && round < FIRES_MOST; round++) {
         bool fired = fire_due(call);
         any |= fired;
-        if (rc != 0 || call->fire_failed || (!fired && round > 0))
+        if (rc != 0 || (!fired && (call->fire_failed || round > 0)))
             break;
         rc = claim_either_way(call);
+        if (call->fire_failed) /* another one did; it is not tried again at once */
+            break;
     }
     call->moved |= any;
     return rc;
