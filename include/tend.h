@@ -1064,8 +1064,9 @@ struct tend_generation {
 };
 /*
  * To be called once after the store was restored from a backup, before anybody works with it: ids
- * and tokens that were given out after the backup was made are not given out again. by and ret may
- * be NULL.
+ * and tokens that were given out after the backup was made are not given out again, also not those
+ * given out after an earlier restore of it, unless the clock was set back since. by and ret may be
+ * NULL.
  */
 TEND_API int tend_after_restore(tend *t, const char *by, struct tend_generation *ret);
 
