@@ -57,7 +57,7 @@ extern "C" {
 /* name, value, what it means in general */
 #define TEND_ERRORS(X)                                                                             \
     X(EINVAL, -1, "bad input")                                                                     \
-    X(ENOMEM, -2, "out of memory")                                                                 \
+    X(ENOMEM, -2, "out of memory or descriptors")                                                  \
     X(ENOTFOUND, -3, "not found")                                                                  \
     X(ECONFLICT, -4, "conflict with what is there")                                                \
     X(ESTATE, -5, "refused by the present state")                                                  \
@@ -119,10 +119,10 @@ TEND_API void tend_options_init(struct tend_options *options);
 
 /*
  * Open a store: "sqlite:PATH" or "postgresql://..." (all forms of such a URL that libpq knows).
- * Makes the store and brings its schema up to date where needed. *ret is set also on failure
- * (unless TEND_ENOMEM), so that tend_errmsg() can be asked; close it in either case. options may be
- * NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema),
- * ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT.
+ * Makes the store and brings its schema up to date where needed. *ret is set also on failure (but
+ * with TEND_ENOMEM it may be NULL), so that tend_errmsg() can be asked; close it in either case.
+ * options may be NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer
+ * schema), ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT, ENOMEM (also: no descriptors left).
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
@@ -1066,8 +1066,9 @@ struct tend_generation {
 };
 /*
  * To be called once after the store was restored from a backup, before anybody works with it: ids
- * and tokens that were given out after the backup was made are not given out again. by and ret may
- * be NULL.
+ * and tokens that were given out after the backup was made are not given out again, also not those
+ * given out after an earlier restore of it, unless the clock was set back since. by and ret may be
+ * NULL.
  */
 TEND_API int tend_after_restore(tend *t, const char *by, struct tend_generation *ret);
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,4 +40,18 @@ int err_set(struct err *err, int code, const char *format, ...)
     err_vset(err, code, format, args);
     va_end(args);
     return code;
+}
+
+const char *err_lack(int problem)
+{
+    switch (problem) {
+    case EMFILE:
+        return "raise the limit of open files of this process (ulimit -n)";
+    case ENFILE:
+        return "raise the limit of open files of this machine (fs.file-max)";
+    case ENOMEM:
+        return "free some memory";
+    default:
+        return NULL;
+    }
 }

@@ -26,4 +26,11 @@ int err_set(struct err *err, int code, const char *format, ...)
 int err_vset(struct err *err, int code, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
+/*
+ * What to do when a call has failed with this errno because this process or machine has no
+ * descriptors or memory left; NULL: it failed for another reason. It says nothing about what the
+ * call was made on. The code of such a failure is TEND_ENOMEM.
+ */
+const char *err_lack(int problem);
+
 #endif

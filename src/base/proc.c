@@ -2,6 +2,7 @@
 #include "base/proc.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,13 +42,19 @@ static ssize_t read_file(const char *path, char *out, size_t size)
     return (ssize_t)len;
 }
 
+/* The code of a file in /proc that could not be read; keeps errno. */
+static int unread(void)
+{
+    return err_lack(errno) != NULL ? TEND_ENOMEM : TEND_EIO;
+}
+
 int proc_stat(int64_t pid, struct proc_stat *ret_stat)
 {
     char path[64];
     char line[1024];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
     if (read_file(path, line, sizeof line) < 0)
-        return errno == ENOENT || errno == ESRCH ? TEND_ENOTFOUND : TEND_EIO;
+        return errno == ENOENT || errno == ESRCH ? TEND_ENOTFOUND : unread();
 
     /* The command name stands in parentheses and may hold blanks and parentheses itself. */
     char *at = strrchr(line, ')');
@@ -86,7 +93,7 @@ static int read_pid_ns(uint64_t *ret_inode)
 {
     struct stat status;
     if (stat("/proc/self/ns/pid", &status) < 0)
-        return TEND_EIO;
+        return unread();
     *ret_inode = (uint64_t)status.st_ino;
     return 0;
 }
@@ -96,7 +103,7 @@ static int read_boot_id(char *out, size_t size)
     char line[64];
     ssize_t len = read_file("/proc/sys/kernel/random/boot_id", line, sizeof line);
     if (len <= 0)
-        return TEND_EIO;
+        return len < 0 ? unread() : TEND_EIO;
     line[strcspn(line, "\n")] = '\0';
     snprintf(out, size, "%.39s", line);
     return 0;

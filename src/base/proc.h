@@ -36,7 +36,8 @@ struct proc_stat {
     char command[32]; /* the name of its program, cut by the kernel; ASCII only */
 };
 
-/* A process of our own pid namespace. 0, TEND_ENOTFOUND, or TEND_EIO when /proc cannot be read. */
+/* A process of our own pid namespace. 0, TEND_ENOTFOUND, TEND_ENOMEM when there are no descriptors
+ * or memory for it (errno says which), or TEND_EIO when /proc cannot be read. */
 int proc_stat(int64_t pid, struct proc_stat *ret_stat);
 
 /* It runs no more, although its parent may not have asked for its end yet. */
@@ -45,10 +46,10 @@ bool proc_has_ended(const struct proc_stat *stat);
 /* It does nothing until somebody continues it: stopped by a signal, or by a debugger. */
 bool proc_is_stopped(const struct proc_stat *stat);
 
-/* 0, or TEND_EIO when /proc cannot be read. */
+/* As proc_stat; of this process, so it is never TEND_ENOTFOUND. */
 int proc_self(struct proc_id *ret_id);
 
-/* A process of our own pid namespace. 0, TEND_ENOTFOUND, or TEND_EIO when /proc cannot be read. */
+/* As proc_stat. */
 int proc_of(int64_t pid, struct proc_id *ret_id);
 
 /*

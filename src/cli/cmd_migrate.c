@@ -69,7 +69,7 @@ const struct command cmd_migrate = {
         "Other commands bring an older schema up to date as well; this one does nothing else. A schema newer "
         "than this tend is refused: install the newer tend.\n"
         "After the store was restored from a backup, run it once with --after-restore before the workers "
-        "start: ids and tokens that were given out after the backup was made are not given out again. The store must exist.",
+        "start: ids and tokens that were given out after the backup was made, or after an earlier restore of it, are not given out again. The clock must be right. The store must exist.",
     .options = options,
     .store = STORE_NONE,
     .run = run,

@@ -4,19 +4,38 @@
  * that time would fit a job of today, and an id that somebody has noted would name another job.
  *
  * Every lease and every lock has a token above store.token_base, which is drawn when the store is
- * made. A new generation begins far above everything that can have been given out, and its ids too.
- * The ids of workers as well: a worker from before the restore may still hold the liveness lock of
- * an id that the store has forgotten.
+ * made. A new generation begins above everything that can have been given out, and its ids too. The
+ * ids of workers as well: a worker from before the restore may still hold the liveness lock of an
+ * id that the store has forgotten.
+ *
+ * What the store holds says too little about that: a backup that is restored twice holds the same
+ * both times, and nothing of the generation that the first restore began. So generations are
+ * ordered by time (store time, in microseconds):
+ *
+ *     token_base   the time since 1970, or STEP above the largest token here if that is more; plus
+ * a random number below DRAWN_BELOW first_id     the time since 2026, or STEP above the newest id
+ * here if that is more; but if the newest id is above the time, the second multiple of ID_STEP
+ * above the newest id
+ *
+ *   - Ids of two restores overlap only if more than a thousand ids were given out in each
+ *     millisecond between them; tokens only if one job or lock had as many leases.
+ *   - Where the clock is behind what the store holds (or before 2026), the store alone decides, and
+ *     a second restore of the same backup begins like the first. ID_STEP only counts there: added
+ *     to a time it would be half an hour, in which no restore could be told from another.
+ *   - Tokens and ids stay below 2^53, which JSON numbers hold: the time does so until 2255, and a
+ *     clock beyond TIME_MOST_US is ignored.
  */
 #include "queue/event.h"
 
-/* Every job and every event takes an id: more than a store gives out between two backups. Ids stay
- * below 2^53, which JSON numbers hold. */
-enum { ID_STEP = 1000000000 };
+/* Every job and every event takes an id: more than a store gives out between two backups. */
+enum { ID_STEP = 1000000000, STEP = 1 << 20, DRAWN_BELOW = 1000 };
+
+#define TIME_MOST_US (1LL << 52)        /* in 2112 */
+#define IDS_SINCE_US 1767225600000000LL /* 2026-01-01, in microseconds since 1970 */
 
 struct generation_call {
     const char *by;
-    int64_t drawn; /* 40 bits */
+    int64_t drawn; /* below DRAWN_BELOW */
     struct tend_generation generation;
 };
 
@@ -25,17 +44,31 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Where the next generation begins: held is what the store has now. */
+static struct tend_generation next_generation(const struct db_result *held, int64_t now_ms,
+                                              int64_t drawn)
+{
+    bool is_known = now_ms > 0 && now_ms < TIME_MOST_US / 1000;
+    int64_t now_us = is_known ? now_ms * 1000 : 0;
+    int64_t token = larger(db_number(held, 0, 0), db_number(held, 0, 1));
+    int64_t id = db_number(held, 0, 3);
+    int64_t id_now = now_us - IDS_SINCE_US;
+    token = larger(token, db_number(held, 0, 2));
+    return (struct tend_generation){.token_base = larger(now_us, token + STEP) + drawn,
+                                    .first_id = id_now > id ? larger(id_now, id + STEP)
+                                                            : (id / ID_STEP + 2) * ID_STEP};
+}
+
 static int generation_body(struct db_tx *tx, void *arg)
 {
     struct generation_call *call = arg;
     struct tend_generation *next = &call->generation;
-    struct db_result now;
-    int rc = db_run(tx, Q_STORE_GENERATION, 0, NULL, &now);
-    if (rc < 0)
+    struct db_result held;
+    int64_t now_ms;
+    int rc = db_run(tx, Q_STORE_GENERATION, 0, NULL, &held);
+    if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
-    int64_t highest = larger(db_number(&now, 0, 0), db_number(&now, 0, 1));
-    next->token_base = larger(highest, db_number(&now, 0, 2)) + (1 << 20) + call->drawn;
-    next->first_id = (db_number(&now, 0, 3) / ID_STEP + 2) * ID_STEP;
+    *next = next_generation(&held, now_ms, call->drawn);
     const struct db_value base[] = {db_int(next->token_base)};
     if ((rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0 ||
         (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0)
@@ -55,7 +88,7 @@ int tend_after_restore(tend *t, const char *by, struct tend_generation *ret)
         return rc;
     struct generation_call call = {.by = handle_owner(t, by)};
     pthread_mutex_lock(&t->mutex);
-    call.drawn = (int64_t)rng_below(&t->rng, 1ULL << 40);
+    call.drawn = (int64_t)rng_below(&t->rng, DRAWN_BELOW);
     pthread_mutex_unlock(&t->mutex);
     rc = handle_write(t, generation_body, &call);
     if (rc >= 0 && ret != NULL)

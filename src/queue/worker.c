@@ -7,6 +7,7 @@
 #include "queue/move.h"
 #include "queue/registry.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,16 @@ static void note_buried(tend *t)
     t->worker_id = t->registration = 0;
 }
 
+/* What could not be read of a process: rc is of proc_self or proc_of, and errno as they left it. */
+static int fail_unread(tend *t, int rc, const char *who)
+{
+    if (rc != TEND_ENOMEM)
+        return handle_fail(t, rc, "%s cannot be identified; is /proc mounted?", who);
+    int problem = errno;
+    return handle_fail(t, rc, "%s cannot be identified: %s; %s", who, strerror(problem),
+                       err_lack(problem));
+}
+
 /*
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
  * fails, nobody knows whether its entry was made, and the next call takes that one.
@@ -125,8 +136,8 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
                                      .alive = in_body ? t->db : NULL,
                                      .registration = t->registration};
         proc_host(call.host, sizeof call.host);
-        if (proc_self(&call.process) < 0)
-            rc = handle_fail(t, TEND_EIO, "this process cannot be identified; is /proc mounted?");
+        if ((rc = proc_self(&call.process)) < 0)
+            rc = fail_unread(t, rc, "this process");
         if (rc == 0)
             rc = handle_write_within(t, wait_ms, register_body, &call);
         if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
@@ -155,13 +166,16 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
                   struct proc_id *ret_process, int64_t *ret_id)
 {
     struct register_call call = {.name = name};
-    if (proc_of(pid, &call.process) < 0)
+    int rc = proc_of(pid, &call.process);
+    if (rc == TEND_ENOMEM)
+        return fail_unread(t, rc, "the process given");
+    if (rc < 0)
         return handle_fail(t, TEND_EINVAL,
                            "there is no process %lld; give the id of a running process",
                            (long long)pid);
     proc_host(call.host, sizeof call.host);
     struct registry registry;
-    int rc = registry_load(t, wait_ms, &registry);
+    rc = registry_load(t, wait_ms, &registry);
     for (size_t i = 0; rc >= 0 && i < registry.count; i++)
         if (!registry.entries[i].session &&
             same_process(&registry.entries[i].process, &call.process))

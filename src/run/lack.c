@@ -41,6 +41,26 @@ static int64_t longer(int64_t pause_ms)
     return pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
 }
 
+/* A try came to nothing. Whether people are to be told of it. Under the mutex. */
+static bool fail_try(struct lack *lack, int64_t now_ms, int code, const char *text,
+                     const char *what_to_do)
+{
+    bool tell = !lack->told && (lack->told_at_ms == 0 || now_ms >= lack->told_at_ms + QUIET_MS);
+    lack->pause_ms = longer(lack->pause_ms);
+    lack->until_ms = now_ms + lack->pause_ms;
+    lack->well_ms = 0;
+    lack->tries++;
+    lack->code = code;
+    lack->claims = false;
+    lack->tried = (struct tend_lease){0};
+    snprintf(lack->text, sizeof lack->text, "%s%s", text, what_to_do);
+    if (tell) {
+        lack->told = true;
+        lack->told_at_ms = now_ms;
+    }
+    return tell;
+}
+
 int64_t lack_found(tend_runner *runner, struct tend_lease lease, int code, const char *text,
                    int64_t least_ms)
 {
@@ -51,21 +71,7 @@ int64_t lack_found(tend_runner *runner, struct tend_lease lease, int code, const
     pthread_mutex_lock(&runner->mutex);
     bool first = lack->pause_ms == 0;
     bool tried = is_tried(lack, lease);
-    bool tell = (first || tried) && !lack->told &&
-                (lack->told_at_ms == 0 || now_ms >= lack->told_at_ms + QUIET_MS);
-    if (first || tried) {
-        lack->pause_ms = longer(lack->pause_ms);
-        lack->until_ms = now_ms + lack->pause_ms;
-        lack->well_ms = 0;
-        lack->tries++;
-        lack->code = code;
-        lack->tried = (struct tend_lease){0};
-        snprintf(lack->text, sizeof lack->text, "%s%s", text, hint(code));
-    }
-    if (tell) {
-        lack->told = true;
-        lack->told_at_ms = now_ms;
-    }
+    bool tell = (first || tried) && fail_try(lack, now_ms, code, text, hint(code));
     if (tried && delay_ms < BEHIND_MS)
         delay_ms = BEHIND_MS;
     if (delay_ms > 0 && runner->back_ms < now_ms + delay_ms)
@@ -78,6 +84,20 @@ int64_t lack_found(tend_runner *runner, struct tend_lease lease, int code, const
                     "for %s, then tries again by itself",
                     text, hint(code), pause);
     return delay_ms;
+}
+
+void lack_claim_failed(tend_runner *runner, const char *text)
+{
+    struct lack *lack = &runner->lack;
+    char pause[DURATION_TEXT_BYTES];
+    pthread_mutex_lock(&runner->mutex);
+    bool tell = fail_try(lack, clock_mono_ms(), TEND_ENOMEM, text, "");
+    lack->claims = true;
+    duration_text(lack->pause_ms, pause);
+    pthread_mutex_unlock(&runner->mutex);
+    if (tell)
+        runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1,
+                    "this worker cannot claim jobs now: %s; it tries again in %s", text, pause);
 }
 
 void lack_over(tend_runner *runner, struct tend_lease lease, bool called)
@@ -141,11 +161,14 @@ int lack_give_up(tend_runner *runner)
     bool waits = runner->options.drain == 0 && runner->options.job_id <= 0;
     pthread_mutex_lock(&runner->mutex);
     bool over = !waits && runner->lack.tries >= LACK_TRIES_MOST && runner->task_count == 0;
+    bool claims = runner->lack.claims;
     snprintf(text, sizeof text, "%s", runner->lack.text);
     pthread_mutex_unlock(&runner->mutex);
-    return over ? handle_fail(runner->t, TEND_EIO,
-                              "this worker cannot run jobs: %s; what it claimed is given back, and "
-                              "jobs are left",
-                              text)
-                : 0;
+    if (!over)
+        return 0;
+    return claims ? handle_fail(runner->t, TEND_EIO, "this worker cannot claim jobs: %s", text)
+                  : handle_fail(runner->t, TEND_EIO,
+                                "this worker cannot run jobs: %s; what it claimed is given back, "
+                                "and jobs are left",
+                                text);
 }

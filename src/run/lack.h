@@ -10,6 +10,7 @@
  *
  *   - Nothing is charged: no attempt of the step, none of the job. The job is released at once,
  * with the reason in its event.
+ *   - A claim that fails because this worker has no descriptors or memory for it is a try as well.
  *   - A worker that cannot begin anything is done with each job at once. It must not claim, or it
  *     takes the work of those that can: it pauses for 1 s, doubling to 60 s.
  *   - After a pause it tries with one job, and with the next when the process of that has started:
@@ -47,6 +48,7 @@ struct lack {
     int64_t well_ms;  /* monotonic: when it will be well if nothing is lacking; 0: unknown */
     int64_t tries;    /* in a row that could not be begun */
     int code;         /* what it lacks */
+    bool claims;      /* ... already for a claim: nobody knows whether there are jobs */
     struct tend_lease tried;
     int64_t told_at_ms; /* monotonic: when people were last told; 0: never */
     bool told;          /* ... of the present one */
@@ -57,6 +59,8 @@ struct lack {
  * at least least_ms. */
 int64_t lack_found(tend_runner *runner, struct tend_lease lease, int code, const char *text,
                    int64_t least_ms);
+/* A claim failed for want of descriptors or memory; text says so and what to do. */
+void lack_claim_failed(tend_runner *runner, const char *text);
 /* A process of this job has started; called: an HTTP call was answered, which needs memory and
  * descriptors alone. */
 void lack_over(tend_runner *runner, struct tend_lease lease, bool called);

@@ -164,6 +164,8 @@ static int claim_from(tend_runner *runner, const char *queue, bool *ret_answered
                  (struct tend_lease){.id = jobs->items[0].id, .token = jobs->items[0].token});
     if (rc > 0)
         hand_out(runner, jobs, claimed_mono_ms);
+    if (rc == TEND_ENOMEM)
+        lack_claim_failed(runner, tend_errmsg(runner->t));
     if (rc == TEND_EUNREACHABLE)
         runner->claim_lost_ms = clock_mono_ms();
     return rc;
@@ -200,7 +202,7 @@ struct round {
     bool answered;    /* by any queue: the store could be written */
     size_t nothing;   /* how many queues have answered that they are empty or paused */
     int64_t until_ms; /* store time: the first at which a claim said to ask again; TEND_UNSET */
-    int failed;       /* the last code that is no answer, or 0 */
+    int failed;       /* the last code that is no answer, nor a lack (lack.h), or 0 */
 };
 
 static struct round go_round(tend_runner *runner, size_t first)
@@ -219,7 +221,7 @@ static struct round go_round(tend_runner *runner, size_t first)
             round.claimed += rc;
         else if (answered)
             round.nothing += rc == TEND_EEMPTY || rc == TEND_EPAUSED;
-        else if (rc != TEND_EINTERRUPTED)
+        else if (rc != TEND_EINTERRUPTED && rc != TEND_ENOMEM)
             round.failed = rc;
     }
     return round;
@@ -295,7 +297,7 @@ static int claim_until_stopped(tend_runner *runner)
         told = round.failed;
         if (is_drained(runner, &round))
             return 0;
-        if (round.claimed > 0)
+        if (round.claimed > 0 || lack_pause(runner) > 0)
             continue;
         struct pollfd stop = {.fd = runner->stop_fd, .events = POLLIN};
         if (round.failed < 0)

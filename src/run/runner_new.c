@@ -198,7 +198,8 @@ int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options
     bulkheads_init(&runner->bulkheads, options->limits, options->limit_count,
                    options->limit_others);
     if (runner->stop_fd < 0 || runner->pulse_fd < 0 || !copy_options(runner, options))
-        return handle_fail(t, TEND_ENOMEM, "out of memory or descriptors");
+        return handle_fail(t, TEND_ENOMEM,
+                           "no memory or descriptors for a worker; raise its limits (ulimit -n)");
     if ((rc = make_folder(runner, options->folder)) < 0)
         return rc;
     if (budget_from_environment(environ, &runner->environment, &err) < 0 ||

@@ -202,7 +202,8 @@ bool task_try_again(struct task *task, int rc)
         return false;
     if (rc == TEND_ENOMEM && !task->short_told) { /* of the store's troubles the pulse tells */
         runner_tell(task->runner, TEND_NEWS_NOTE, task->lease.id, -1,
-                    "job %lld: out of memory; it is tried again", (long long)task->lease.id);
+                    "job %lld: out of memory or descriptors; it is tried again",
+                    (long long)task->lease.id);
         task->short_told = true;
     }
     const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};

@@ -17,16 +17,12 @@ static int code_of(int problem)
     switch (problem) {
     case ENOENT:
         return TEND_ENOTFOUND;
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-        return TEND_ENOMEM;
     case EACCES:
     case EPERM:
     case EROFS:
         return TEND_EREADONLY;
     default:
-        return TEND_EIO;
+        return err_lack(problem) != NULL ? TEND_ENOMEM : TEND_EIO;
     }
 }
 

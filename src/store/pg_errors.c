@@ -5,6 +5,7 @@
  */
 #include "store/pg_db.h"
 
+#include <errno.h>
 #include <string.h>
 #include <tend.h>
 
@@ -145,10 +146,25 @@ enum pg_fault pg_error_silent(const char *where, int64_t limit_ms, struct err *e
     return PG_LOST;
 }
 
+/* The errno that libpq's own sentence names, if it is one of err_lack; else 0. What the server says
+ * is about the server. */
+static int lack_in(const char *message)
+{
+    static const int all[] = {ENFILE, EMFILE, ENOMEM}; /* the first begins with the second */
+    for (size_t i = 0; i < sizeof all / sizeof *all && strstr(message, "FATAL") == NULL; i++)
+        if (strstr(message, strerror(all[i])) != NULL)
+            return all[i];
+    return 0;
+}
+
 int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err)
 {
     const char *message = pg == NULL ? "out of memory" : PQerrorMessage(pg);
     int len = (int)strcspn(message, "\n");
+    int lack = pg == NULL ? ENOMEM : lack_in(message);
+    if (lack != 0)
+        return err_set(err, TEND_ENOMEM, "PostgreSQL at %s cannot be reached: %.*s; %s", url->where,
+                       len, message, err_lack(lack));
     if (pg != NULL && PQconnectionNeedsPassword(pg))
         return err_set(
             err, TEND_EUNREACHABLE,

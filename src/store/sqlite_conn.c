@@ -33,6 +33,10 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
     const char *path = conn->path;
     const char *text = conn->sqlite == NULL ? sqlite3_errstr(rc) : sqlite3_errmsg(conn->sqlite);
     int kind = rc & 0xff;
+    int failed = conn->sqlite == NULL ? 0 : sqlite3_system_errno(conn->sqlite);
+    if ((kind == SQLITE_CANTOPEN || kind == SQLITE_IOERR) && err_lack(failed) != NULL)
+        return err_set(err, TEND_ENOMEM, "%s: %s cannot be used: %s; %s", what, path,
+                       strerror(failed), err_lack(failed));
     conn->unwritable |= concerns_all(conn, kind);
     switch (kind) {
     case SQLITE_CONSTRAINT:

@@ -365,10 +365,11 @@ int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
         int failed = errno;
         if (fd >= 0)
             close(fd);
-        return err_set(err, TEND_EIO,
-                       "%s cannot be watched (inotify: %s), so waiting processes look at it every "
-                       "%d ms instead of being woken; raise fs.inotify.max_user_instances",
-                       files->bell_path, strerror(failed), BELL_TICK_MS);
+        return err_set(
+            err, TEND_EIO,
+            "%s cannot be watched (inotify: %s), so waiting processes look at it every "
+            "%d ms instead of being woken; raise fs.inotify.max_user_instances or ulimit -n",
+            files->bell_path, strerror(failed), BELL_TICK_MS);
     }
     if (files->bell_timer_fd < 0)
         look_at_bells(files);

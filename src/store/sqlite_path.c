@@ -17,9 +17,14 @@ static bool is_missing(int failed)
 int sqlite_path_fail(const char *name, const char *did, int failed, struct err *err)
 {
     bool full = failed == ENOSPC || failed == EDQUOT;
-    return err_set(err, full ? TEND_EFULL : TEND_EUNREACHABLE, "%s cannot be %s: %s; %s", name, did,
-                   strerror(failed),
+    const char *lack = err_lack(failed);
+    return err_set(err,
+                   full           ? TEND_EFULL
+                   : lack != NULL ? TEND_ENOMEM
+                                  : TEND_EUNREACHABLE,
+                   "%s cannot be %s: %s; %s", name, did, strerror(failed),
                    full                 ? "make room and try again"
+                   : lack != NULL       ? lack
                    : is_missing(failed) ? "make the folder first or give another path"
                                         : "the files of a store and their folder must be readable "
                                           "and writable for you");

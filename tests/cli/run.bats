@@ -47,6 +47,11 @@ END
     [ "$(jq -c 'select(.event == "end") | [.state, .error_class]' <<<"$output")" = '["failed","deterministic_contract"]' ]
 }
 
+@test "however few descriptors there are, it ends and says what is lacking" {
+    echo 'stages: [{run: "true"}]' >flow.yaml
+    end_without_descriptors 10 24 run ../flow.yaml
+}
+
 @test "the output of the steps is shown, each before the line about its end" {
     flow <<'END'
 stages:

@@ -56,6 +56,11 @@ teardown() {
     [ "$status" = 0 ]
 }
 
+# Symptom: --drain asked whether /proc is mounted, or whether the server is running, for ever.
+@test "however few descriptors there are, --drain ends and says what is lacking" {
+    end_without_descriptors 6 24 work --drain
+}
+
 @test "a second signal gives the job back" {
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
     start_worker --stop-after 1h

@@ -74,3 +74,38 @@ gated() {
 is_gone() {
     ! kill -0 "$1" 2>/dev/null
 }
+
+# with_descriptors COUNT COMMAND…: in a folder and a store of its own; its output is in COUNT.log, its status in COUNT.status
+with_descriptors() {
+    local count=$1 status=0
+    shift
+    [ -z "${TEND_STORE:-}" ] || TEND_STORE+="&tend_schema=n$count"
+    mkdir "$count"
+    (
+        cd "$count"
+        tend add -- true
+        ulimit -n "$count"
+        exec timeout 30 "$TEND" "$@"
+    ) >"$count.log" 2>&1 3>&- 4>&- 5>&- 6>&- || status=$?
+    echo "$status" >"$count.status"
+}
+
+# end_without_descriptors FROM TO COMMAND…: with each number of descriptors the command ends, and says what is true
+end_without_descriptors() {
+    local from=$1 to=$2 count
+    shift 2
+    for ((count = from; count <= to; count++)); do
+        with_descriptors "$count" "$@" &
+    done
+    wait
+    tail -n 3 ./*.log
+    for ((count = from; count <= to; count++)); do
+        case $(cat "$count.status") in
+        0) grep -q 'job [0-9]* is done' "$count.log" ;;
+        1) grep -q 'Too many open files\|descriptors' "$count.log" ;;
+        *) return 1 ;;
+        esac
+    done
+    ! grep -l 'is /proc mounted\|is yours\|is the server running\|writable for you' ./*.log
+    grep -q '^tend: this worker cannot claim jobs: .*Too many open files.*ulimit -n' ./*.log
+}

@@ -385,13 +385,36 @@ as_nobody() {
     tend add >/dev/null
     claim
     old=$token
+    least=$((($(date +%s) - $(date -d 2026-01-01T00:00:00Z +%s)) * 1000000))
     run -0 tend migrate --after-restore
-    [[ "$output" == *"a new generation has begun: new ids are at least 2000000000, new tokens above "* ]]
-    [ "$(tend add)" -gt 2000000000 ]
+    [[ "$output" =~ "a new generation has begun: new ids are at least "([0-9]+)", new tokens above "[0-9]+ ]]
+    first=${BASH_REMATCH[1]}
+    [ "$first" -ge "$least" ]
+    [ "$(tend add)" -gt "$first" ]
     claim
     [ "$token" -gt "$((old + 1000000))" ]
     run -0 tend migrate --after-restore --json
-    json '.first_id == 4000000000 and .token_base > 0'
+    json ".first_id > $first + 1000000 and .token_base > $token"
+}
+
+# Each restore gave out the ids 2000000001, 2000000002, ... again, and tokens at random.
+@test "a backup that is restored again gives other ids and larger tokens" {
+    tend add >/dev/null
+    sqlite3 .tend/tend.db ".backup backup.db"
+    id=0
+    token=0
+    for _ in 1 2 3; do
+        rm -f .tend/tend.db*
+        cp backup.db .tend/tend.db
+        chmod 600 .tend/tend.db
+        tend migrate --after-restore
+        before=$id
+        id=$(tend add)
+        [ "$id" -gt "$before" ]
+        before=$token
+        token=$(tend lock acquire l --owner me --json | jq .token)
+        [ "$token" -gt "$before" ]
+    done
 }
 
 # With a wrong path it made an empty store and said that all was well.

@@ -239,6 +239,25 @@ END
     [ "$(tend jobs --json | jq .attempts)" = 0 ]
 }
 
+# Symptom: where already registering found no descriptor, --drain asked whether /proc is mounted, every half second for
+# ever.
+@test "however few descriptors there are, --drain ends and says what is lacking, and a worker that stays waits for more" {
+    end_without_descriptors 10 24 work --drain
+    few=$(grep -l 'cannot claim jobs' ./*.log | head -n 1)
+    tend add -- true >/dev/null
+    (ulimit -Sn "$(basename "$few" .log)" && exec "$TEND" work >work.log 2>&1 3>&- 4>&- 5>&- 6>&-) &
+    worker=$!
+    started+=("$worker")
+    until_true log_says 'this worker cannot claim jobs now: .*ulimit -n.*; it tries again in 1s'
+    prlimit --pid "$worker" --nofile=1000:
+    until_true log_says 'this worker can run jobs again'
+    until_true has_state 1 'done'
+    kill -TERM "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+    [ "$(grep -c 'cannot claim' work.log)" = 1 ]
+}
+
 # --- stopping ---
 
 # LS-6

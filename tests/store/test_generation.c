@@ -199,6 +199,110 @@ TEST(generation, RC_11_after_a_restore_neither_ids_nor_tokens_come_again)
               keep_text("%lld|op\n", (long long)generation.first_id));
 }
 
+/* A store as it was when its backup was made. */
+struct backup {
+    int64_t newest; /* id of the newest event */
+    int64_t token_base;
+    int64_t worker; /* id of the newest worker */
+};
+
+static struct backup back_up(tend *t)
+{
+    struct backup backup = {.token_base = sql_int("SELECT token_base FROM store"),
+                            .worker = sql_int("SELECT max(id) FROM worker")};
+    check_ok(t, tend_last_event(t, &backup.newest));
+    return backup;
+}
+
+static void restore_backup(const struct backup *backup)
+{
+    restore(backup->newest);
+    sql_exec("DELETE FROM worker WHERE id > %lld", (long long)backup->worker);
+    sql_exec("UPDATE store SET token_base = %lld", (long long)backup->token_base);
+    if (store_is_postgres())
+        sql_exec("SELECT setval(pg_get_serial_sequence('worker', 'id'), %lld)",
+                 (long long)backup->worker);
+    else
+        sql_exec("UPDATE sqlite_sequence SET seq = %lld WHERE name = 'worker'",
+                 (long long)backup->worker);
+}
+
+/* What was given out after a restore: the largest of each. */
+struct given {
+    int64_t id;
+    int64_t token;
+    int64_t worker;
+};
+
+/* Restores the backup, works a little, and checks that all of it is above what was given before. */
+static struct given work_after_restore(const struct backup *backup, const struct given *before)
+{
+    struct tend_lock_request request;
+    struct tend_lock lock;
+    struct tend_generation next;
+    struct given given;
+    restore_backup(backup);
+    tend *t = store_open("again");
+    tend_lock_request_init(&request);
+    request.name = "l";
+    check_ok(t, tend_after_restore(t, NULL, &next));
+    check_int(next.token_base, <, 1LL << 53);
+    check_int(next.first_id, <, 100000000000000LL);
+    check_int(next.first_id, >, before->id);
+    const char *queue = keep_text("q%lld", (long long)next.first_id); /* the backup has no such */
+    for (int i = 0; i < 3; i++)
+        check_int(add_one(t, queue), >, before->id);
+    check_int(claim_one(t, queue).token, >, before->token);
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    check_int(lock.token, >, before->token);
+    given.token = lock.token;
+    given.worker = sql_int("SELECT max(id) FROM worker");
+    check_int(given.worker, >, before->worker);
+    check_ok(t, tend_last_event(t, &given.id));
+    store_close(t);
+    return given;
+}
+
+/* Symptom: each restore of a backup gave the ids 2000000001, 2000000002, ... again, and tokens that
+ * were as often below as above those of the restore before. */
+TEST(generation, RC_11_a_backup_that_is_restored_again_gives_other_ids_and_larger_tokens)
+{
+    clock_set(1800000000000LL); /* 2027-01-15 */
+    tend *t = store_open("w");
+    struct given given = {0};
+    add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    struct backup first = back_up(t);
+    for (int i = 0; i < 4; i++, clock_advance(20))
+        given = work_after_restore(&first, &given);
+    /* So does a backup of a restored store, although its own ids are those of a minute ago. */
+    struct backup second = back_up(t);
+    clock_advance(MINUTE_MS);
+    for (int i = 0; i < 4; i++, clock_advance(20))
+        given = work_after_restore(&second, &given);
+    /* And the old backup, after all of them. */
+    work_after_restore(&first, &given);
+}
+
+/* The store alone decides, as it is above what the clock says. */
+TEST(generation, RC_11_a_generation_is_above_the_store_when_the_clock_is_behind)
+{
+    clock_set(1900000000000LL);
+    tend *t = store_open("w");
+    struct tend_generation first;
+    struct tend_generation second;
+    check_ok(t, tend_after_restore(t, NULL, &first));
+    store_close(t);
+    sql_exec("UPDATE event SET at = 0");
+    clock_set(1800000000000LL);
+    t = store_open("w");
+    check_ok(t, tend_after_restore(t, NULL, &second));
+    check_int(second.token_base, >=, first.token_base + (1 << 20));
+    check_int(second.first_id, >=, first.first_id + BILLION);
+    check_int(second.first_id % BILLION, ==, 0);
+}
+
 /* A worker from before the restore had an id that a new one got too. */
 TEST(generation, RC_11_after_a_restore_ids_of_workers_do_not_come_again)
 {

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "unit/case.h"
 
+#include <errno.h>
 #include <string.h>
 
 TEST(err, sets_code_and_sentence_and_returns_the_code)
@@ -19,6 +20,16 @@ TEST(err, sets_code_and_sentence_and_returns_the_code)
 TEST(err, without_a_place_for_it_only_the_code_is_returned)
 {
     check_int(err_set(NULL, -3, "nobody reads %s", "this"), ==, -3);
+}
+
+TEST(err, knows_what_a_process_or_machine_lacks)
+{
+    check_contains(err_lack(EMFILE), "ulimit -n");
+    check_contains(err_lack(ENFILE), "fs.file-max");
+    check_contains(err_lack(ENOMEM), "memory");
+    check(err_lack(0) == NULL);
+    check(err_lack(EACCES) == NULL);
+    check(err_lack(EIO) == NULL);
 }
 
 TEST(err, a_sentence_can_be_wrapped_into_a_longer_one)

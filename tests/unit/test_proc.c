@@ -3,6 +3,7 @@
 #include "base/proc.h"
 #include "unit/case.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <tend.h>
 #include <unistd.h>
@@ -37,6 +39,21 @@ TEST(proc, knows_itself_and_is_alive)
     check_int(id.pid_ns, >, 0);
     check_int(strlen(id.boot_id), ==, 36);
     check_int(proc_fate(&id), ==, PROC_ALIVE);
+}
+
+/* Symptom: without descriptors people were asked whether /proc is mounted. */
+TEST(proc, without_descriptors_it_is_not_proc_that_is_missing)
+{
+    struct rlimit limit;
+    struct proc_id id;
+    check_int(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    check_int(setrlimit(RLIMIT_NOFILE, &none), ==, 0);
+    int rc = proc_self(&id);
+    int problem = errno;
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_int(rc, ==, TEND_ENOMEM);
+    check_int(problem, ==, EMFILE);
 }
 
 TEST(proc, a_killed_child_is_dead_as_zombie_and_after)

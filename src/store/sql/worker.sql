@@ -13,11 +13,11 @@ RETURNING id;
 
 -- name: worker_skip_ids
 -- Coming workers have ids above $1: after a restore (queue/generation.c), and when a liveness lock is held that belongs to
--- nobody in this store (queue/worker.c). PostgreSQL, whose locks take ids of 32 bits, goes a million on.
+-- nobody in this store (queue/worker.c). PostgreSQL, whose locks take ids of 32 bits, goes a million on at least.
 UPDATE sqlite_sequence SET seq = max(seq, $1) WHERE name = 'worker';
 -- dialect: postgres
-SELECT setval(pg_get_serial_sequence('worker', 'id'), nextval(pg_get_serial_sequence('worker', 'id')) + 1000000)
-WHERE $1::bigint > 0;
+SELECT setval(pg_get_serial_sequence('worker', 'id'),
+              greatest(nextval(pg_get_serial_sequence('worker', 'id')) + 1000000, $1::bigint));
 
 -- name: worker_find
 -- Index worker_registration. Called by queue/worker.c.
