@@ -10,10 +10,6 @@
  */
 #include "queue/event.h"
 
-/* Every job and every event takes an id: more than a store gives out between two backups. Ids stay
- * below 2^53, which JSON numbers hold. */
-enum { ID_STEP = 1000000000 };
-
 struct generation_call {
     const char *by;
     int64_t drawn; /* 40 bits */
@@ -35,7 +31,7 @@ static int generation_body(struct db_tx *tx, void *arg)
         return rc;
     int64_t highest = larger(db_number(&now, 0, 0), db_number(&now, 0, 1));
     next->token_base = larger(highest, db_number(&now, 0, 2)) + (1 << 20) + call->drawn;
-    next->first_id = (db_number(&now, 0, 3) / ID_STEP + 2) * ID_STEP;
+    next->first_id = (db_number(&now, 0, 3) / GENERATION_IDS + 2) * GENERATION_IDS;
     const struct db_value base[] = {db_int(next->token_base)};
     if ((rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0 ||
         (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0)

@@ -1,4 +1,5 @@
 /* Figures: jobs per queue and state, and what else is in the store. */
+#include "queue/event.h"
 #include "queue/settings.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static int stats_body(struct db_tx *tx, void *arg)
     struct db_result counts;
     struct db_result oldest;
     struct db_result store;
-    const struct db_value params[] = {db_now(tx)};
+    const struct db_value params[] = {db_now(tx), db_int(GENERATION_IDS)};
     int rc;
     if ((rc = db_run(tx, Q_QUEUE_LIST, DB_LATER, NULL, &queues)) < 0 ||
         (rc = db_run(tx, Q_QUEUE_COUNTS, DB_LATER, params, &counts)) < 0 ||

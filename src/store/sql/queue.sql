@@ -78,9 +78,21 @@ UNION ALL
 SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
 
 -- name: store_counts
--- All workers and schedules; the locks that are held by index lock_expiry. Called by queue/stats.c.
+-- All workers and schedules; the locks that are held by index lock_expiry. Events are not counted one by one, there may
+-- be millions: their ids follow each other, but for the ids that a restore jumps over, up to a multiple of $2
+-- (queue/generation.c). So in each stretch of $2 ids they go from the first to the last: two seeks for each that has any,
+-- and there is one more with each restore. Called by queue/stats.c.
+WITH RECURSIVE k (last) AS (
+    SELECT max(id) FROM event
+    UNION ALL
+    SELECT (SELECT max(e.id) FROM event e WHERE e.id < k.last - k.last % $2) FROM k WHERE k.last IS NOT NULL
+)
 SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
-       (SELECT count(*) FROM schedule), (SELECT coalesce(max(id), 0) FROM event), now($1);
+       (SELECT count(*) FROM schedule),
+       (SELECT CAST(coalesce(sum(k.last + 1 - (SELECT min(e.id) FROM event e WHERE e.id >= k.last - k.last % $2)), 0)
+                    AS bigint)
+        FROM k WHERE k.last IS NOT NULL),
+       now($1);
 
 -- name: queue_names_resting
 -- Queues with finished or held jobs. From queue to queue through index job_resting: a seek for each, however many jobs
