@@ -197,6 +197,7 @@ END
     says "two commands"
     fails 2 tend work extra
     fails 2 tend work --drain --name ''
+    says "'' cannot name a worker; give 1 to 200 bytes of UTF-8 text"
     fails 2 tend work --drain --name "$(printf 'a%.0s' {1..300})"
     TEND_STEP_TIMEOUT_SECONDS=x fails 2 tend work --drain
     says TEND_STEP_TIMEOUT_SECONDS
