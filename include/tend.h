@@ -834,7 +834,8 @@ struct tend_stats {
     size_t count;
     const struct tend_queue_stats *items; /* per queue, by name */
     int64_t workers, locks, schedules;
-    int64_t events; /* kept, by their numbers: one that was drawn and not used counts as well */
+    int64_t events; /* that are kept, counted by their numbers: one that a failed call has used up
+                       counts as well */
     int64_t now_ms;
 };
 TEND_API int tend_stats(tend *t, struct tend_stats **ret);

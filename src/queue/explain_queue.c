@@ -42,7 +42,7 @@ static void add_first_end(struct explain_call *call, int64_t until_ms)
         explain_add(call, " A lease has expired; the next claim takes that job back.");
     else
         explain_add(call,
-                    " It can run when one of them ends. The first lease ends in %s unless it is "
+                    " The next can start when one ends; the first lease ends in %s unless it is "
                     "renewed.",
                     duration_text(until_ms - call->lease_now_ms, left));
 }

@@ -19,9 +19,8 @@ load running
     tend add --payload '{"run": "make"}' >/dev/null
     tend add --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
     tend add --payload '{"steps": [{"sleep": "1s"}, {"run": "x"}]}' >/dev/null
-    tend add --payload '{"steps": []}' >/dev/null
     tend add -k mine --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
-    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http sleep  mine ' ]
+    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http sleep mine ' ]
 }
 
 @test "a plan with a mistake is refused with its place, data is not looked at" {

@@ -339,7 +339,7 @@ TEST(explain, a_limit_on_concurrency)
     check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
     check_contains(why.hint, "concurrency");
     /* Symptom: until when was told to machines alone. */
-    check_contains(why.text, "The first lease ends in 1m unless it is renewed.");
+    check_contains(why.text, "the first lease ends in 1m unless it is renewed.");
     clock_advance(MINUTE_MS);
     check_contains(explain(t, id).text, "A lease has expired; the next claim takes that job back.");
 }
@@ -358,7 +358,7 @@ TEST(explain, a_limit_on_its_key)
     struct tend_explanation why = explain(t, blocked);
     check_str(why.reason, "key_concurrency");
     check_contains(why.text, "host-a");
-    check_contains(why.text, "The first lease ends in 1m unless it is renewed.");
+    check_contains(why.text, "the first lease ends in 1m unless it is renewed.");
     check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
     check_str(explain(t, other).reason, "behind");
 }
