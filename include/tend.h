@@ -175,8 +175,8 @@ struct tend_job_spec {
     const char *payload;    /* JSON text, kept byte for byte; default "{}" */
     size_t payload_bytes;   /* 0: strlen */
     int priority;           /* 0 (most urgent) to 9 */
-    int64_t due_at_ms;      /* TEND_UNSET: now */
-    int64_t delay_ms;       /* TEND_UNSET: none; otherwise due = now + delay */
+    int64_t due_at_ms;      /* when it is due; TEND_UNSET: delay_ms says it */
+    int64_t delay_ms;       /* due so long from now, where due_at_ms is TEND_UNSET; TEND_UNSET: 0 */
     const char *unique_key; /* one live job per queue and key; NULL: none */
     const char
         *subject; /* what the key stands for: same key and subject refresh, another conflicts */
@@ -185,11 +185,22 @@ struct tend_job_spec {
     const char *workspace; /* folder in which a runner runs the job's commands, unless its plan
                               names a repository; NULL: the runner's own */
     const char *by;        /* who adds; NULL: the handle's name */
-    int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
-    enum tend_if_running if_running;                                         /* with unique_key */
+    int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms; /* or TEND_UNSET */
+    int64_t lease_ms; /* 100 ms to 366 days, or TEND_UNSET: as the queue says, which has the same
+                         range */
+    enum tend_if_running if_running; /* with unique_key */
 };
 
 TEND_API void tend_job_spec_init(struct tend_job_spec *spec);
+
+struct tend_spec_fault {
+    const char *member; /* of struct tend_job_spec, the one at fault: "lease_ms" */
+    char text[512];     /* what tend_errmsg() would say */
+};
+
+/* The check that tend_add begins with, for those who have no store yet: 0, or TEND_EINVAL with *ret
+ * (may be NULL). */
+TEND_API int tend_job_spec_check(const struct tend_job_spec *spec, struct tend_spec_fault *ret);
 
 /*
  * A unique key is taken while its job is unfinished. Who adds under it for the same subject
@@ -274,7 +285,7 @@ struct tend_claim {
     const char *queue; /* default "default" */
     const char *owner; /* NULL: the handle's name */
     size_t count;      /* how many at most; 0: 1 */
-    int64_t ttl_ms;    /* TEND_UNSET: as the job or queue says, default 60 s */
+    int64_t ttl_ms;    /* 1 ms to 366 days; TEND_UNSET: as the job or queue says, default 60 s */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever; a full disk is waited for, too */
     int64_t while_pid; /* > 0: the lease, and the wait for it, end with that process */
     unsigned flags;
@@ -321,8 +332,8 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 TEND_API int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
 /* Only looks; changes nothing. */
 TEND_API int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_each);
-/* The lease starts over: with ttl_ms, which is its length from then on, or with the length it has
- * (TEND_UNSET). */
+/* The lease starts over: with ttl_ms (1 ms to 366 days), which is its length from then on, or with
+ * the length it has (TEND_UNSET). */
 TEND_API int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                             int *ret_each);
 /* results: count JSON texts or NULL. Repeated with another result: TEND_ECONFLICT, the first stays.
@@ -708,7 +719,7 @@ struct tend_lock {
 struct tend_lock_request {
     const char *name;
     const char *owner; /* NULL: the handle's name */
-    int64_t ttl_ms;    /* default TEND_LOCK_TTL_MS */
+    int64_t ttl_ms;    /* 1 ms to 366 days; default TEND_LOCK_TTL_MS */
     int64_t while_pid; /* > 0: the lock, and the wait for it, end with that process */
     int64_t wait_ms;   /* 0: answer at once; -1: wait for ever */
     unsigned flags;    /* TEND_CLAIM_BY_TIME */
@@ -823,7 +834,10 @@ struct tend_queue_stats {
 struct tend_stats {
     size_t count;
     const struct tend_queue_stats *items; /* per queue, by name */
-    int64_t workers, locks, schedules, events, now_ms;
+    int64_t workers, locks, schedules;
+    int64_t events; /* that are kept, counted by their numbers: one that a failed call has used up
+                       counts as well */
+    int64_t now_ms;
 };
 TEND_API int tend_stats(tend *t, struct tend_stats **ret);
 TEND_API void tend_stats_free(struct tend_stats *stats);
@@ -913,7 +927,8 @@ struct tend_events {
 /* Events with an id above after_id in order, a page at a time; complete: none is ever inserted
  * before. */
 TEND_API int tend_events_since(tend *t, int64_t after_id, size_t limit, struct tend_events **ret);
-/* The whole history of one job, oldest first. */
+/* The whole history of one job, oldest first, as far as it is kept; also when the job was deleted,
+ * which takes longer: all events since are read. */
 TEND_API int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret);
 TEND_API void tend_events_free(struct tend_events *events);
 /* Id of the newest event, 0 if none. */

@@ -181,6 +181,15 @@ const char *duration_text(int64_t ms, char out[DURATION_TEXT_BYTES])
     return out;
 }
 
+const char *duration_range_text(int64_t low_ms, int64_t high_ms, char out[DURATION_RANGE_BYTES])
+{
+    char low[DURATION_TEXT_BYTES];
+    char high[DURATION_TEXT_BYTES];
+    snprintf(out, DURATION_RANGE_BYTES, "a duration from %s to %s", duration_text(low_ms, low),
+             duration_text(high_ms, high));
+    return out;
+}
+
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES])
 {
     bool past = ms < now_ms;
@@ -188,12 +197,12 @@ const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYT
     int unit = 0;
     while (unit < UNITS - 1 && apart < (uint64_t)units[unit].ms)
         unit++;
-    if (unit == UNITS - 1) {
+    if (apart == 0) {
         snprintf(out, DURATION_TEXT_BYTES, "now");
         return out;
     }
     uint64_t unit_ms = (uint64_t)units[unit].ms;
-    uint64_t count = apart / unit_ms + (apart % unit_ms >= unit_ms / 2);
+    uint64_t count = apart / unit_ms + (apart % unit_ms * 2 >= unit_ms);
     if (unit > 0 && count * unit_ms == (uint64_t)units[unit - 1].ms) { /* 60m are 1h */
         unit--;
         count = 1;

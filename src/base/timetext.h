@@ -15,6 +15,7 @@ struct err;
 enum {
     DURATION_TEXT_BYTES = 40, /* longest duration or relative time, with its NUL */
     TIME_TEXT_BYTES = 40,     /* longest time, with its NUL */
+    DURATION_RANGE_BYTES = 2 * DURATION_TEXT_BYTES + 24,
 };
 
 /* 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: the times that can be written. */
@@ -30,6 +31,9 @@ int duration_parse(const char *text, int64_t *ret_ms, struct err *err);
 /* "1h30m", "1m1.5s", "250ms", "0s". A negative one gets a minus sign, which is not read back. */
 const char *duration_text(int64_t ms, char out[DURATION_TEXT_BYTES]);
 
+/* "a duration from 100ms to 366d": what a sentence says must be given. */
+const char *duration_range_text(int64_t low_ms, int64_t high_ms, char out[DURATION_RANGE_BYTES]);
+
 /*
  * "2026-01-31T10:00:00Z" (RFC 3339: offset, fraction, blank or small letters allowed; what is finer
  * than a millisecond is cut off), "2026-01-31" (midnight UTC), "@1767225600" (Unix seconds), "now".
@@ -40,8 +44,8 @@ int time_parse(const char *text, int64_t now_ms, int64_t *ret_ms, struct err *er
 /* "2026-01-31T10:00:00.123Z". Beyond TIME_MIN_MS and TIME_MAX_MS the year has a sign. */
 const char *time_text(int64_t ms, char out[TIME_TEXT_BYTES]);
 
-/* "3m ago", "in 5s", "now" (less than a second away): the largest unit
- * alone, rounded to the nearest: what is due in an hour is not "in 59m" a moment later. */
+/* "3m ago", "in 5s", "in 250ms", "now" (that millisecond): the largest unit alone, rounded to the
+ * nearest: what is due in an hour is not "in 59m" a moment later. */
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES]);
 
 #endif

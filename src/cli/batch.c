@@ -3,7 +3,8 @@
  * transaction is on disk, so what was printed stays whatever comes after. Memory is that of one
  * chunk. A chunk also ends when the input pauses, so that a slow producer is answered at once.
  *
- * A file, which can be read twice, is looked over first: with a bad line in it nothing is added.
+ * All that can be known without the store is checked as a line is read (batch_line.h). A file,
+ * which can be read twice, is looked over first: with a bad line in it nothing is added.
  */
 #include "cli/batch.h"
 
@@ -17,6 +18,7 @@
 #include "cli/json_out.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,17 +70,35 @@ static void print_outcome(struct batch *batch, size_t index)
     }
 }
 
-/* The library refused the chunk as a whole: one by one up to the line that is at fault. */
+/* What became of the lines before the one that ended it all. */
+static int refuse_line(struct batch *batch, int code, const char *where, const char *why)
+{
+    if (batch->added + batch->conflicts == 0)
+        return cli_fail(batch->cli, code, "add: nothing was added: %s, %s: %s", batch->source,
+                        where, why);
+    return cli_fail(batch->cli, code,
+                    "add: %s, %s: %s; the lines before it were added (%" PRId64
+                    " job%s): correct it and continue from there",
+                    batch->source, where, why, batch->added, plural(batch->added));
+}
+
+static int bad_line(struct batch *batch, const struct line_fault *fault)
+{
+    char where[64];
+    snprintf(where, sizeof where, "line %" PRId64 ", column %zu", batch->line, fault->column);
+    return refuse_line(batch, TEND_EINVAL, where, fault->text);
+}
+
+/* The store refused the chunk as a whole: one by one up to the line that is at fault. */
 static int add_singly(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         int code = tend_add(batch->cli->store, &batch->specs[i], &batch->outcomes[i]);
-        if (code < 0 && code != TEND_ECONFLICT)
-            return cli_fail(batch->cli, code,
-                            "add: %s, line %" PRId64
-                            ": %s; the lines before it were added: correct it and continue "
-                            "from there",
-                            batch->source, batch->lines[i], tend_errmsg(batch->cli->store));
+        if (code < 0 && code != TEND_ECONFLICT) {
+            char where[32];
+            snprintf(where, sizeof where, "line %" PRId64, batch->lines[i]);
+            return refuse_line(batch, code, where, tend_errmsg(batch->cli->store));
+        }
         print_outcome(batch, i);
     }
     return EXIT_DONE;
@@ -115,18 +135,6 @@ static bool is_blank(const char *line, size_t bytes)
     return true;
 }
 
-static int bad_line(struct batch *batch, const struct line_fault *fault)
-{
-    int status = add_chunk(batch);
-    if (status != EXIT_DONE)
-        return status;
-    return cli_fail(
-        batch->cli, TEND_EINVAL,
-        "add: %s, line %" PRId64 ", column %zu: %s; the lines before it were added (%" PRId64
-        " job%s): correct it and continue from there",
-        batch->source, batch->line, fault->column, fault->text, batch->added, plural(batch->added));
-}
-
 /* Into the next job of the chunk. As batch_line_parse. */
 static int read_line(struct batch *batch, const char *line, size_t bytes, struct line_fault *fault)
 {
@@ -150,8 +158,12 @@ static int take_line(struct batch *batch, const char *line, size_t bytes)
         return EXIT_DONE;
     struct line_fault fault;
     int code = read_line(batch, line, bytes, &fault);
+    if (code == TEND_EINVAL) {
+        int status = add_chunk(batch);
+        return status == EXIT_DONE ? bad_line(batch, &fault) : status;
+    }
     if (code < 0)
-        return code == TEND_EINVAL ? bad_line(batch, &fault) : no_memory(batch);
+        return no_memory(batch);
     batch->lines[batch->count++] = batch->line;
     batch->bytes += bytes;
     bool full = batch->count == CHUNK_JOBS || batch->bytes >= CHUNK_BYTES;
@@ -160,7 +172,10 @@ static int take_line(struct batch *batch, const char *line, size_t bytes)
 
 static int unreadable(struct batch *batch, int code, const struct err *err)
 {
-    return cli_fail(batch->cli, code, "add: after line %" PRId64 ": %s", batch->line, err->text);
+    if (batch->line == 0)
+        return cli_fail(batch->cli, code, "add: %s: %s", batch->source, err->text);
+    return cli_fail(batch->cli, code, "add: %s, after line %" PRId64 ": %s", batch->source,
+                    batch->line, err->text);
 }
 
 static int add_lines(struct batch *batch)
@@ -193,9 +208,7 @@ static int check_line(struct batch *batch, const char *line, size_t bytes)
     int code = read_line(batch, line, bytes, &fault);
     arena_reset(&batch->arena);
     if (code == TEND_EINVAL)
-        return cli_fail(batch->cli, code,
-                        "add: nothing was added: %s, line %" PRId64 ", column %zu: %s",
-                        batch->source, batch->line, fault.column, fault.text);
+        return bad_line(batch, &fault);
     return code < 0 ? no_memory(batch) : EXIT_DONE;
 }
 

@@ -31,10 +31,11 @@ enum field_type {
 struct field {
     const char *name;
     enum field_type type;
-    size_t offset; /* in struct tend_job_spec */
+    const char *member; /* of struct tend_job_spec */
+    size_t offset;      /* ... and where that is */
 };
 
-#define TO(member) offsetof(struct tend_job_spec, member)
+#define TO(member) #member, offsetof(struct tend_job_spec, member)
 static const struct field fields[] = {
     {"queue", FIELD_TEXT, TO(queue)},
     {"kind", FIELD_TEXT, TO(kind)},
@@ -75,8 +76,8 @@ struct line_parser {
     struct arena *arena;
     struct tend_job_spec *spec;
     struct line_fault *fault;
-    const char *payload_at; /* where in the line; its beginning when it has none */
-    const char *member;     /* that is being read, or NULL */
+    const char *member;           /* that is being read, or NULL */
+    const char *value_at[FIELDS]; /* where the line says it; NULL: it does not */
 };
 
 static int fault_at(struct line_parser *parser, const char *at, const char *format, ...)
@@ -221,11 +222,11 @@ static int read_field(struct line_parser *parser, const struct field *field, str
     char *target = (char *)parser->spec + field->offset;
     if (field->type != FIELD_RAW && value.bytes == 4 && memcmp(value.at, "null", 4) == 0)
         return 0; /* as if it were not there */
+    parser->value_at[field - fields] = value.at;
     switch (field->type) {
     case FIELD_TEXT:
         return read_text(parser, value, (const char **)(void *)target);
     case FIELD_RAW:
-        parser->payload_at = value.at;
         parser->spec->payload = arena_strndup(parser->arena, value.at, value.bytes);
         parser->spec->payload_bytes = value.bytes;
         return parser->spec->payload ? 0 : TEND_ENOMEM;
@@ -267,15 +268,75 @@ static int read_member(struct line_parser *parser, struct span key, struct span 
     return fault_at(parser, key.at, "unknown member \"%.60s\"; see tend-batch(5)", name);
 }
 
+/* ---- the line as a whole ---- */
+
+/* The member of the line that has set this one of the spec, or NULL. */
+static const struct field *find_said(const struct line_parser *parser, const char *member)
+{
+    for (int i = 0; i < FIELDS; i++)
+        if (parser->value_at[i] && strcmp(fields[i].member, member) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+/* Where the line says that; its beginning when the options do. */
+static const char *place_of(const struct line_parser *parser, const char *member)
+{
+    const struct field *said = find_said(parser, member);
+    return said ? parser->value_at[said - fields] : parser->line;
+}
+
+/* What a line says about its time replaces what the options say about it. */
+static int settle_time(struct line_parser *parser)
+{
+    const struct field *in = find_said(parser, "delay_ms");
+    const struct field *at = find_said(parser, "due_at_ms");
+    if (in && at)
+        return fault_at(parser, parser->value_at[in - fields],
+                        "\"%s\" and \"%s\" exclude each other; give one", in->name, at->name);
+    if (in)
+        parser->spec->due_at_ms = TEND_UNSET;
+    if (at)
+        parser->spec->delay_ms = TEND_UNSET;
+    return 0;
+}
+
+/* What only a job with a key can have. In the options it is for the lines that have one. */
+static int check_key(struct line_parser *parser)
+{
+    if (parser->spec->unique_key)
+        return 0;
+    if (find_said(parser, "if_running"))
+        return fault_at(parser, place_of(parser, "if_running"),
+                        "\"if_running\" is about a job with a key; give \"unique\" too");
+    if (find_said(parser, "subject"))
+        return fault_at(parser, place_of(parser, "subject"),
+                        "\"subject\" says what a key stands for; give \"unique\" too");
+    return 0;
+}
+
+static int check_job(struct line_parser *parser)
+{
+    struct tend_job_spec *spec = parser->spec;
+    struct tend_spec_fault fault;
+    struct err err;
+    int code;
+    if ((code = settle_time(parser)) < 0 || (code = check_key(parser)) < 0)
+        return code;
+    code = plan_check(spec->payload, spec->payload_bytes, &spec->kind, &err);
+    if (code == TEND_EINVAL)
+        return fault_at(parser, place_of(parser, "payload"), "payload: %s", err.text);
+    if (code < 0)
+        return code;
+    code = tend_job_spec_check(spec, &fault);
+    return code < 0 ? fault_at(parser, place_of(parser, fault.member), "%s", fault.text) : 0;
+}
+
 int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct arena *arena,
                      struct tend_job_spec *spec, struct line_fault *ret_fault)
 {
-    struct line_parser parser = {.line = line,
-                                 .now_ms = now_ms,
-                                 .arena = arena,
-                                 .spec = spec,
-                                 .fault = ret_fault,
-                                 .payload_at = line};
+    struct line_parser parser = {
+        .line = line, .now_ms = now_ms, .arena = arena, .spec = spec, .fault = ret_fault};
     struct json_fault fault;
     if (json_check(line, bytes, &fault) < 0)
         return fault_at(&parser, line + fault.offset, "%s", fault.reason);
@@ -296,8 +357,5 @@ int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct aren
         if (*at == ',')
             at = skip_space(at + 1);
     }
-    struct err err;
-    int code = plan_check(spec->payload, spec->payload_bytes, &spec->kind, &err);
-    return code == TEND_EINVAL ? fault_at(&parser, parser.payload_at, "payload: %s", err.text)
-                               : code;
+    return check_job(&parser);
 }

@@ -66,7 +66,8 @@ static const struct option options[] = {
            &args.backoff_ms),
     OPTION("backoff-max", 0, "DURATION", OPTION_DURATION, "no wait is longer",
            &args.backoff_max_ms),
-    OPTION("lease", 0, "DURATION", OPTION_DURATION, "how long a claim holds without a heartbeat",
+    OPTION("lease", 0, "DURATION", OPTION_DURATION,
+           "how long a claim holds without a heartbeat: 100ms to 366d (else as the queue says)",
            &args.lease_ms),
     OPTION("batch", 0, "FILE|-", OPTION_TEXT,
            "a job for each line of JSON; the other options are its defaults; see tend-batch(5)",
@@ -224,6 +225,14 @@ static int check_plan(struct cli *cli, struct tend_job_spec *spec)
     return EXIT_DONE;
 }
 
+/* As the library would, but before a store is made. */
+static int check_spec(struct cli *cli, const struct tend_job_spec *spec)
+{
+    struct tend_spec_fault fault;
+    int code = tend_job_spec_check(spec, &fault);
+    return code < 0 ? cli_fail(cli, code, "add: %s", fault.text) : EXIT_DONE;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     int status = check_args(cli, argc);
@@ -247,6 +256,8 @@ static int run(struct cli *cli, int argc, char **argv)
         status = cli_fail(cli, TEND_ENOMEM, "out of memory");
     if (status == EXIT_DONE)
         status = check_plan(cli, &spec);
+    if (status == EXIT_DONE)
+        status = check_spec(cli, &spec);
     if (status == EXIT_DONE)
         status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
     buf_done(&payload);

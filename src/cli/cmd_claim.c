@@ -28,9 +28,10 @@ static const struct option options[] = {
            "who claims (default user@host); use one per process, as $(hostname):$$", &args.worker),
     OPTION("count", 'n', "N", OPTION_INT, "how many jobs at most (default 1)", &args.count,
            .min = 1, .max = 100000),
-    OPTION("ttl", 0, "DURATION", OPTION_DURATION,
-           "how long the lease holds without a heartbeat (else as job or queue say, 60s)",
-           &args.ttl_ms),
+    OPTION(
+        "ttl", 0, "DURATION", OPTION_DURATION,
+        "how long the lease holds without a heartbeat: 1ms to 366d (else as job or queue say, 60s)",
+        &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
            "wait for a job; without a duration for ever; also --wait DURATION", &args.wait_ms),
     OPTION("while-pid", 0, "PID", OPTION_INT,

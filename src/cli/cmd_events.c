@@ -17,8 +17,10 @@ static struct {
 static const struct option options[] = {
     OPTION("follow", 'f', NULL, OPTION_FLAG, "go on with what happens, until interrupted",
            &args.follow),
-    OPTION("job", 0, "ID", OPTION_TEXT,
-           "only events of this job, from its beginning or the last ones (-n)", &args.job),
+    OPTION(
+        "job", 0, "ID", OPTION_TEXT,
+        "only events of this job, from its beginning or the last ones (-n); also of one that was deleted",
+        &args.job),
     OPTION("since", 0, "N", OPTION_INT, "events after number N (default: the last ones)",
            &args.since, .min = 0, .max = INT64_MAX),
     OPTION("limit", 'n', "N", OPTION_INT,

@@ -14,7 +14,7 @@ static struct {
 
 static const struct option options[] = {
     OPTION("ttl", 0, "DURATION", OPTION_DURATION,
-           "new length of the lease, from now and with each later heartbeat "
+           "new length of the lease, from now and with each later heartbeat: 1ms to 366d "
            "(else it keeps its length)",
            &args.ttl_ms),
     OPTION("done", 0, "CONTROL", OPTION_INT,

@@ -29,7 +29,7 @@ static struct {
 
 static const struct option acquire_options[] = {
     OWNER_OPTION,
-    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "how long it is held (default 300s)",
+    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "how long it is held: 1ms to 366d (default 300s)",
            &args.ttl_ms),
     OPTION("wait", 0, "DURATION", OPTION_WAIT,
            "wait while somebody else holds it; without a duration for ever; also --wait DURATION",
@@ -48,7 +48,8 @@ static const struct option release_options[] = {OWNER_OPTION, TOKEN_OPTION, OPTI
 static const struct option extend_options[] = {
     OWNER_OPTION,
     TOKEN_OPTION,
-    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "from now (default 300s)", &args.ttl_ms),
+    OPTION("ttl", 0, "DURATION", OPTION_DURATION, "from now: 1ms to 366d (default 300s)",
+           &args.ttl_ms),
     OPTION_END,
 };
 
@@ -94,6 +95,13 @@ static void print_lock(struct cli *cli, const struct tend_lock *lock,
                    relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
 }
 
+/* The caller holds it itself, but not for the process it is asked for. */
+static bool is_own_by_time(const struct tend_lock *lock)
+{
+    return args.while_pid > 0 && lock->worker_id == TEND_UNSET && lock->job_id == TEND_UNSET &&
+           strcmp(lock->owner, args.owner) == 0;
+}
+
 /* Who holds the lock that was not acquired, in words. */
 static void put_holder(struct buf *out, const struct tend_lock *lock,
                        const struct tend_worker *holder)
@@ -106,6 +114,8 @@ static void put_holder(struct buf *out, const struct tend_lock *lock,
         buf_printf(out, " under token %" PRId64 ", not %" PRId64 ",", lock->token, args.token);
     else if (holder && same_name) /* the name is not enough */
         buf_printf(out, " for process %" PRId64 " alone", holder->pid);
+    else if (is_own_by_time(lock))
+        buf_printf(out, " by its time, not for process %" PRId64 ",", args.while_pid);
     if (args.wait_ms > 0)
         buf_printf(out, " after %s", duration_text(args.wait_ms, waited));
 }
@@ -121,10 +131,12 @@ static int held_by_other(struct cli *cli, const struct tend_lock *lock)
     const struct tend_worker *holder = find_holder(workers, lock);
     lock_json(&members, "lock", lock, holder);
     put_holder(&who, lock, holder);
-    int status =
-        cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data, "%s and expires %s%s", who.data,
-                      relative_text(lock->expires_at_ms, cli_now_ms(cli), when),
-                      args.wait_ms > 0 || args.token > 0 ? "" : "; wait for it with --wait");
+    bool by_time = is_own_by_time(lock);
+    int status = cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data, "%s and expires %s%s",
+                               who.data, relative_text(lock->expires_at_ms, cli_now_ms(cli), when),
+                               args.wait_ms > 0 || args.token > 0 ? ""
+                               : by_time ? "; release it, or wait for it with --wait"
+                                         : "; wait for it with --wait");
     tend_workers_free(workers);
     buf_done(&members);
     buf_done(&who);
@@ -156,7 +168,8 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
         return held_by_other(cli, &lock);
     if (code < 0)
         return cli_fail_store(cli, code);
-    print_lock(cli, &lock, NULL);
+    const struct tend_worker process = {.pid = args.while_pid, .alive = 1};
+    print_lock(cli, &lock, args.while_pid ? &process : NULL);
     cli_did(cli, "lock \"%s\" was acquired under token %" PRId64 ", but the answer", lock.name,
             lock.token);
     return EXIT_DONE;

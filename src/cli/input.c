@@ -13,21 +13,27 @@
 
 enum { PIECE_BYTES = 64 * 1024 };
 
-static int open_input(const char *path, struct err *err)
-{
-    if (strcmp(path, "-") == 0)
-        return STDIN_FILENO;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        return fd;
-    int code = errno == ENOENT || errno == ENOTDIR ? TEND_ENOTFOUND : TEND_EIO;
-    return err_set(err, code, "cannot open %s: %s", path, strerror(errno));
-}
-
 static void close_input(int fd)
 {
     if (fd != STDIN_FILENO)
         close(fd);
+}
+
+static int open_input(const char *path, struct err *err)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        int code = errno == ENOENT || errno == ENOTDIR ? TEND_ENOTFOUND : TEND_EIO;
+        return err_set(err, code, "cannot open %s: %s", path, strerror(errno));
+    }
+    struct stat info;
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
+        close_input(fd);
+        return err_set(err, TEND_EIO, "cannot read %s: it is a folder",
+                       standard ? "standard input" : path);
+    }
+    return fd;
 }
 
 /* Appends what comes next. Bytes read, 0 at the end, or a negative code. */

@@ -9,8 +9,6 @@
 
 static const char *kind_of(const struct job_plan *plan)
 {
-    if (plan->step_count == 0)
-        return "";
     switch (plan->steps[0].kind) {
     case STEP_HTTP:
         return "http";

@@ -28,12 +28,8 @@ static int store_int(struct cli *cli, const struct option *option, const char *v
     bool whole = end != value && *end == '\0' && !isspace((unsigned char)*value);
     if (!whole || errno || number < option->min || number > option->max) {
         struct err err;
-        if (option->max == INT64_MAX)
-            err_set(&err, TEND_EINVAL, "\"%s\" is not a whole number of at least %" PRId64, value,
-                    option->min);
-        else
-            err_set(&err, TEND_EINVAL, "\"%s\" is not a whole number from %" PRId64 " to %" PRId64,
-                    value, option->min, option->max);
+        err_set(&err, TEND_EINVAL, "\"%s\" is not a whole number from %" PRId64 " to %" PRId64,
+                value, option->min, option->max);
         return bad_value(cli, option, err.text);
     }
     *(int64_t *)option->target = number;

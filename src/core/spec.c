@@ -279,7 +279,10 @@ static int read_job(struct reader *reader, json_t *object, struct job_plan *plan
         if (code < 0)
             return code;
     }
+    const struct place steps = {.name = "steps"};
     int code = short_form ? spec_step_check(reader, NULL, object) : 0;
+    if (plan->step_count == 0)
+        code = spec_fault(reader, &steps, "there is nothing to do; at least one step is needed");
     return code < 0 ? code : name_steps(reader, plan);
 }
 

@@ -14,7 +14,7 @@
  *     {"run": "make", "timeout": "15m"}
  *
  * In a plan nothing is guessed: unknown members, wrong types, doubled members and values out of
- * range are refused with their place ("steps[3].timeout: …"). An empty list of steps is legal.
+ * range are refused with their place ("steps[3].timeout: …"). So is an empty list of steps.
  *
  * Not the doing, and no look at files: whether repo or command exist is seen when they are used.
  * Everything in a plan lives in the caller's arena.

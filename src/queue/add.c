@@ -1,6 +1,6 @@
 /*
- * Adding jobs. Input is checked before the store is asked, so that bad input changes nothing. Jobs
- * without a unique key go in with one statement for all; one with a key is looked up first (CL-7).
+ * Adding jobs. Input is checked before the store is asked (add_check.c). Jobs without a unique key
+ * go in with one statement for all; one with a key is looked up first (CL-7).
  *
  * Of several keys each may have a job that others lock as well, or be added by others at the same
  * time, which the index makes one of them wait for. So that two batches never wait for each other,
@@ -8,13 +8,10 @@
  * id. Who adds under one key alone holds nothing while it waits.
  */
 #include "queue/add.h"
-#include "base/json.h"
-#include "base/text.h"
 #include "core/state.h"
 #include "queue/checkpoint.h"
 #include "queue/submission.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { ADD_PARAMS = 19, BASIC_PARAMS = 8, KEY_TRIES = 20 };
@@ -44,92 +41,6 @@ static const char *payload_of(const struct tend_job_spec *spec, size_t *ret_byte
     *ret_bytes =
         spec->payload == NULL || spec->payload_bytes == 0 ? strlen(payload) : spec->payload_bytes;
     return payload;
-}
-
-int add_check_json(tend *t, const char *what, const char *text, size_t bytes)
-{
-    struct json_fault fault;
-    if (json_check(text, bytes, &fault) == 0)
-        return 0;
-    return handle_fail(t, TEND_EINVAL, "the %s is not valid JSON: line %zu, column %zu: %s", what,
-                       fault.line, fault.column, fault.reason);
-}
-
-static int check_number(tend *t, const char *what, int64_t value, int64_t low, int64_t high)
-{
-    if (value == TEND_UNSET || (value >= low && value <= high))
-        return 0;
-    return handle_fail(t, TEND_EINVAL, "%s is %lld; it must be from %lld to %lld", what,
-                       (long long)value, (long long)low, (long long)high);
-}
-
-static int check_numbers(tend *t, const struct tend_job_spec *spec)
-{
-    const int64_t year_ms = 366LL * 24 * 3600 * 1000;
-    int rc;
-    if ((rc = check_number(t, "priority", spec->priority, 0, 9)) < 0 ||
-        (rc = check_number(t, "due time", spec->due_at_ms, 0, 10000 * year_ms)) < 0 ||
-        (rc = check_number(t, "delay (ms)", spec->delay_ms, 0, 1000 * year_ms)) < 0 ||
-        (rc = check_number(t, "max attempts", spec->max_attempts, 1, 1000000)) < 0 ||
-        (rc = check_number(t, "max crashes", spec->max_crashes, 1, 1000000)) < 0 ||
-        (rc = check_number(t, "backoff (ms)", spec->backoff_ms, 0, year_ms)) < 0 ||
-        (rc = check_number(t, "longest backoff (ms)", spec->backoff_max_ms, 0, year_ms)) < 0)
-        return rc;
-    return check_number(t, "lease (ms)", spec->lease_ms, 100, year_ms);
-}
-
-static int check_tags(tend *t, const char *text)
-{
-    int rc = add_check_json(t, "list of tags", text, strlen(text));
-    if (rc < 0)
-        return rc;
-    json_error_t error;
-    json_t *tags = json_loads(text, JSON_DECODE_ANY, &error);
-    if (tags == NULL && json_no_memory(&error))
-        return handle_fail(t, TEND_ENOMEM, "out of memory while reading the tags");
-    bool strings = json_is_array(tags);
-    for (size_t i = 0; strings && i < json_array_size(tags); i++)
-        strings = json_is_string(json_array_get(tags, i));
-    json_decref(tags);
-    return strings ? 0
-                   : handle_fail(t, TEND_EINVAL, "tags must be a JSON array of strings, not %.80s",
-                                 text);
-}
-
-static int check_spec(tend *t, const struct tend_job_spec *spec)
-{
-    int rc;
-    size_t bytes;
-    const char *payload = payload_of(spec, &bytes);
-    if ((rc = handle_check_name(t, "queue", queue_of(spec))) < 0 ||
-        (rc = add_check_json(t, "payload", payload, bytes)) < 0 ||
-        (rc = check_numbers(t, spec)) < 0)
-        return rc;
-    /* Kind and subject may be empty; an empty key is rather a variable nobody has set. */
-    const struct {
-        const char *what, *text;
-        bool may_be_empty;
-    } names[] = {{"kind", spec->kind, true},
-                 {"unique key", spec->unique_key, false},
-                 {"subject", spec->subject, true},
-                 {"concurrency key", spec->concurrency_key, false},
-                 {"submitter", spec->by, false}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = names[i].text;
-        if (text == NULL || (text[0] == '\0' && names[i].may_be_empty))
-            continue;
-        if ((rc = handle_check_name(t, names[i].what, text)) < 0)
-            return rc;
-    }
-    if (spec->workspace != NULL && !utf8_valid(spec->workspace, strlen(spec->workspace)))
-        return handle_fail(t, TEND_EINVAL, "the workspace is not valid UTF-8 text");
-    if (spec->if_running != TEND_IF_RUNNING_AGAIN && spec->if_running != TEND_IF_RUNNING_KEEP)
-        return handle_fail(
-            t, TEND_EINVAL,
-            "%d is no choice for a job that is running; give TEND_IF_RUNNING_AGAIN or "
-            "TEND_IF_RUNNING_KEEP",
-            (int)spec->if_running);
-    return spec->tags == NULL ? 0 : check_tags(t, spec->tags);
 }
 
 static void fill_basic(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
@@ -378,10 +289,11 @@ static int add_body(struct db_tx *tx, void *arg)
 int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, struct tend_added *ret)
 {
     struct add_batch batch = {.specs = specs, .count = count, .by = t->name, .ret = ret};
+    struct tend_spec_fault fault;
     for (size_t i = 0; i < count; i++) {
-        int rc = check_spec(t, &specs[i]);
+        int rc = tend_job_spec_check(&specs[i], &fault);
         if (rc < 0)
-            return rc;
+            return handle_fail(t, rc, "%s", fault.text);
     }
     if (count == 0)
         return 0;

@@ -124,7 +124,7 @@ int step_check_close(tend *t, const struct tend_step_close *close)
         return close->failure == NULL ? handle_fail(t, TEND_EINVAL, "a failure must be told")
                                       : finish_check_failure(t, close->failure);
     case TEND_STEPS_RELEASE:
-        return handle_check_time(t, "a delay of", close->delay_ms, 0);
+        return handle_check_time(t, "the delay", close->delay_ms, 0, SPAN_MOST_MS);
     case TEND_STEPS_HOLD:
         return 0;
     }

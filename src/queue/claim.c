@@ -336,15 +336,13 @@ static int claim_once(struct claim_call *call)
 
 static int check_claim(tend *t, const struct tend_claim *claim)
 {
-    const int64_t year_ms = 366LL * 24 * 3600 * 1000;
     int rc;
     if ((claim->queue != NULL && (rc = handle_check_name(t, "queue", claim->queue)) < 0) ||
         (claim->owner != NULL && (rc = handle_check_name(t, "worker", claim->owner)) < 0))
         return rc;
-    if (claim->ttl_ms != TEND_UNSET && (claim->ttl_ms <= 0 || claim->ttl_ms > year_ms))
-        return handle_fail(t, TEND_EINVAL,
-                           "a lease of %lld ms is not possible; give 1 ms to 366 days",
-                           (long long)claim->ttl_ms);
+    if (claim->ttl_ms != TEND_UNSET &&
+        (rc = handle_check_time(t, "the lease", claim->ttl_ms, 1, LEASE_MOST_MS)) < 0)
+        return rc;
     if (claim->while_pid < 0)
         return handle_fail(t, TEND_EINVAL, "%lld is no process to tie a lease to",
                            (long long)claim->while_pid);

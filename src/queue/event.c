@@ -99,7 +99,16 @@ int tend_events_since(tend *t, int64_t after_id, size_t limit, struct tend_event
 int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret)
 {
     struct events_call call = {.query = Q_EVENT_OF_JOB, .number = job_id};
-    return read_events(t, &call, ret);
+    struct tend_events *events = NULL;
+    int rc = read_events(t, &call, &events);
+    if (rc >= 0 && events->count == 0) {
+        tend_events_free(events);
+        call.query = Q_EVENT_OF_GONE_JOB;
+        rc = read_events(t, &call, &events);
+    }
+    if (rc >= 0)
+        *ret = events;
+    return rc;
 }
 
 static int last_body(struct db_tx *tx, void *arg)

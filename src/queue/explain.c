@@ -91,6 +91,12 @@ static int explain_warning(struct db_tx *tx, struct explain_call *call)
     return 0;
 }
 
+/* What an owner said when it failed, with what leads to it; nothing where it said nothing. */
+static const char *error_colon(const struct tend_job *job)
+{
+    return job->error_text != NULL && job->error_text[0] != '\0' ? ": " : "";
+}
+
 static void explain_finished(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
@@ -99,11 +105,11 @@ static void explain_finished(struct explain_call *call)
         SAY(call, "%s completed it after %lld %s.", job->changed_by, (long long)job->attempts,
             job->attempts == 1 ? "attempt" : "attempts");
     } else if (job->state == TEND_FAILED) {
-        SAY(call, "It has failed (%s) after %lld %s and %lld %s: %.200s",
+        SAY(call, "It has failed (%s) after %lld %s and %lld %s%s%.200s%s",
             job->error_class != NULL ? job->error_class : "?", (long long)job->attempts,
             job->attempts == 1 ? "attempt" : "attempts", (long long)job->crashes,
-            job->crashes == 1 ? "crash" : "crashes",
-            job->error_text != NULL ? job->error_text : "");
+            job->crashes == 1 ? "crash" : "crashes", error_colon(job),
+            job->error_text != NULL ? job->error_text : "", *error_colon(job) ? "" : ".");
         HINT(call, "'tend retry %lld' gives it a new life.", (long long)job->id);
     } else {
         SAY(call, "It was cancelled by %s%s%s.", job->changed_by,
@@ -149,7 +155,9 @@ static int explain_last_end(struct db_tx *tx, struct explain_call *call)
         snprintf(call->out.given_back, sizeof call->out.given_back, "%s", why);
         explain_add(call, " %s gave it back: %.200s.", db_string(&end, 0, 0), why);
     } else if (job->state == TEND_SCHEDULED && job->attempts > 0 && job->error_text != NULL) {
-        explain_add(call, " Its last attempt failed: %.200s.", job->error_text);
+        explain_add(call, " Its last attempt failed (%s)%s%.200s.",
+                    job->error_class != NULL ? job->error_class : "?", error_colon(job),
+                    job->error_text);
     }
     return 0;
 }

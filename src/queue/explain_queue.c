@@ -32,6 +32,21 @@ static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
     return 0;
 }
 
+/* Jobs that run keep it waiting; one of them may end with its lease. */
+static void add_first_end(struct explain_call *call, int64_t until_ms)
+{
+    char left[DURATION_TEXT_BYTES];
+    if (until_ms == TEND_UNSET)
+        return;
+    if (until_ms <= call->lease_now_ms)
+        explain_add(call, " A lease has expired; the next claim takes that job back.");
+    else
+        explain_add(call,
+                    " The next can start when one ends; the first lease ends in %s unless it is "
+                    "renewed.",
+                    duration_text(until_ms - call->lease_now_ms, left));
+}
+
 static int explain_limits(struct db_tx *tx, struct explain_call *call,
                           const struct queue_settings *settings, bool *ret)
 {
@@ -47,6 +62,7 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
             explain_because(call, "concurrency", "", db_number(&running, 0, 1));
             SAY(call, "Its queue runs %lld job%s, as many as it may at once.",
                 (long long)db_number(&running, 0, 0), plural(db_number(&running, 0, 0)));
+            add_first_end(call, db_number(&running, 0, 1));
             HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
             *ret = true;
             return 0;
@@ -64,6 +80,7 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
             SAY(call, "%lld %s with its key '%s' %s running, as many as may at once.",
                 (long long)count, count == 1 ? "job" : "jobs", job->concurrency_key,
                 count == 1 ? "is" : "are");
+            add_first_end(call, db_number(&running, i, 2));
             *ret = true;
             return 0;
         }

@@ -62,7 +62,8 @@ int finish_check_failure(tend *t, const struct tend_failure *failure)
 {
     int rc = 0;
     if (failure->retry_in_ms != TEND_UNSET)
-        rc = handle_check_time(t, "a retry in", failure->retry_in_ms, 0);
+        rc = handle_check_time(t, "the wait before the retry", failure->retry_in_ms, 0,
+                               SPAN_MOST_MS);
     if (rc == 0 && failure->error_class != NULL)
         rc = handle_check_name(t, "class of errors", failure->error_class);
     if (rc == 0 && failure->by != NULL)
@@ -163,7 +164,7 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                  const char *why, int *ret_each)
 {
     const struct lease_answers none = {.count = count};
-    int rc = handle_check_time(t, "a delay of", delay_ms, 0);
+    int rc = handle_check_time(t, "the delay", delay_ms, 0, SPAN_MOST_MS);
     if (rc < 0 || count == 0)
         return lease_unknown(&none, rc, ret_each);
     struct release_call call = {.leases = leases,

@@ -10,12 +10,15 @@
  *
  * What the store holds says too little about that: a backup that is restored twice holds the same
  * both times, and nothing of the generation that the first restore began. So generations are
- * ordered by time (store time, in microseconds):
+ * ordered by time (store time, in microseconds). The ids that are jumped over are remembered
+ * (table generation), so that events can be counted by their ids.
  *
- *     token_base   the time since 1970, or STEP above the largest token here if that is more; plus
- * a random number below DRAWN_BELOW first_id     the time since 2026, or STEP above the newest id
- * here if that is more; but if the newest id is above the time, the second multiple of ID_STEP
- * above the newest id
+ *   - token_base is the time since 1970, or STEP above the largest token here if that is more; plus
+ *     a random number below DRAWN_BELOW.
+ *   - first_id is the time since 2026, or STEP above the newest id here if that is more; but if the
+ *     newest id is above the time, the second multiple of ID_STEP above the newest id.
+ *
+ * What follows from it:
  *
  *   - Ids of two restores overlap only if more than a thousand ids were given out in each
  *     millisecond between them; tokens only if one job or lock had as many leases.
@@ -70,7 +73,9 @@ static int generation_body(struct db_tx *tx, void *arg)
         return rc;
     *next = next_generation(&held, now_ms, call->drawn);
     const struct db_value base[] = {db_int(next->token_base)};
+    const struct db_value ids[] = {db_int(next->first_id), *db_at(&held, 0, 3)};
     if ((rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0 ||
+        (rc = db_run(tx, Q_GENERATION_ADD, 0, ids, NULL)) < 0 ||
         (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0)
         return rc;
     struct event_note event = {

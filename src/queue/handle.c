@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
+#include "base/timetext.h"
 #include "queue/worker.h"
 
 #include <errno.h>
@@ -79,23 +80,29 @@ const char *handle_owner(const tend *t, const char *who)
     return who != NULL ? who : t->name;
 }
 
-int handle_check_name(tend *t, const char *what, const char *name)
+int name_check(const char *what, const char *name, struct err *err)
 {
     if (name_ok(name))
         return 0;
-    return handle_fail(t, TEND_EINVAL,
-                       "'%.80s' is no name for a %s; give 1 to 200 bytes of UTF-8 without control "
-                       "characters",
-                       name, what);
+    return err_set(err, TEND_EINVAL,
+                   "'%.80s' cannot name a %s; give 1 to 200 bytes of UTF-8 text without control "
+                   "characters",
+                   name, what);
 }
 
-int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms)
+int handle_check_name(tend *t, const char *what, const char *name)
 {
-    const int64_t high_ms = 36600LL * 24 * 3600 * 1000;
+    return name_ok(name) ? 0 : name_check(what, name, handle_err(t));
+}
+
+int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms, int64_t high_ms)
+{
+    char given[DURATION_TEXT_BYTES];
+    char range[DURATION_RANGE_BYTES];
     if (ms >= low_ms && ms <= high_ms)
         return 0;
-    return handle_fail(t, TEND_EINVAL, "%s %lld ms is not possible; give %lld ms to 36600 days",
-                       what, (long long)ms, (long long)low_ms);
+    return handle_fail(t, TEND_EINVAL, "%s is %s; it must be %s", what, duration_text(ms, given),
+                       duration_range_text(low_ms, high_ms, range));
 }
 
 const char *handle_clean_text(struct arena *arena, const char *text)
@@ -225,9 +232,8 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     rng_seed_random(&t->rng);
     default_name(t->name, sizeof t->name, &t->rng);
     if (options->name != NULL) {
-        if (!name_ok(options->name))
-            return err_set(&t->open_error, TEND_EINVAL, "'%.80s' is no name for an owner",
-                           options->name);
+        if (name_check("worker", options->name, &t->open_error) < 0)
+            return TEND_EINVAL;
         snprintf(t->name, sizeof t->name, "%s", options->name);
     }
     int rc = recovery_interval(options->recovery_ms, &t->options.recovery_ms, &t->open_error);

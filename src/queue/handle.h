@@ -114,11 +114,21 @@ const char *handle_owner(const tend *t, const char *who);
 /* 0, or TEND_EINVAL with a sentence: what is the word for the thing named ("queue", "owner"). */
 int handle_check_name(tend *t, const char *what, const char *name);
 
+/* The same for those that have no handle yet, or none at all. */
+int name_check(const char *what, const char *name, struct err *err);
+
 /*
- * 0, or TEND_EINVAL with a sentence that begins with what ("a lease of"): a stretch of time must be
- * from low_ms to 100 years, so that no sum with the time of day leaves its range.
+ * How long a lease or a lock lasts without a sign of life. A job and a queue give LEASE_LEAST_MS at
+ * least; whoever claims, heartbeats or locks may ask for less, down to 1 ms, for that one lease.
  */
-int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms);
+#define LEASE_LEAST_MS INT64_C(100)
+#define LEASE_MOST_MS (INT64_C(366) * 24 * 3600 * 1000)
+
+/* Any other stretch of time: no sum with the time of day leaves its range. */
+#define SPAN_MOST_MS (INT64_C(36600) * 24 * 3600 * 1000)
+
+/* 0, or TEND_EINVAL with a sentence that begins with what ("the lease") and names the range. */
+int handle_check_time(tend *t, const char *what, int64_t ms, int64_t low_ms, int64_t high_ms);
 
 /*
  * Text of people and programs (an error, a reason) as the store takes it: bytes that are no UTF-8

@@ -493,7 +493,7 @@ int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, s
 int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64_t ttl_ms,
                    int *ret_each)
 {
-    int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
+    int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "the lease", ttl_ms, 1, LEASE_MOST_MS);
     struct lease_call call = heartbeat_of(leases, count, ttl_ms);
     const struct lease_answers none = {.count = count};
     return rc < 0 ? lease_unknown(&none, rc, ret_each) : touch_patiently(t, &call, ret_each);

@@ -159,7 +159,7 @@ static int check_request(tend *t, const struct tend_lock_request *request)
 {
     int rc = check_names(t, request->name, request->owner);
     if (rc == 0)
-        rc = handle_check_time(t, "a lock of", request->ttl_ms, 1);
+        rc = handle_check_time(t, "the time to hold the lock", request->ttl_ms, 1, LEASE_MOST_MS);
     if (rc == 0 && request->while_pid < 0)
         rc = handle_fail(t, TEND_EINVAL, "%lld is no process to tie a lock to",
                          (long long)request->while_pid);
@@ -357,7 +357,7 @@ int tend_lock_extend_token(tend *t, const char *name, const char *owner, int64_t
         .name = name, .owner = handle_owner(t, owner), .token = token, .ttl_ms = extra_ms};
     int rc = check_names(t, name, owner);
     if (rc == 0)
-        rc = handle_check_time(t, "an extension by", extra_ms, 1);
+        rc = handle_check_time(t, "the time to hold the lock", extra_ms, 1, LEASE_MOST_MS);
     if (rc == 0)
         rc = bury_dead_holder(t, name);
     if (rc == 0)

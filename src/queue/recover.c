@@ -533,7 +533,7 @@ bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret)
 int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)
 {
     struct recover_call call = {.t = t, .threshold_ms = threshold_ms, .wait_ms = -1};
-    int rc = handle_check_time(t, "a threshold of", threshold_ms, 0);
+    int rc = handle_check_time(t, "the threshold", threshold_ms, 0, SPAN_MOST_MS);
     if (rc == 0)
         rc = tend_detect_and_recover_stale(t, ret);
     if (rc < 0)

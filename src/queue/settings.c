@@ -41,7 +41,7 @@ static const struct tend_setting_info infos[] = {
      "jobs handed out per time, e.g. 20/60s: N at once after a rest, then evenly; up to 2N within the first "
      "DURATION"},
     {"rate-strict", "on|off", "never more than N in any stretch of that time"},
-    {"lease", "DURATION", "how long a lease lasts without a heartbeat, default 60s"},
+    {"lease", "DURATION", "how long a lease lasts without a heartbeat: 100ms to 366d, default 60s"},
     {"max-attempts", "N", "attempts before a job has failed, default 3"},
     {"max-crashes", "N", "lost workers before a job is quarantined, default 3"},
     {"backoff", "DURATION",
@@ -65,7 +65,7 @@ static const struct setting_row table[] = {
     {FORM_COUNT, AT(key_concurrency), 1, 1000000, TEND_UNSET},
     {FORM_RATE, AT(rate_count), 1, RATE_COUNT_MAX, TEND_UNSET},
     {FORM_ON_OFF, AT(rate_strict), 0, 1, NO_NONE},
-    {FORM_DURATION, AT(lease_ms), 100, 30 * DAY_MS, NO_NONE},
+    {FORM_DURATION, AT(lease_ms), LEASE_LEAST_MS, LEASE_MOST_MS, NO_NONE},
     {FORM_COUNT, AT(max_attempts), 1, 1000000, NO_NONE},
     {FORM_COUNT, AT(max_crashes), 1, 1000000, NO_NONE},
     {FORM_DURATION, AT(backoff_ms), 0, 30 * DAY_MS, NO_NONE},
@@ -267,8 +267,7 @@ void settings_remember(tend *t, const struct queue_settings *settings)
 
 static const char *range_text(const struct setting_row *row, char *out, size_t size)
 {
-    char low[DURATION_TEXT_BYTES];
-    char high[DURATION_TEXT_BYTES];
+    char span[DURATION_RANGE_BYTES];
     switch (row->form) {
     case FORM_ON_OFF:
         snprintf(out, size, "on or off");
@@ -277,15 +276,16 @@ static const char *range_text(const struct setting_row *row, char *out, size_t s
         snprintf(out, size, "up to %lld bytes of UTF-8 text", (long long)row->high);
         break;
     case FORM_RATE:
-        snprintf(out, size, "a number per time such as 20/60s, or none");
+        snprintf(out, size, "a number from %lld to %lld per time, such as 20/60s, or none",
+                 (long long)row->low, (long long)row->high);
         break;
     case FORM_COUNT:
         snprintf(out, size, "a number from %lld to %lld%s", (long long)row->low,
                  (long long)row->high, row->none == NO_NONE ? "" : ", or none");
         break;
     case FORM_DURATION:
-        snprintf(out, size, "a duration from %s to %s%s", duration_text(row->low, low),
-                 duration_text(row->high, high), row->none == NO_NONE ? "" : ", or none");
+        snprintf(out, size, "%s%s", duration_range_text(row->low, row->high, span),
+                 row->none == NO_NONE ? "" : ", or none");
         break;
     }
     return out;

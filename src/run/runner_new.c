@@ -39,7 +39,8 @@ static int check_options(tend *t, const struct tend_runner_options *options)
         rc = handle_fail(t, TEND_EINVAL, "%lld jobs at once are not possible; give 1 to %d",
                          (long long)options->limit_others, LIMIT_MOST);
     if (rc == 0)
-        rc = handle_check_time(t, "to wait on stopping for", options->stop_ms, 0);
+        rc =
+            handle_check_time(t, "the time to wait on stopping", options->stop_ms, 0, SPAN_MOST_MS);
     return rc;
 }
 

@@ -112,6 +112,26 @@ load helper
 }
 
 # The job was added, and nobody was told.
+# Symptom: "delay (ms) is 3599999996400000; it must be from 0 to 31622400000000".
+@test "values out of range are told as they are written, with the range, before a store is made" {
+    fails 2 tend add --in 999999999h
+    says "add: the delay is 41666666d15h; it must be a duration from 0s to 366000d"
+    fails 2 tend add --lease 0s
+    says "add: the lease is 0s; it must be a duration from 100ms to 366d"
+    fails 2 tend add --at @-5
+    says "add: the due time is 1969-12-31T23:59:55.000Z; it must be a time from 1970-01-01T00:00:00.000Z to 9999-12-31"
+    fails 2 tend add --batch /dev/null --lease 367d
+    says "add: the lease is 367d; it must be a duration from 100ms to 366d"
+    [ ! -e .tend ]
+}
+
+# Symptom: it was added, and done at once with nothing run.
+@test "a plan without a step is refused" {
+    fails 2 tend add --payload '{"steps": []}'
+    says "add: --payload: steps: there is nothing to do; at least one step is needed"
+    [ ! -e .tend ]
+}
+
 @test "an id that cannot be written is told on standard error" {
     run -1 bash -c '"$0" add >/dev/full' "$TEND"
     [ "$output" = 'tend: job 1 was added, but its id could not be written to standard output: No space left on device' ]

@@ -55,7 +55,16 @@ bad_lines() {
         '{"queue":7}|queue: text in double quotes' '{"kind":"a\u0000b"}|u0000' \
         '{"lease_ms":1.5}|whole number' '{"ünïcode": 1}|column 2' \
         '{"payload":{"steps":[{"rum":"x"}]}}|column 12: payload: steps[0].rum: there is no such member; did you mean "run"?' \
-        '{"kind":"http","payload":{"http":{"url":"ftp://x"}}}|http.url'; do
+        '{"kind":"http","payload":{"http":{"url":"ftp://x"}}}|http.url' \
+        '{"queue":""}|column 10: '"'' cannot name a queue" "{\"kind\":\"$(printf 'x%.0s' {1..300})\"}|column 9: 'xx" \
+        '{"max_attempts":0}|column 17: the number of attempts is 0; it must be a number from 1 to 1000000' \
+        '{"lease":"1ms"}|column 10: the lease is 1ms; it must be a duration from 100ms to 366d' \
+        '{"delay_ms":-1}|column 13: the delay is -1ms; it must be a duration from 0s' \
+        '{"at":"now","in":"1h"}|column 18: "in" and "at" exclude each other; give one' \
+        '{"delay_ms":5,"due_at_ms":7}|column 13: "delay_ms" and "due_at_ms" exclude each other; give one' \
+        '{"subject":"s"}|column 12: "subject" says what a key stands for; give "unique" too' \
+        '{"if_running":"keep"}|column 15: "if_running" is about a job with a key; give "unique" too' \
+        '{"payload":{"steps":[]}}|column 12: payload: steps: there is nothing to do'; do
         rm -rf .tend
         "$1" "${case%%|*}" "${case#*|}"
     done
@@ -93,12 +102,54 @@ refused_in_a_pipe() {
     says "the lines before it were added (1 job):"
 }
 
-@test "what only the store can tell is named as well" {
-    printf '{}\n{"queue":""}\n{}\n' >jobs.jsonl
-    run --separate-stderr -2 tend add --batch jobs.jsonl
-    [ "$output" = 1 ]
-    says "line 2"
-    says "the lines before it were added"
+# Symptom: "the lines before it were added", of the first line.
+@test "a bad first line of a pipe has none before it" {
+    run --separate-stderr -2 tend add --batch <(printf '\n{"lease":"1ms"}\n{}\n')
+    [ -z "$output" ]
+    says "add: nothing was added: /dev/fd/"
+    says ", line 2, column 10: the lease is 1ms"
+}
+
+# Symptom: 1500 jobs were added, then the line was named.
+@test "a bad line far down in a file is found before the first is added" {
+    { seq 1500 | sed 's/.*/{}/'; echo '{"max_attempts":0}'; } >jobs.jsonl
+    fails 2 tend add --batch jobs.jsonl
+    says "nothing was added: jobs.jsonl, line 1501, column 17"
+    [ ! -e .tend ]
+}
+
+# Symptom: with --at the line's "in" was ignored.
+@test "what a line says about its time replaces what the options say" {
+    echo '{"in":"1h"}' >in.jsonl
+    echo '{"at":"2199-01-01"}' >at.jsonl
+    echo '{"in":"0s"}' >now.jsonl
+    tend add --batch in.jsonl --at now >/dev/null
+    tend add --batch in.jsonl --in 5h >/dev/null
+    tend add --batch at.jsonl --in 5h >/dev/null
+    tend add --batch at.jsonl --at now >/dev/null
+    tend add --batch now.jsonl --at 2199-01-01 >/dev/null
+    echo '{"in":null}' | tend add --batch - --at 2199-01-01 >/dev/null
+    run -0 tend jobs --json
+    [ "$(jq -c '[.state, if .due_at_ms == 7226582400000 then "at" else (.due_at_ms - .created_at_ms) / 3600000 end]' \
+        <<<"$output" | tr '\n' ' ')" = \
+        '["scheduled",1] ["scheduled",1] ["scheduled","at"] ["scheduled","at"] ["pending",0] ["scheduled","at"] ' ]
+}
+
+@test "a key from the options serves the lines" {
+    printf '{"subject":"a"}\n{"if_running":"keep","subject":"a"}\n' >jobs.jsonl
+    run -0 tend add --batch jobs.jsonl --unique k
+    [ "$output" = $'1\n1' ]
+    # An option that only a key gives a meaning is for the lines that have one.
+    run -0 tend add --batch - --if-running keep <<<'{}'
+}
+
+@test "a folder is refused like a file that is not there" {
+    fails 2 tend add --batch /
+    says "add: --batch: cannot read /: it is a folder"
+    fails 2 tend add --batch - </
+    says "add: --batch: cannot read standard input: it is a folder"
+    fails 2 tend add --payload @/
+    says "add: --payload: cannot read /: it is a folder"
 }
 
 @test "plans get the kind of their first step, as one by one" {

@@ -144,6 +144,21 @@ load helper
 
 # They were counted down from the highest number, which a restore moves far up; and of a job the
 # first ones were shown.
+# Symptom: "there is no job 2", exit status 3, while 'tend events' showed what it had left.
+@test "events of a job that was purged are shown as long as they are kept" {
+    tend queue set default --keep-done 0s >/dev/null
+    tend add >/dev/null
+    claim
+    tend complete "$lease" >/dev/null
+    tend purge >/dev/null
+    run -3 tend show "$id"
+    run -0 tend events --job "$id"
+    [ "${#lines[@]}" = 3 ]
+    [[ "${lines[2]}" == *job.completed* ]]
+    fails 3 tend events --job $((id + 1000))
+    says "there is no job $((id + 1000))"
+}
+
 @test "events -n shows the last ones, whatever numbers are missing, also of a job" {
     for _ in 1 2 3; do tend add >/dev/null; done
     tend migrate --after-restore >/dev/null
@@ -198,6 +213,19 @@ load helper
 }
 
 # With no worker there, PENDING was 0 and OLDEST "-" however long jobs had been due.
+# Symptom: 2000000000 events.
+@test "stats counts the events after a restore" {
+    tend add >/dev/null
+    tend migrate --after-restore >/dev/null
+    tend add >/dev/null
+    count=$(tend events -n 1000 | wc -l)
+    run -0 tend stats --json
+    json ".events == $count"
+    run -0 tend stats
+    [[ "$output" == *" $count events" ]]
+    tend stats --prometheus | grep -qx "tend_events $count"
+}
+
 @test "figures count jobs that are due as pending, also when nobody asks for jobs" {
     tend add --in 50ms >/dev/null
     due() { tend stats --json | jq -e '.jobs.pending == 1 and .jobs.scheduled == 0 and .oldest_pending_ms > 0'; }

@@ -76,7 +76,7 @@ load helper
     tend lock acquire short -w ann --ttl 1ms >/dev/null
     sleep 0.01
     run -0 tend lock show short
-    [[ "$output" == 'lock "short" was held by ann, token '*', expired now' ]]
+    [[ "$output" == 'lock "short" was held by ann, token '*', expired '* ]]
     run -0 tend lock show short --json
     json '.expired and (.held | not) and .owner == "ann"'
     run -5 tend lock show other
@@ -162,7 +162,7 @@ has_worker() {
     tend lock acquire deploy -w ann --ttl 1ms >/dev/null
     sleep 0.01
     run -0 tend lock ls
-    [[ "${lines[1]}" == *"expired now"* ]]
+    [[ "${lines[1]}" == *" expired "* ]]
 }
 
 @test "a wait for a process that dies ends, and the lock is not taken for the dead" {
@@ -182,6 +182,36 @@ has_worker() {
     tend lock acquire deploy -w cat >/dev/null
 }
 
+# Symptom: the answer to acquire had no pid, that to show right after it had.
+@test "acquire --while-pid answers with the process" {
+    sleep 1000 3>&- &
+    run -0 tend lock acquire deploy -w ann --while-pid $! --json
+    json ".pid == $! and .held"
+    run -0 tend lock show deploy --json
+    json ".pid == $!"
+    run -0 tend lock acquire other -w ann --json
+    json '.pid == null'
+    kill -KILL $!
+}
+
+# Symptom: "held by ann" was all that ann was told.
+@test "whoever holds a lock by time is told why it is not held for a process" {
+    tend lock acquire deploy -w ann >/dev/null
+    fails 4 tend lock acquire deploy -w ann --while-pid $$
+    says "lock \"deploy\" is held by ann by its time, not for process $$, and expires in 5m"
+    says "release it, or wait for it with --wait"
+}
+
+# Symptom: "expires now", as 998 ms were left.
+@test "less than a second is told in milliseconds" {
+    run -0 tend lock acquire deploy -w ann --ttl 1s
+    [[ "$output" == *", expires in "*ms || "$output" == *", expires in 1s" ]]
+    tend add >/dev/null
+    claim
+    run -0 tend fail "$lease" --retry-in 900ms
+    [[ "$output" == *"tried again in "*ms ]]
+}
+
 @test "a process that is not there is refused" {
     sleep 0 3>&- &
     wait $!
@@ -195,4 +225,5 @@ has_worker() {
     fails 2 tend lock acquire x -w ''
     fails 2 tend lock acquire x -w ann --ttl -1s
     fails 2 tend lock acquire x -w ann --ttl 0
+    says "the time to hold the lock is 0s; it must be a duration from 1ms to 366d"
 }

@@ -159,6 +159,23 @@ teardown() {
     [ "$(tend jobs --json | jq .id | uniq | wc -l)" = 1500 ]
 }
 
+@test "a line of a batch that only the store refuses is named" {
+    tend migrate >/dev/null
+    psql -qX "$TEND_STORE" -c "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        \$\$BEGIN RAISE EXCEPTION 'never' USING ERRCODE = '22000'; END\$\$" \
+        -c "CREATE TRIGGER refuse BEFORE INSERT ON tend.job FOR EACH ROW WHEN (NEW.kind = 'never') EXECUTE FUNCTION refuse()"
+    printf '{"kind":"never"}\n{}\n' >first.jsonl
+    printf '{}\n{"kind":"never"}\n{}\n' >second.jsonl
+    run --separate-stderr -2 tend add --batch first.jsonl
+    [ -z "$output" ]
+    says "add: nothing was added: first.jsonl, line 1: "
+    run --separate-stderr -2 tend add --batch second.jsonl
+    [ "${#lines[@]}" = 1 ]
+    says "add: second.jsonl, line 2: "
+    says "; the lines before it were added (1 job): correct it and continue from there"
+    [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
+}
+
 @test "unique keys" {
     tend add --unique k --subject a >/dev/null
     run -0 tend add --unique k --subject a --json

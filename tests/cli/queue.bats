@@ -48,6 +48,10 @@ load terminal
         fails 2 tend queue set mail --max-crashes 9 --$setting
         says "${setting%% *}"
     done
+    fails 2 tend queue set mail --rate 9999999999/1s
+    says "rate cannot be '9999999999/1s'; it must be a number from 1 to 1000000000 per time, such as 20/60s, or none"
+    fails 2 tend queue set mail --lease 367d
+    says "lease cannot be '367d'; it must be a duration from 100ms to 366d"
     run -0 tend queue show mail --json
     json '.concurrency == 4 and .max_crashes == 3'
     fails 2 tend queue set mail

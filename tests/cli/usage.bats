@@ -164,6 +164,8 @@ load helper
     says 'not a whole number'
     fails 2 tend add --max-attempts 0
     says '--max-attempts'
+    fails 2 tend jobs -n 99999999999999999999
+    says '"99999999999999999999" is not a whole number from 1 to 9223372036854775807'
     fails 2 tend --durability sometimes add
     says '"sometimes" is not one of full|normal'
     fails 2 tend jobs --state pendign

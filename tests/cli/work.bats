@@ -19,9 +19,8 @@ load running
     tend add --payload '{"run": "make"}' >/dev/null
     tend add --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
     tend add --payload '{"steps": [{"sleep": "1s"}, {"run": "x"}]}' >/dev/null
-    tend add --payload '{"steps": []}' >/dev/null
     tend add -k mine --payload '{"http": {"url": "http://127.0.0.1:1/"}}' >/dev/null
-    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http sleep  mine ' ]
+    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http sleep mine ' ]
 }
 
 @test "a plan with a mistake is refused with its place, data is not looked at" {
@@ -197,6 +196,7 @@ END
     says "two commands"
     fails 2 tend work extra
     fails 2 tend work --drain --name ''
+    says "'' cannot name a worker; give 1 to 200 bytes of UTF-8 text"
     fails 2 tend work --drain --name "$(printf 'a%.0s' {1..300})"
     TEND_STEP_TIMEOUT_SECONDS=x fails 2 tend work --drain
     says TEND_STEP_TIMEOUT_SECONDS

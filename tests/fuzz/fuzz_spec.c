@@ -48,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (code < 0)
         must(strlen(err.text) > 0 && err.code == code);
     if (code == SPEC_PLAN) {
+        must(plan.step_count > 0);
         struct classifier *rules = NULL;
         must(classifier_new_user(plan.rules.items, plan.rules.count, &rules, NULL) == 0);
         classifier_free(rules);

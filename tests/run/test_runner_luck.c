@@ -6,12 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-TEST(runner_luck, a_job_without_steps_is_done)
+/* Symptom: it was done, though nothing had been run. */
+TEST(runner_luck, a_job_with_an_empty_list_of_steps_fails_for_good)
 {
     tend *t = store_open_real("w");
     int64_t id = add_plan(t, "{\"steps\":[]}");
     run_until_drained(t);
-    check_int(state_of(t, id), ==, TEND_DONE);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(
+        sql_rows("SELECT attempts, error_class, error_text FROM job WHERE id = %lld",
+                 (long long)id),
+        "1|deterministic_contract|the payload is no good plan: steps: there is nothing to do; "
+        "at least one step is needed\n");
 }
 
 TEST_WITHIN(runner_luck, ten_thousand_steps_are_done_in_order, 200)

@@ -13,7 +13,7 @@
 #define TABLES(between)                                                                            \
     "job" between "event" between "lock" between "queue" between "worker" between                  \
     "schedule" between "attempt" between "checkpoint" between "output" between "control" between   \
-    "submission"
+    "submission" between "generation"
 
 /* Drawn when a store is made; a history must be the same when it is run again. */
 #define SET_TOKEN_BASE "UPDATE store SET token_base = %lld"

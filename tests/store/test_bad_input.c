@@ -143,6 +143,83 @@ TEST(bad_input, numbers_in_an_add)
     check_str(store_snapshot(), before);
 }
 
+/* What is wrong with a spec is known without a store, in the words of the store. */
+TEST(bad_input, a_spec_is_checked_without_a_store_as_by_an_add)
+{
+    static const struct {
+        const char *member, *sentence;
+    } cases[] = {
+        {"due_at_ms", "the due time is 1969-12-31T23:59:55.000Z; it must be a time from "
+                      "1970-01-01T00:00:00.000Z to 9999-12-31T23:59:59.999Z"},
+        {"delay_ms", "the delay is 366001d; it must be a duration from 0s to 366000d"},
+        {"max_attempts", "the number of attempts is 0; it must be a number from 1 to 1000000"},
+        {"lease_ms", "the lease is 99ms; it must be a duration from 100ms to 366d"},
+        {"unique_key", "'' cannot name a unique key; give 1 to 200 bytes"},
+        {"payload", "the payload is not valid JSON"},
+    };
+    enum { CASES = sizeof cases / sizeof *cases };
+    struct tend_job_spec specs[CASES];
+    for (size_t i = 0; i < CASES; i++)
+        specs[i] = spec_for("q");
+    specs[0].due_at_ms = -5000;
+    specs[1].delay_ms = 366001 * DAY_MS;
+    specs[2].max_attempts = 0;
+    specs[3].lease_ms = 99;
+    specs[4].unique_key = "";
+    specs[5].payload = "{";
+    tend *t = store_open("w");
+    for (size_t i = 0; i < CASES; i++) {
+        struct tend_spec_fault fault;
+        check_int(tend_job_spec_check(&specs[i], &fault), ==, TEND_EINVAL);
+        check_str(fault.member, cases[i].member);
+        check_contains(fault.text, cases[i].sentence);
+        check_int(tend_job_spec_check(&specs[i], NULL), ==, TEND_EINVAL);
+        add_refused(t, &specs[i]);
+        check_str(tend_errmsg(t), fault.text);
+    }
+    struct tend_job_spec fine = spec_for("q");
+    check_int(tend_job_spec_check(&fine, NULL), ==, 0);
+}
+
+/* Symptom: the longest lease was 30 days in a queue, 366 in a job or claim, 36600 in a heartbeat.
+ */
+TEST(bad_input, a_lease_has_the_same_longest_time_wherever_it_is_given)
+{
+    static const char range[] = "366d";
+    const int64_t longest_ms = 366 * DAY_MS;
+    tend *t = store_open("w");
+    struct tend_jobs *jobs = NULL;
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_claim claim = claim_for("q");
+    struct tend_lock_request request;
+    struct tend_added added;
+    tend_lock_request_init(&request);
+    request.name = "l";
+    for (int64_t over_ms = 0; over_ms <= 1; over_ms++) {
+        const char *text = keep_text("%lldms", (long long)(longest_ms + over_ms));
+        const struct tend_setting setting = {.name = "lease", .value = text};
+        int wanted = over_ms == 0 ? 0 : TEND_EINVAL;
+        const char *says = over_ms == 0 ? "" : range;
+        check_rc(t, tend_queue_set(t, "q", &setting, 1, NULL), wanted);
+        check_contains(tend_errmsg(t), says);
+        spec.lease_ms = longest_ms + over_ms;
+        check_rc(t, tend_add(t, &spec, &added), wanted);
+        check_contains(tend_errmsg(t), says);
+        claim.ttl_ms = request.ttl_ms = longest_ms + over_ms;
+        check_rc(t, tend_claim_jobs(t, &claim, &jobs, NULL), over_ms == 0 ? 1 : wanted);
+        check_contains(tend_errmsg(t), says);
+        struct tend_lease lease = {.id = jobs->items[0].id, .token = jobs->items[0].token};
+        check_rc(t, tend_heartbeat(t, &lease, 1, longest_ms + over_ms, NULL), wanted);
+        check_contains(tend_errmsg(t), says);
+        check_rc(t, tend_lock_acquire(t, &request, NULL), wanted);
+        check_contains(tend_errmsg(t), says);
+        check_rc(t, tend_lock_extend(t, "l", NULL, longest_ms + over_ms),
+                 over_ms == 0 ? 1 : wanted);
+        check_contains(tend_errmsg(t), says);
+    }
+    tend_jobs_free(jobs);
+}
+
 TEST(bad_input, ids_that_are_not_there)
 {
     tend *t = store_open("w");

@@ -128,6 +128,24 @@ TEST(events, a_job_that_is_not_there_has_no_history)
     tend_events_free(events);
 }
 
+/* Symptom: a job that was purged had no history, though its events are kept for 30 days. */
+TEST(events, a_job_that_was_deleted_keeps_its_history_as_long_as_its_events_are_kept)
+{
+    tend *t = store_open("w");
+    set_queue(t, "q", "keep-done", "0s");
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    add_one(t, "q");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    clock_advance(1);
+    struct tend_purged purged;
+    check_ok(t, tend_purge(t, &purged));
+    check_int(purged.jobs, ==, 1);
+    check_str(events_of(t, id), "job.added job.claimed job.completed");
+    sql_exec("DELETE FROM event WHERE id <= %lld", (long long)id);
+    check_str(events_of(t, id), "job.claimed job.completed");
+}
+
 TEST(events, the_histories_of_two_jobs_do_not_mix)
 {
     tend *t = store_open("w");

@@ -46,6 +46,22 @@ TEST(explain, a_job_that_waits_for_its_next_attempt)
     check_contains(why.text, "network is down");
 }
 
+/* Symptom: "Its last attempt failed: ." and "It has failed … and 0 crashes: ". */
+TEST(explain, a_failure_without_a_text_leaves_no_colon)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure;
+    tend_failure_init(&failure);
+    int64_t id = add_one(t, "q");
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    check_contains(explain(t, id).text, "Its last attempt failed (transient_runtime).");
+    failure.final = 1;
+    id = add_one(t, "q");
+    check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
+    check_str(explain(t, id).text,
+              "It has failed (transient_runtime) after 1 attempt and 0 crashes.");
+}
+
 /* With no worker left, a job was "due in 0s" for as long as nobody asked for jobs. */
 TEST(explain, a_job_that_has_been_due_while_nobody_asked_is_explained_as_a_pending_one)
 {
@@ -322,6 +338,10 @@ TEST(explain, a_limit_on_concurrency)
     check_str(why.reason, "concurrency");
     check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
     check_contains(why.hint, "concurrency");
+    /* Symptom: until when was told to machines alone. */
+    check_contains(why.text, "the first lease ends in 1m unless it is renewed.");
+    clock_advance(MINUTE_MS);
+    check_contains(explain(t, id).text, "A lease has expired; the next claim takes that job back.");
 }
 
 TEST(explain, a_limit_on_its_key)
@@ -338,6 +358,7 @@ TEST(explain, a_limit_on_its_key)
     struct tend_explanation why = explain(t, blocked);
     check_str(why.reason, "key_concurrency");
     check_contains(why.text, "host-a");
+    check_contains(why.text, "the first lease ends in 1m unless it is renewed.");
     check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
     check_str(explain(t, other).reason, "behind");
 }

@@ -39,12 +39,14 @@ static const struct {
     {Q_STORE_GENERATION, "job", BOTH},
     {Q_STORE_GENERATION, "lock", POSTGRES},
     {Q_STORE_GENERATION, "event_id", POSTGRES}, /* one row, as all sequences */
-    /* Workers that are registered now, migrations, machines, the counter of each table: few. */
+    /* Workers that are registered now, migrations, restores, machines, the counter of each table:
+       few. */
     {Q_WORKER_LIST, "worker", BOTH},
     {Q_CLOCK_MOVE_NEWCOMERS, "worker", BOTH},
     {Q_JOB_ALARMS, "worker", MAYBE},
     {Q_WORKER_SKIP_IDS, "sqlite_sequence", SQLITE},
     {Q_MIGRATION_LIST, "migration", BOTH},
+    {Q_STORE_COUNTS, "generation", BOTH},
     {Q_CLOCK_FORGET, "clock_mark", POSTGRES},
     {Q_CLOCK_LOOK, "clock_left", POSTGRES}, /* whether there is one */
     {Q_CLOCK_GIVE_LEASES, "clock_left", MAYBE},

@@ -138,12 +138,6 @@ TEST(spec, the_long_form_has_everything)
     arena_done(&arena);
 }
 
-TEST(spec, a_plan_may_have_no_steps)
-{
-    check_int(parse("{\"steps\":[]}").step_count, ==, 0);
-    arena_done(&arena);
-}
-
 TEST(spec, http_steps_have_sensible_defaults)
 {
     struct job_plan plan = parse("{\"http\":{\"url\":\"http://a/\"}}");
@@ -210,6 +204,8 @@ TEST(spec, what_is_wrong_is_refused_with_its_place)
          "steps[0]: timeout has no meaning for sleep"},
         {"{\"sleep\":\"5s\",\"idle_timeout\":\"1s\"}", "idle_timeout has no meaning for sleep"},
         {"{\"steps\":{}}", "steps: must be a list of steps"},
+        /* Symptom: such a job was added, and done at once with nothing run. */
+        {"{\"steps\":[]}", "steps: there is nothing to do; at least one step is needed"},
         {"{\"steps\":[7]}", "steps[0]: must be an object"},
         {"{\"steps\":[{}]}", "steps[0]: there is nothing to do"},
         {"{\"steps\":[{\"id\":\"a\",\"run\":\"x\"},{\"title\":\"t\"}]}",

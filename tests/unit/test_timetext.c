@@ -144,8 +144,10 @@ TEST(duration, relative_times_are_rounded_to_the_largest_unit)
         const char *text;
     } cases[] = {
         {1000, 1000, "now"},
-        {1000, 1999, "now"},
-        {1999, 1000, "now"},
+        /* Symptom: a lock of 1s "expires now", as 999 ms were left of it. */
+        {1000, 1999, "999ms ago"},
+        {1999, 1000, "in 999ms"},
+        {1001, 1000, "in 1ms"},
         {1000, 2000, "1s ago"},
         {6000, 1000, "in 5s"},
         {0, 3 * 60000 + 29999, "3m ago"},

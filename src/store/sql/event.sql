@@ -58,6 +58,14 @@ SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why
 FROM chain
 ORDER BY id;
 
+-- name: event_of_gone_job
+-- The events that a job has left which was deleted: the chain began at its row. None of them is older than the job, which
+-- has the id of its first. Reads all events since: for people who ask. Called by queue/event.c.
+SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+FROM event
+WHERE id >= $1 AND job_id = $1 AND NOT EXISTS (SELECT 1 FROM job WHERE id = $1)
+ORDER BY id;
+
 -- name: event_purge
 -- Old events, never the newest (ids go on from it); $2 at most. Primary key. Called by queue/retain.c.
 DELETE FROM event

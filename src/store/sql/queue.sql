@@ -80,9 +80,21 @@ UNION ALL
 SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
 
 -- name: store_counts
--- All workers and schedules; the locks that are held by index lock_expiry. Called by queue/stats.c.
+-- All workers and schedules; the locks that are held by index lock_expiry. Events are not counted one by one, there may
+-- be millions: their ids follow each other, but for those that a restore has jumped over. Called by queue/stats.c.
 SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
-       (SELECT count(*) FROM schedule), (SELECT coalesce(max(id), 0) FROM event), now($1);
+       (SELECT count(*) FROM schedule),
+       (SELECT coalesce(e.last + 1 - e.first - (SELECT coalesce(sum(g.first_id - g.after_id - 1), 0)
+                                                FROM generation g WHERE g.after_id >= e.first), 0)
+        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e),
+       now($1);
+-- dialect: postgres
+SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
+       (SELECT count(*) FROM schedule),
+       (SELECT coalesce(e.last + 1 - e.first - (SELECT coalesce(sum(g.first_id - g.after_id - 1), 0)::bigint
+                                                FROM generation g WHERE g.after_id >= e.first), 0)
+        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e),
+       now($1);
 
 -- name: queue_names_resting
 -- Queues with finished or held jobs, from the name $1 on, $2 at most. From queue to queue through index job_resting: a

@@ -45,3 +45,7 @@ UPDATE store SET token_base = $1 WHERE id = 1;
 SELECT $1;
 -- dialect: postgres
 SELECT setval('event_id', $1, false);
+
+-- name: generation_add
+-- Ids go on at $1, and $2 was the newest before. Called by queue/generation.c.
+INSERT INTO generation (first_id, after_id) VALUES ($1, $2);

@@ -21,6 +21,12 @@ CREATE TABLE migration (
     at        bigint  NOT NULL
 );
 
+-- Restores from a backup: where ids have jumped.
+CREATE TABLE generation (
+    first_id  bigint  PRIMARY KEY,   -- the ids of the generation begin here ...
+    after_id  bigint  NOT NULL       -- ... and those before it have ended here
+);
+
 -- --- Leases ---
 
 ALTER TABLE job ADD COLUMN lease_for_ms bigint;

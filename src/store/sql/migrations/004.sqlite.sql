@@ -22,6 +22,12 @@ CREATE TABLE migration (
     at        INTEGER NOT NULL
 );
 
+-- Restores from a backup: where ids have jumped.
+CREATE TABLE generation (
+    first_id  INTEGER PRIMARY KEY,   -- the ids of the generation begin here ...
+    after_id  INTEGER NOT NULL       -- ... and those before it have ended here
+);
+
 -- --- Leases ---
 
 ALTER TABLE job ADD COLUMN lease_for_ms INTEGER;        -- length of the lease it runs under
