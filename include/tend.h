@@ -124,7 +124,8 @@ TEND_API void tend_options_init(struct tend_options *options);
  * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
  * EFULL, EIO, ECORRUPT.
  *
- * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
+ * PATH is resolved here, once: symlinks and the current folder may change afterwards. A file that
+ * has more than one name (hard links), or is mounted alone, is refused: EUNREACHABLE. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
  * is acknowledged any more: close the handle and open the store again. A write in the moment of the
  * change may be in the file that was open; tend_errmsg() says whether it is. Calls fail in

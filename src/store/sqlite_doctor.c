@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/timetext.h"
 #include "store/sqlite_db.h"
+#include "store/sqlite_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,16 @@ static void look_at_readers(const struct examination *exam)
                          : "only its owner can read the file");
 }
 
+/* Whoever opens the store is refused when it has a second name; it may have got it since. */
+static int look_at_names(const struct examination *exam)
+{
+    struct err err;
+    bool wrong = sqlite_path_check_names(exam->db->path, &err) < 0;
+    exam->report(exam->arg, wrong ? TEND_WRONG : TEND_FINE, "name",
+                 wrong ? err.text : "the file has no other name");
+    return wrong;
+}
+
 /* A folder called .tend is made by tend, for its files alone. */
 static void look_at_folder(const struct examination *exam)
 {
@@ -219,6 +230,7 @@ static int examine(struct db_tx *tx, void *arg)
     int rc = look_at_settings(exam, conn, tx->err);
     if (rc < 0)
         return rc;
+    int names = look_at_names(exam);
     look_at_readers(exam);
     look_at_folder(exam);
     look_at_log(exam);
@@ -226,7 +238,7 @@ static int examine(struct db_tx *tx, void *arg)
     if ((rc = look_at_clock(exam, tx, conn)) < 0)
         return rc;
     int wrong = look_at_content(exam, conn, tx->err);
-    return wrong < 0 ? wrong : wrong + stopped + look_at_space(exam);
+    return wrong < 0 ? wrong : wrong + stopped + names + look_at_space(exam);
 }
 
 int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
