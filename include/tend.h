@@ -14,6 +14,8 @@
  *
  * Threads: a handle may be used by any number of threads at once. The library never prints, exits,
  * installs signal handlers or keeps globals, but for what fork and stopping ask of a whole process.
+ * Ignore SIGXFSZ where the size of files is limited (ulimit -f), or it ends the program; a write
+ * that meets the limit then fails with TEND_EFULL.
  *
  * Fork: a handle belongs to the process that opened it. In a child made by fork() every call on it
  * fails with TEND_ESTATE; the only one of use is tend_close(), which frees memory there and does
