@@ -120,11 +120,11 @@ struct tend_options {
 TEND_API void tend_options_init(struct tend_options *options);
 
 /*
- * Open a store: "sqlite:PATH" or "postgresql://..." (all forms libpq knows). Makes the store and
- * brings its schema up to date where needed. *ret is set also on failure (unless TEND_ENOMEM), so
- * that tend_errmsg() can be asked; close it in either case. options may be NULL. Fails with
- * TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema), ENOTADB, EREADONLY,
- * EFULL, EIO, ECORRUPT.
+ * Open a store: "sqlite:PATH" or "postgresql://..." (all forms of such a URL that libpq knows).
+ * Makes the store and brings its schema up to date where needed. *ret is set also on failure
+ * (unless TEND_ENOMEM), so that tend_errmsg() can be asked; close it in either case. options may be
+ * NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer schema),
+ * ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT.
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. A file that
  * has more than one name (hard links), or is mounted alone, is refused: EUNREACHABLE. When the
@@ -312,7 +312,8 @@ TEND_API int tend_next_with_lock(tend *t, const struct tend_claim *claim, struct
 /*
  * The calls below take leases and answer per lease in ret_each (count entries, may be NULL): 0 or
  * TEND_ELEASELOST. They return 0 when all went through, else the code of the first that did not;
- * those that are held are served all the same. On PostgreSQL tend_start and tend_heartbeat may
+ * those that are held are served all the same. When the call fails with another code, that is the
+ * answer for each lease of which nothing is known. On PostgreSQL tend_start and tend_heartbeat may
  * answer TEND_EBUSY for a lease: for busy_ms another session has kept the row of its job locked.
  * The lease is held as before, and was not extended; the others were, without waiting for it. A
  * call repeated after a lost answer is answered as the first was. That is so for the same call
@@ -1036,7 +1037,7 @@ TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *
 
 enum tend_verdict { TEND_FINE, TEND_NOTE, TEND_WRONG };
 /* Look the store over; report is called once per finding. Returns the number of TEND_WRONG
- * findings. */
+ * findings. What cannot be read, because the store is damaged or a right is missing, is one. */
 TEND_API int tend_doctor(tend *t,
                          void (*report)(void *arg, enum tend_verdict verdict, const char *what,
                                         const char *text),

@@ -26,6 +26,7 @@ struct text {
 
 struct query {
     char name[NAME_MAX_BYTES];
+    char doing[2][NAME_MAX_BYTES]; /* what a sentence says of it: if it reads, if it writes */
     struct text common, each, many, postgres;
     int params;
 };
@@ -65,6 +66,33 @@ static void take_name(char *out, const char *from)
         die("a name is missing or too long");
     memcpy(out, from, len);
     out[len] = '\0';
+}
+
+/* "reading jobs | changing jobs": for queries that read and that write; or one for both. */
+static void take_doing(char out[2][NAME_MAX_BYTES], const char *from)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t len = strcspn(from, "|\r\n");
+        size_t end = len;
+        while (end > 0 && from[end - 1] == ' ')
+            end--;
+        if (end == 0 || end >= NAME_MAX_BYTES)
+            die("what is being done is missing or too long");
+        memcpy(out[i], from, end);
+        out[i][end] = '\0';
+        if (from[len] == '|')
+            from += len + 1 + strspn(from + len + 1, " ");
+    }
+}
+
+static bool writes(const char *sql)
+{
+    if (strstr(sql, "INSERT INTO") != NULL || strstr(sql, "DELETE FROM") != NULL)
+        return true;
+    for (const char *at = sql; (at = strstr(at, "UPDATE ")) != NULL; at++)
+        if (at - sql < 4 || (strncmp(at - 4, "FOR ", 4) != 0 && strncmp(at - 4, "KEY ", 4) != 0))
+            return true;
+    return false;
 }
 
 static struct query *begin_query(const char *name)
@@ -108,6 +136,7 @@ static void read_queries(const char *path)
     enum part part = PART_NONE;
     struct query *query = NULL;
     struct define *define = NULL;
+    char doing[2][NAME_MAX_BYTES] = {"", ""};
     char line[2048];
     const char *rest;
     while (fgets(line, sizeof line, file) != NULL) {
@@ -115,6 +144,11 @@ static void read_queries(const char *path)
         if ((rest = after(line, "-- name: ")) != NULL) {
             query = begin_query(rest);
             part = PART_COMMON;
+            if (doing[0][0] == '\0')
+                die("the file does not say what its queries do");
+            memcpy(query->doing, doing, sizeof doing);
+        } else if ((rest = after(line, "-- doing: ")) != NULL) {
+            take_doing(doing, rest);
         } else if ((rest = after(line, "-- define: ")) != NULL) {
             define = begin_define(rest);
             part = PART_DEFINE;
@@ -175,8 +209,9 @@ static const struct define *find_define(const char *name, size_t len)
 static void count_params(struct query *query, const char *sql)
 {
     for (const char *at = sql; *at != '\0'; at++) {
-        if (*at == '$' && atoi(at + 1) > query->params)
-            query->params = atoi(at + 1);
+        int number = *at == '$' ? (int)strtol(at + 1, NULL, 10) : 0;
+        if (number > query->params)
+            query->params = number;
         if (*at == '{')
             count_params(query, find_define(at + 1, strcspn(at, "}") - 1)->text.data);
     }
@@ -185,10 +220,13 @@ static void count_params(struct query *query, const char *sql)
 /* now($3) and now_each($3); returns how much was read, 0 when there is none here. */
 static size_t put_now(FILE *out, const char *at, enum dialect dialect)
 {
-    int number = 0;
-    int len = 0;
-    bool each = sscanf(at, "now_each($%d)%n", &number, &len) == 1 && len > 0;
-    if (!each && (sscanf(at, "now($%d)%n", &number, &len) != 1 || len == 0))
+    const char *digits = after(at, "now_each($");
+    bool each = digits != NULL;
+    if (!each && (digits = after(at, "now($")) == NULL)
+        return 0;
+    char *end;
+    int number = (int)strtol(digits, &end, 10);
+    if (end == digits || *end != ')')
         return 0;
     if (dialect == SQLITE)
         fprintf(out, "?%d", number);
@@ -196,7 +234,7 @@ static size_t put_now(FILE *out, const char *at, enum dialect dialect)
         fprintf(out, "(SELECT coalesce(($%d::bigint[])[1], store_clock()))", number);
     else
         fprintf(out, "(SELECT coalesce($%d::bigint, store_clock()))", number);
-    return (size_t)len;
+    return (size_t)(end + 1 - at);
 }
 
 static void put_pieces(FILE *out, const struct query *query, const char *sql, enum dialect dialect)
@@ -224,7 +262,7 @@ static void put_pieces(FILE *out, const struct query *query, const char *sql, en
                 fprintf(out, "?%d", query->params + 3);
             at = rest;
         } else if (dialect == SQLITE && *at == '$') {
-            int number = atoi(at + 1);
+            int number = (int)strtol(at + 1, NULL, 10);
             fprintf(out, "?%d", number == 0 ? query->params + 1 : number);
             for (at++; isdigit((unsigned char)*at); at++)
                 ;
@@ -279,7 +317,8 @@ static void write_queries(FILE *out)
         count_params(query, query->many.data);
         count_params(query, query->postgres.data);
         const char *postgres = query->postgres.len > 0 ? query->postgres.data : query->common.data;
-        fprintf(out, "    {\"%s\",", query->name);
+        bool changes = writes(postgres) || writes(query->each.data) || writes(query->common.data);
+        fprintf(out, "    {\"%s\", \"%s\",", query->name, query->doing[changes]);
         put_sql(out, query, query->common.data, SQLITE);
         fputs(",", out);
         put_sql_or_null(out, query, &query->each);

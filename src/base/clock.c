@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -17,6 +19,14 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* "SECONDS NANOSECONDS" in microseconds. */
+static int64_t parse_us(const char *text)
+{
+    char *end;
+    int64_t seconds = strtoll(text, &end, 10);
+    return seconds * 1000000 + strtoll(end, NULL, 10) / 1000;
+}
+
 /* The file tells it of the namespace for children, which is one's own but for a process that has
  * made another one. */
 static void read_shift(void)
@@ -24,8 +34,6 @@ static void read_shift(void)
     struct stat own;
     struct stat of_children;
     char line[128];
-    long long seconds;
-    long long nanoseconds;
     shift.boottime_us = shift.monotonic_us = 0;
     shift.unknown = 0;
     if (stat("/proc/self/ns/time", &own) != 0)
@@ -39,10 +47,10 @@ static void read_shift(void)
         return;
     }
     while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) == 2)
-            shift.boottime_us = seconds * 1000000 + nanoseconds / 1000;
-        else if (sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) == 2)
-            shift.monotonic_us = seconds * 1000000 + nanoseconds / 1000;
+        if (strncmp(line, "boottime ", strlen("boottime ")) == 0)
+            shift.boottime_us = parse_us(line + strlen("boottime "));
+        else if (strncmp(line, "monotonic ", strlen("monotonic ")) == 0)
+            shift.monotonic_us = parse_us(line + strlen("monotonic "));
     }
     fclose(file);
 }

@@ -22,6 +22,11 @@ int err_table_init(struct err_table *table)
     return 0;
 }
 
+void err_table_after_fork(struct err_table *table)
+{
+    pthread_mutex_init(&table->mutex, NULL);
+}
+
 void err_table_done(struct err_table *table)
 {
     pthread_key_delete(table->key);

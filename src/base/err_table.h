@@ -25,6 +25,10 @@ struct err_table {
 /* 0, or -1 when the process has no key left. */
 int err_table_init(struct err_table *table);
 
+/* In the child of a fork, before anything else: the mutex may be held by a thread that is not
+ * there. */
+void err_table_after_fork(struct err_table *table);
+
 /* Nobody may be inside err_table_mine, nor use what it gave. */
 void err_table_done(struct err_table *table);
 

@@ -338,3 +338,9 @@ int json_check(const char *text, size_t len, struct json_fault *ret_fault)
         locate(text, &scanner, ret_fault);
     return TEND_EINVAL;
 }
+
+/* Without a reason: there was no memory to begin with. */
+bool json_no_memory(const json_error_t *error)
+{
+    return json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0';
+}

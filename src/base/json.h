@@ -9,6 +9,8 @@
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { JSON_DEPTH_MAX = 512 };
@@ -23,5 +25,8 @@ struct json_fault {
 
 /* 0, or TEND_EINVAL and the fault filled in. ret_fault may be NULL. */
 int json_check(const char *text, size_t len, struct json_fault *ret_fault);
+
+/* Whether Jansson gave up loading a text because memory ran out, and not because of the text. */
+bool json_no_memory(const json_error_t *error);
 
 #endif

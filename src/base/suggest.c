@@ -74,7 +74,7 @@ const char *suggestion_text(const char *wrong, const char *const *names,
         return out;
     }
     size_t len = (size_t)snprintf(out, size, "there are");
-    for (size_t i = 0; names[i] != NULL && i <= NAMES_SHOWN && len < size; i++)
+    for (size_t i = 0; i <= NAMES_SHOWN && names[i] != NULL && len < size; i++)
         len += (size_t)snprintf(out + len, size - len, "%s %s", i > 0 ? "," : "",
                                 i < NAMES_SHOWN ? names[i] : "…");
     return out;

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/table.h"
+#include "store/db.h"
 
 struct findings {
     struct cli *cli;
@@ -35,6 +36,12 @@ static void on_finding(void *arg, enum tend_verdict verdict, const char *what, c
                color_off(cli, color), what, text);
 }
 
+/* As on_finding, for what comes from the store itself. */
+static void on_damage(void *arg, int verdict, const char *what, const char *text)
+{
+    on_finding(arg, (enum tend_verdict)verdict, what, text);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
@@ -44,10 +51,13 @@ static int run(struct cli *cli, int argc, char **argv)
         json_open(&cli->out, NULL, '{');
         json_open(&cli->out, "findings", '[');
     }
-    int wrong = tend_doctor(cli->store, on_finding, &findings);
+    struct err err = {.code = 0};
+    int wrong = cli->store_damaged ? db_doctor_damaged(cli_store_url(), on_damage, &findings, &err)
+                                   : tend_doctor(cli->store, on_finding, &findings);
     if (wrong < 0) {
         buf_clear(&cli->out);
-        return cli_fail_store(cli, wrong);
+        return cli->store_damaged ? cli_fail(cli, wrong, "%s", err.text)
+                                  : cli_fail_store(cli, wrong);
     }
     if (cli->json) {
         json_close(&cli->out, ']');
@@ -67,6 +77,6 @@ const struct command cmd_doctor = {
     .group = "Store",
     .text = "look the store over: integrity, versions, settings, leftovers",
     .about = "Exit status 1 when something is wrong.",
-    .store = STORE_EXISTING,
+    .store = STORE_EXAMINED,
     .run = run,
 };

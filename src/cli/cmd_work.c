@@ -251,6 +251,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct plan plan = {.handler_count = 0};
     int status = read_plan(cli, &plan);
     cli->who = args.name;
+    cli->waits_for_room = true;
     if (status == EXIT_DONE)
         status = cli_open_store(cli, STORE_EXISTING);
     if (status == EXIT_DONE)

@@ -67,6 +67,7 @@ enum store_need {
     STORE_EXISTING, /* reads or acts on what is there: a store that is not there is an error */
     STORE_MADE,     /* makes the store when there is none */
     STORE_RESTORED, /* as STORE_EXISTING, and who has none is not told how to make one */
+    STORE_EXAMINED, /* as STORE_EXISTING; a damaged one is the command's: cli->store_damaged */
 };
 
 enum { ARGS_ANY = -1 };

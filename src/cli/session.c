@@ -3,13 +3,19 @@
  *
  * Invariant: a command that only reads or acts on what is there never makes a store, neither file
  * nor folder; somebody in the wrong folder is told so instead of seeing an empty queue.
+ *
+ * A command that waits (--wait, or a worker) also waits for room when the disk is too full to open
+ * the store, as the library does once it is open (queue/wait.c): it says so once and tries again
+ * every second. Signals end it then as any program.
  */
 #include "base/clock.h"
 #include "base/proc.h"
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +26,7 @@ static const char default_folder[] = ".tend";
 static const char default_file[] = ".tend/tend.db";
 static const char default_url[] = "sqlite:.tend/tend.db";
 
-enum { WHO_BYTES = 200 };
+enum { WHO_BYTES = 200, ROOM_TRY_MS = 1000 };
 
 /* Who does it, as events will say: user@host. */
 static void who_am_i(char who[WHO_BYTES])
@@ -86,17 +92,62 @@ static void log_line(void *arg, const char *line)
         dprintf(STDERR_FILENO, "tend: %s\n", line);
 }
 
+/* The value of a number's option; NULL: the command has none of this name and type. */
+static int64_t *number_of(const struct command *command, const char *name, enum option_type type)
+{
+    for (const struct option *option = command->options; option && option->name; option++)
+        if (option->type == type && strcmp(option->name, name) == 0)
+            return option->target;
+    return NULL;
+}
+
+static int64_t *wait_option(const struct command *command)
+{
+    return number_of(command, "wait", OPTION_WAIT);
+}
+
 /* What --wait says, at least a second; 0: it says nothing, or for ever. */
 static int64_t wait_of(const struct command *command)
 {
     enum { LEAST_MS = 1000 };
-    for (const struct option *option = command->options; option && option->name; option++) {
-        if (option->type != OPTION_WAIT || *(const int64_t *)option->target <= 0)
-            continue;
-        return *(const int64_t *)option->target > LEAST_MS ? *(const int64_t *)option->target
-                                                           : LEAST_MS;
+    const int64_t *wait_ms = wait_option(command);
+    return !wait_ms || *wait_ms <= 0 ? 0 : *wait_ms > LEAST_MS ? *wait_ms : LEAST_MS;
+}
+
+/* How long it may still wait for room; 0: no longer. */
+static int64_t patience_ms(const struct cli *cli, int64_t waited_ms)
+{
+    const int64_t *wait_ms = wait_option(cli->command);
+    const int64_t *pid = number_of(cli->command, "while-pid", OPTION_INT);
+    if (pid && *pid > 0 && kill((pid_t)*pid, 0) != 0 && errno == ESRCH)
+        return 0;
+    if (cli->waits_for_room || (wait_ms && *wait_ms < 0))
+        return INT64_MAX;
+    return wait_ms && *wait_ms > waited_ms ? *wait_ms - waited_ms : 0;
+}
+
+/* As tend_open. What the wait has taken is taken off --wait. */
+static int open_with_room(struct cli *cli, const char *url, const struct tend_options *options)
+{
+    int64_t *wait_ms = wait_option(cli->command);
+    int64_t begun_ms = clock_mono_ms();
+    bool told = false;
+    int code;
+    for (int64_t left_ms; (code = tend_open(&cli->store, url, options)) == TEND_EFULL;) {
+        if ((left_ms = patience_ms(cli, clock_mono_ms() - begun_ms)) <= 0)
+            return code;
+        if (!told)
+            cli_note(cli, "this is tried again every second: %s", tend_errmsg(cli->store));
+        told = true;
+        tend_close(cli->store);
+        cli->store = NULL;
+        poll(NULL, 0, left_ms < ROOM_TRY_MS ? (int)left_ms : ROOM_TRY_MS);
     }
-    return 0;
+    if (told && wait_ms && *wait_ms > 0) {
+        int64_t left_ms = *wait_ms - (clock_mono_ms() - begun_ms);
+        *wait_ms = left_ms > 1 ? left_ms : 1;
+    }
+    return code;
 }
 
 int cli_open_store(struct cli *cli, enum store_need need)
@@ -116,9 +167,13 @@ int cli_open_store(struct cli *cli, enum store_need need)
     if (status != EXIT_DONE)
         return status;
     signals_suspend_safely();
-    int code = tend_open(&cli->store, url, &options);
+    int code = open_with_room(cli, url, &options);
     if (code == TEND_ENOTFOUND && need == STORE_RESTORED)
         return no_restored_store(cli);
+    if (code == TEND_ECORRUPT && need == STORE_EXAMINED) {
+        cli->store_damaged = true;
+        return EXIT_DONE;
+    }
     if (code == TEND_EREADONLY) /* for want of permission, as other files that cannot be opened */
         return cli_fail_as(cli, EXIT_UNREACHABLE, code, "%s", tend_errmsg(cli->store));
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;

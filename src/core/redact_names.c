@@ -122,7 +122,7 @@ bool redact_name_is_secret(const char *name)
 static bool is_small_number(const char *value)
 {
     size_t digits = strspn(value, "0123456789");
-    return value[digits] == '\0' && digits <= NUMBER_MAX_DIGITS;
+    return digits <= NUMBER_MAX_DIGITS && value[digits] == '\0';
 }
 
 static bool is_usual_path(const char *value)

@@ -267,7 +267,7 @@ static int take_json(struct report *report, const char *line, size_t len)
     json_error_t error;
     json_t *object = json_loadb(line, len, JSON_DECODE_ANY, &error);
     if (!object) {
-        if (json_error_code(&error) == json_error_out_of_memory)
+        if (json_no_memory(&error))
             return TEND_ENOMEM;
         warn(report, "not a JSON object: %s (column %d)", error.text, error.column);
         return 0;

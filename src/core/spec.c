@@ -285,8 +285,7 @@ static int read_job(struct reader *reader, json_t *object, struct job_plan *plan
 
 static int refuse_json(struct reader *reader, const json_error_t *error)
 {
-    /* Jansson says nothing at all when it has no memory to begin with. */
-    if (json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0')
+    if (json_no_memory(error))
         return spec_no_memory(reader);
     const char *reason = json_error_code(error) == json_error_null_character
                              ? "a text holds \\u0000, which no command can be given"

@@ -160,7 +160,7 @@ struct zone_span zone_rule_span(const struct zone_rule *rule, int64_t at_s)
 {
     if (!rule->has_dst)
         return (struct zone_span){INT64_MIN, INT64_MAX, rule->offset_s};
-    struct zone_change changes[CHANGES];
+    struct zone_change changes[CHANGES] = {0};
     if (at_s > FAR_S)
         at_s = FAR_S;
     if (at_s < -FAR_S)

@@ -83,7 +83,10 @@ static int check_tags(tend *t, const char *text)
     int rc = add_check_json(t, "list of tags", text, strlen(text));
     if (rc < 0)
         return rc;
-    json_t *tags = json_loads(text, JSON_DECODE_ANY, NULL);
+    json_error_t error;
+    json_t *tags = json_loads(text, JSON_DECODE_ANY, &error);
+    if (tags == NULL && json_no_memory(&error))
+        return handle_fail(t, TEND_ENOMEM, "out of memory while reading the tags");
     bool strings = json_is_array(tags);
     for (size_t i = 0; strings && i < json_array_size(tags); i++)
         strings = json_is_string(json_array_get(tags, i));

@@ -82,18 +82,24 @@ static int look_at_migrations(tend *t, struct report *all)
     return rc;
 }
 
-int tend_doctor(tend *t,
-                void (*report)(void *arg, enum tend_verdict verdict, const char *what,
-                               const char *text),
-                void *arg)
+/* What the store does not let us see is a finding as any other; db_doctor has said why. */
+static int note_unseen(int rc, struct report *all, const char *what)
 {
-    struct report all = {.report = report, .arg = arg};
-    struct tend_recovery stale;
-    int rc = db_doctor(t->db, pass_on, &all, handle_err(t));
-    if (rc < 0 || (rc = look_at_migrations(t, &all)) < 0 ||
-        (rc = tend_get_recovery_stats(t, &stale)) < 0)
+    if (rc != TEND_ECORRUPT && rc != TEND_EREADONLY)
         return rc;
+    pass_on(all, TEND_WRONG, what,
+            rc == TEND_ECORRUPT ? "cannot be read: the store is damaged"
+                                : "cannot be read: this role has no permission");
+    return 0;
+}
+
+static int look_at_recovery(tend *t, struct report *all)
+{
+    struct tend_recovery stale;
     char text[160];
+    int rc = tend_get_recovery_stats(t, &stale);
+    if (rc < 0)
+        return rc;
     bool clean = stale.entries_reclaimed == 0 && stale.locks_cleaned == 0;
     snprintf(text, sizeof text,
              clean ? "nothing is stale"
@@ -101,7 +107,23 @@ int tend_doctor(tend *t,
                      "next claim or 'tend heal' recovers them",
              (long long)stale.entries_reclaimed, plural(stale.entries_reclaimed),
              (long long)stale.locks_cleaned, plural(stale.locks_cleaned));
-    pass_on(&all, clean ? TEND_FINE : TEND_NOTE, "recovery", text);
+    pass_on(all, clean ? TEND_FINE : TEND_NOTE, "recovery", text);
+    return 0;
+}
+
+int tend_doctor(tend *t,
+                void (*report)(void *arg, enum tend_verdict verdict, const char *what,
+                               const char *text),
+                void *arg)
+{
+    struct report all = {.report = report, .arg = arg};
+    int rc = db_doctor(t->db, pass_on, &all, handle_err(t));
+    if (rc >= 0)
+        rc = note_unseen(look_at_migrations(t, &all), &all, "migrations");
+    if (rc >= 0)
+        rc = note_unseen(look_at_recovery(t, &all), &all, "recovery");
+    if (rc < 0)
+        return rc;
     return all.wrong;
 }
 

@@ -51,10 +51,11 @@ struct claim_call {
     struct wait_hint hint;
 };
 
-static int take_rows(struct claim_call *call, const struct db_result *rows)
+static int take_rows(struct db_tx *tx, struct claim_call *call, const struct db_result *rows)
 {
-    int rc = rows->rows == 0 ? 0 : jobs_box_fill(call->box, rows);
-    return rc < 0 ? rc : (int)rows->rows;
+    if (rows->rows > 0 && jobs_box_fill(call->box, rows) < 0)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading what was claimed");
+    return (int)rows->rows;
 }
 
 /* LS-7, CL-6: recovery goes along with a claim, but must not keep it from happening. */
@@ -90,7 +91,7 @@ static int fast_body(struct db_tx *tx, void *arg)
         rc = recover_on_the_way(tx, call, call->want.count / 4 + 1);
     if (rc >= 0)
         rc = limits_claim_plain(tx, &call->want, &call->settings, call->want.count, DB_LAST, &rows);
-    return rc < 0 ? rc : take_rows(call, &rows);
+    return rc < 0 ? rc : take_rows(tx, call, &rows);
 }
 
 /*
@@ -121,7 +122,7 @@ static int slow_body(struct db_tx *tx, void *arg)
         return rc;
     if (rows.rows == 0 && (rc = wait_hint_read(tx, &call->hint)) < 0)
         return rc;
-    return take_rows(call, &rows);
+    return take_rows(tx, call, &rows);
 }
 
 static int complete_body(struct db_tx *tx, void *arg)
@@ -505,23 +506,25 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                             const struct tend_claim *options, struct tend_jobs **ret,
                             struct tend_none *ret_none)
 {
+    const struct lease_answers none = {.count = count};
     int rc = lease_check_results(t, results, count);
     if (rc < 0)
-        return rc;
+        return lease_unknown(&none, rc, ret_each);
     struct completion completion = {.leases = leases,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
                                     .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+        return lease_unknown(
+            &none, handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count), ret_each);
     rc = claim(t, options, false, &completion, ret, ret_none);
     /* What became of the leases is in ret_each; the answer is about the claim. */
     struct err kept = *handle_err(t);
-    int verdict = completion.committed ? lease_complete_verdicts(t, &completion, ret_each) : rc;
-    if (verdict != 0 && verdict != TEND_ELEASELOST && verdict != TEND_ECONFLICT)
-        for (size_t i = 0; ret_each != NULL && i < count; i++)
-            ret_each[i] = completion.committed && completion.changed[i] != 0 ? 0 : verdict;
+    if (completion.committed)
+        lease_complete_verdicts(t, &completion, ret_each);
+    else
+        lease_unknown(&none, rc, ret_each);
     *handle_err(t) = kept;
     free(completion.changed);
     return rc;

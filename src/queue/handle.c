@@ -193,11 +193,12 @@ static void log_notice(void *arg, const char *text)
     handle_log(arg, "%s", text);
 }
 
-/* In the child of a fork. Another thread may have held it, and is not there to unlock it. */
-static void renew_mutex(void *arg)
+/* In the child of a fork. Another thread may have held one, and is not there to unlock it. */
+static void renew_mutexes(void *arg)
 {
     tend *t = arg;
     pthread_mutex_init(&t->mutex, NULL);
+    err_table_after_fork(&t->errors);
 }
 
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
@@ -244,7 +245,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         .notice_arg = t,
         .uptime_ms = options->uptime_ms,
     };
-    t->link = (struct fork_link){.child = renew_mutex, .arg = t};
+    t->link = (struct fork_link){.child = renew_mutexes, .arg = t};
     forks_add(&t->link);
     return db_open(&t->db, url != NULL ? url : "", &db_options, &t->open_error);
 }

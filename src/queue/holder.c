@@ -23,8 +23,10 @@ int holder_read(struct db_tx *tx, int64_t job_id, char ret[HOLDER_BYTES])
     struct db_result rows;
     const struct db_value params[] = {db_int(job_id)};
     ret[0] = '\0';
-    int rc = db_concurrent(tx) ? db_run(tx, Q_JOB_ROW_HOLDER, 0, params, &rows) : 0;
-    if (rc == 0 && db_concurrent(tx) && rows.rows > 0)
+    if (!db_concurrent(tx))
+        return 0;
+    int rc = db_run(tx, Q_JOB_ROW_HOLDER, 0, params, &rows);
+    if (rc == 0 && rows.rows > 0)
         put_holder(&rows, 0, ret);
     return rc;
 }

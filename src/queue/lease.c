@@ -279,27 +279,38 @@ static int sentence(tend *t, const struct verdict_call *call)
                        token, state);
 }
 
+int lease_unknown(const struct lease_answers *answers, int rc, int *ret_each)
+{
+    for (size_t i = 0; ret_each != NULL && i < answers->count; i++)
+        ret_each[i] = answers->changed != NULL && answers->changed[i] != 0 ? 0 : rc;
+    return rc;
+}
+
+static int no_memory(tend *t, size_t count, int *ret_each)
+{
+    const struct lease_answers none = {.count = count};
+    return lease_unknown(&none, handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count),
+                         ret_each);
+}
+
 static int verdicts_within(tend *t, int64_t wait_ms, const struct lease_answers *answers,
                            int *ret_each)
 {
     size_t count = answers->count;
     size_t missed = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         missed += answers->changed[i] == 0;
-        if (ret_each != NULL)
-            ret_each[i] = 0;
-    }
     if (missed == 0)
-        return 0;
+        return lease_unknown(answers, 0, ret_each);
     int *each = ret_each != NULL ? ret_each : calloc(count, sizeof *each);
     if (each == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
+        return no_memory(t, count, NULL);
     struct verdict_call call = {.answers = answers, .ret_each = each};
     int rc = handle_read_within(t, wait_ms, verdict_body, &call);
     if (each != ret_each)
         free(each);
     if (rc < 0)
-        return rc;
+        return lease_unknown(answers, rc, ret_each);
     return call.code == 0 ? 0 : sentence(t, &call);
 }
 
@@ -374,17 +385,15 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
         return 0;
     int64_t *changed = calloc(call->count, sizeof *changed);
     if (changed == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
+        return no_memory(t, call->count, ret_each);
     call->changed = changed;
     const struct lease_answers answers = {
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
     int rc = handle_write_within(t, wait_ms, touch_body, call);
     call->written = rc >= 0;
-    if (call->written)
-        rc = verdicts_within(t, wait_ms, &answers, ret_each);
-    else
-        for (size_t i = 0; ret_each != NULL && i < call->count; i++)
-            ret_each[i] = rc;
+    const struct lease_answers none = {.count = call->count};
+    rc = call->written ? verdicts_within(t, wait_ms, &answers, ret_each)
+                       : lease_unknown(&none, rc, ret_each);
     free(changed);
     return rc;
 }
@@ -428,7 +437,7 @@ static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
 {
     int *each = ret_each != NULL ? ret_each : calloc(call->count + 1, sizeof *each);
     if (each == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", call->count);
+        return no_memory(t, call->count, NULL);
     int64_t until_ms = clock_mono_ms() + t->options.busy_ms;
     int first = touch(t, -1, call, each);
     bool skipped = false;
@@ -452,7 +461,7 @@ int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_
 {
     int64_t *none = calloc(count + 1, sizeof *none);
     if (none == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory while looking at %zu leases", count);
+        return no_memory(t, count, ret_each);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = none, .asked = LEASE_LOOK};
     int rc = verdicts_within(t, wait_ms, &answers, ret_each);
@@ -486,7 +495,8 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
 {
     int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "a lease of", ttl_ms, 1);
     struct lease_call call = heartbeat_of(leases, count, ttl_ms);
-    return rc < 0 ? rc : touch_patiently(t, &call, ret_each);
+    const struct lease_answers none = {.count = count};
+    return rc < 0 ? lease_unknown(&none, rc, ret_each) : touch_patiently(t, &call, ret_each);
 }
 
 static int owed_body(struct db_tx *tx, void *arg)
@@ -582,19 +592,20 @@ static int complete_rest(tend *t, struct completion *all)
 int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                   const char *const *results, int *ret_each)
 {
+    const struct lease_answers none = {.count = count};
     int rc = lease_check_results(t, results, count);
     if (rc < 0 || count == 0)
-        return rc;
+        return lease_unknown(&none, rc, ret_each);
     struct completion completion = {.leases = leases,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
                                     .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+        return no_memory(t, count, ret_each);
     rc = handle_write(t, complete_body, &completion);
-    if (rc >= 0)
-        rc = lease_complete_verdicts(t, &completion, ret_each);
+    rc = rc < 0 ? lease_unknown(&none, rc, ret_each)
+                : lease_complete_verdicts(t, &completion, ret_each);
     free(completion.changed);
     return rc;
 }
@@ -607,7 +618,7 @@ int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_eac
                                           .changed = completion->changed,
                                           .asked = LEASE_COMPLETE,
                                           .results = completion->results};
-    return rc < 0 ? rc : lease_verdicts(t, &answers, ret_each);
+    return rc < 0 ? lease_unknown(&answers, rc, ret_each) : lease_verdicts(t, &answers, ret_each);
 }
 
 /* --- phase --- */

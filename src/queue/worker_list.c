@@ -105,9 +105,9 @@ static int64_t spared_of(const struct db_result *expired, int64_t id)
 
 int worker_count_stale(tend *t, struct tend_recovery *ret)
 {
-    struct tend_workers *workers;
+    struct tend_workers *workers = NULL;
     int rc = tend_worker_list(t, &workers);
-    if (rc < 0)
+    if (workers == NULL)
         return rc;
     struct stale_call call = {.workers = workers};
     struct arena *arena = &((struct workers_box *)workers)->registry.arena;

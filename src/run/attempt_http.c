@@ -134,7 +134,7 @@ static int call_out(struct attempt *attempt, struct http_answer *ret, struct err
 
 void attempt_run_http(struct attempt *attempt)
 {
-    struct http_answer answer;
+    struct http_answer answer = {.end = HTTP_FAILED};
     struct err err;
     if (watch(attempt) != 0)
         return;

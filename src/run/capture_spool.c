@@ -74,7 +74,8 @@ static int reserve_bytes(struct spool *spool, size_t need)
     char *data = malloc(room);
     if (!data)
         return TEND_ENOMEM;
-    spool_copy(spool, 0, spool->len, data);
+    if (spool->room > 0)
+        spool_copy(spool, 0, spool->len, data);
     free(spool->data);
     spool->data = data;
     spool->room = room;
@@ -84,7 +85,7 @@ static int reserve_bytes(struct spool *spool, size_t need)
 
 static int reserve_segment(struct spool *spool)
 {
-    if (spool->segment_count < spool->segment_room)
+    if (spool->segment_count != spool->segment_room) /* it is never above */
         return 0;
     size_t room = spool->segment_room > 0 ? spool->segment_room * 2 : FIRST_SEGMENTS;
     struct spool_segment *segments = malloc(room * sizeof *segments);

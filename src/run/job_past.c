@@ -8,6 +8,7 @@
  */
 #include "run/job.h"
 
+#include "base/json.h"
 #include "run/step_record.h"
 #include "run/sweep.h"
 
@@ -107,10 +108,8 @@ static int read_outputs(struct job_run *run, const struct tend_checkpoint *check
     if (checkpoint->outputs == NULL)
         return 0;
     json_t *outputs = json_loads(checkpoint->outputs, JSON_DECODE_ANY, &error);
-    if (outputs == NULL) /* without a reason: it had no memory to begin with */
-        return json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0'
-                   ? TEND_ENOMEM
-                   : 0;
+    if (outputs == NULL)
+        return json_no_memory(&error) ? TEND_ENOMEM : 0;
     json_t *result = json_object_get(outputs, "result");
     if (result != NULL && json_object_set(run->results, checkpoint->step_id, result) < 0)
         rc = TEND_ENOMEM;
@@ -155,7 +154,7 @@ int job_read_past(struct job_run *run)
     bool first = !job_may_have_run(run);
     if (rc == 0 && !first)
         rc = tend_attempts(run->runner->t, run->task->job->id, &attempts);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     heal_begin_job(&run->heal, first ? 0 : count_resets(attempts),
                    run->plan.workspace_repo != NULL);

@@ -108,7 +108,8 @@ static void make_wish(tend_runner *runner, struct wish *wish)
         wish->count = CLAIM_MOST;
 }
 
-/* Every job of the haul gets a thread; one that cannot is given back. */
+/* Every job of the haul gets a thread; one that cannot is given back. If that fails too, it is
+ * leased to this worker and nobody here knows of it, as after a claim whose answer was lost. */
 static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claimed_mono_ms)
 {
     static const char no_place[] = "no thread, memory or descriptors for another job";
@@ -122,7 +123,8 @@ static void hand_out(tend_runner *runner, struct tend_jobs *jobs, int64_t claime
         if (rc == 0)
             continue;
         int64_t delay_ms = lack_found(runner, lease, rc, no_place, 0);
-        tend_release(runner->t, &lease, 1, delay_ms, no_place, NULL);
+        if (tend_release(runner->t, &lease, 1, delay_ms, no_place, NULL) < 0)
+            runner->claim_lost_ms = clock_mono_ms();
     }
     pthread_mutex_lock(&runner->mutex);
     bool unused = haul == NULL || --haul->users == 0;

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { LIMIT_MOST = 10000, LIMITED_KINDS_MOST = BULKHEADS_MAX / 2 };
 
 /* --- options --- */

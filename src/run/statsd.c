@@ -44,7 +44,8 @@ static int split(const char *text, char host[NAME_BYTES], char port[PORT_BYTES])
     size_t len = (size_t)(colon - text);
     bool bracketed = len > 2 && text[0] == '[' && colon[-1] == ']';
     size_t digits = strspn(colon + 1, "0123456789");
-    long number = digits > 0 && digits < 6 && colon[1 + digits] == '\0' ? atol(colon + 1) : 0;
+    long number =
+        digits > 0 && digits < 6 && colon[1 + digits] == '\0' ? strtol(colon + 1, NULL, 10) : 0;
     if (number < 1 || number > 65535 || len >= NAME_BYTES - PORT_BYTES)
         return -1;
     snprintf(host, NAME_BYTES, "%.*s", (int)(bracketed ? len - 2 : len), text + bracketed);

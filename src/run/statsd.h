@@ -22,11 +22,12 @@ int statsd_check(const char *host_port, struct err *err);
 
 /*
  * host_port is of the right form. Waits a moment for the address, so that a runner that ends soon
- * has its figures sent too; afterwards it is looked up every again_ms. `say` gets a sentence when
- * there is none at first and when it is found then; never after statsd_close. 0 or TEND_ENOMEM.
+ * has its figures sent too; afterwards it is looked up every again_ms. `say_it` gets a sentence
+ * when there is none at first and when it is found then; never after statsd_close. 0 or
+ * TEND_ENOMEM.
  */
 int statsd_open(struct statsd **ret, const char *host_port, int64_t again_ms,
-                void (*say)(void *arg, const char *text), void *arg, struct err *err);
+                void (*say_it)(void *arg, const char *text), void *arg, struct err *err);
 void statsd_close(struct statsd *statsd); /* NULL is fine */
 
 /* A packet, dropped when it cannot be sent at once. */

@@ -67,17 +67,24 @@ static bool is_sqlite(const char *url)
     return begins_with(url, "sqlite:");
 }
 
+/* What may hold a password is not repeated: only a path, or what stands before the first colon. */
 static int refuse_url(const char *url, struct err *err)
 {
     if (url[0] == '\0')
         return err_set(err, TEND_EINVAL,
                        "the store URL is empty; give sqlite:PATH or postgresql://HOST/DATABASE");
-    if (strpbrk(url, ":@?") == NULL)
+    if (url[strcspn(url, "=:/@?")] == '=')
+        return err_set(err, TEND_EINVAL,
+                       "a string of KEYWORD=VALUE is no store URL; give "
+                       "postgresql://USER@HOST:PORT/DATABASE, with further keywords after ? and &");
+    if (strpbrk(url, "=:@?") == NULL)
         return err_set(err, TEND_EINVAL, "'%s' is no store URL; did you mean sqlite:%s?", url, url);
-    /* The rest may hold a password. */
+    size_t scheme = strcspn(url, "=:/@? ");
+    if (url[scheme] != ':')
+        scheme = 0;
     return err_set(err, TEND_EINVAL,
                    "'%.*s…' is no store URL; give sqlite:PATH or postgresql://HOST/DATABASE",
-                   (int)strcspn(url, ":/@?"), url);
+                   (int)scheme, url);
 }
 
 static int open_engine(struct db **ret, const char *url, const struct db_options *options,
@@ -450,4 +457,13 @@ int db_doctor(struct db *db,
     if (db->forked)
         return say_forked(db, err);
     return db->engine->doctor(db, report, arg, err);
+}
+
+int db_doctor_damaged(const char *url,
+                      void (*report)(void *arg, int verdict, const char *what, const char *text),
+                      void *arg, struct err *err)
+{
+    return is_sqlite(url) ? db_sqlite_doctor_damaged(url + strlen("sqlite:"), report, arg, err)
+                          : err_set(err, TEND_ECORRUPT,
+                                    "the store is damaged, and only its server can tell where");
 }

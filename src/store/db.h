@@ -312,5 +312,10 @@ const struct db_migration *db_migrations(const struct db *db);
 int db_doctor(struct db *db,
               void (*report)(void *arg, int verdict, const char *what, const char *text), void *arg,
               struct err *err);
+/* The same for a store that cannot be opened because it is damaged: what is, as far as it can be
+ * read. TEND_ECORRUPT: the engine of this URL cannot tell. */
+int db_doctor_damaged(const char *url,
+                      void (*report)(void *arg, int verdict, const char *what, const char *text),
+                      void *arg, struct err *err);
 
 #endif

@@ -81,12 +81,18 @@ void db_notice(const struct db_options *options, const char *text);
 
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err);
+/* See db_doctor_damaged. */
+int db_sqlite_doctor_damaged(const char *path,
+                             void (*report)(void *arg, int verdict, const char *what,
+                                            const char *text),
+                             void *arg, struct err *err);
 int db_postgres_open(struct db **ret, const char *url, const struct db_options *options,
                      struct err *err);
 
 /* One row of the generated table of queries. */
 struct db_query_text {
-    const char *name;
+    const char *name;  /* for the database alone */
+    const char *doing; /* for sentences: "changing jobs" */
     const char *sqlite;
     const char *sqlite_each; /* run for every row of `sqlite`, its first column as the last
                                 parameter; or NULL */

@@ -207,7 +207,7 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
     int rc = pg_db_ask(db, -1, sql, &result, err);
     if (rc < 0)
         return rc;
-    *ret_store = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : 0;
+    *ret_store = PQntuples(result) > 0 ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
     return 0;
 }

@@ -27,6 +27,7 @@ struct holder_note holder_self(void);
 
 struct holder {
     bool stopped;           /* by a signal or a debugger: it lets go of nothing before it goes on */
+    bool is_stranger;       /* a program that does not stand in line (turnstile.h) */
     bool found;             /* /proc shows that this process holds the byte */
     int64_t pid;            /* 0: unknown */
     char text[HOLDER_TEXT]; /* "process 12 (tend) is stopped …; continue it with …" */

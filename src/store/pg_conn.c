@@ -83,9 +83,9 @@ int pg_conn_prepare(struct pg_conn *conn, struct pg_db *db, struct err *err)
 int pg_conn_open(struct pg_conn **ret, struct pg_db *db, const struct pg_patience *patience,
                  struct err *err)
 {
-    struct pg_conn *conn;
+    struct pg_conn *conn = NULL;
     int rc = pg_conn_connect(&conn, db, patience, NULL, err);
-    if (rc < 0)
+    if (conn == NULL)
         return rc;
     if ((rc = pg_conn_prepare(conn, db, err)) < 0) {
         pg_conn_close(conn);

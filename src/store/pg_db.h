@@ -81,7 +81,7 @@ enum pg_fault {
 /* Whether the connection cannot be used after it. */
 bool pg_fault_ends_it(enum pg_fault fault);
 
-/* Sentence, code and meaning of a failed result; what is the name of the query. */
+/* Sentence, code and meaning of a failed result; what was being done: "adding jobs". */
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where,
                        struct err *err);
 /* Whether the role lacks a right. */
@@ -95,6 +95,8 @@ enum pg_readonly {
 #define PG_READONLY_SQL                                                                            \
     "SELECT CASE WHEN pg_is_in_recovery() THEN 2 "                                                 \
     "WHEN current_setting('default_transaction_read_only')::boolean THEN 1 ELSE 0 END"
+/* Why, and what to do about it; "" for PG_NOT_READONLY. */
+const char *pg_readonly_text(enum pg_readonly why);
 /* Adds to the sentence why, and what to do about it. Returns the code. */
 int pg_error_readonly(enum pg_readonly why, struct err *err);
 /* The same for a connection that broke. */

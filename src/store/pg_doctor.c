@@ -1,4 +1,5 @@
 /* What tend doctor says about a PostgreSQL store. Reads only. */
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "store/pg_db.h"
@@ -68,6 +69,74 @@ static void look_at_settings(struct examination *exam, const PGresult *row)
                   "leases alone"
                 : "a pooler lends the sessions to others, so tend does as with tend_pooler=1: new "
                   "work is noticed by a tick, and workers are known by their leases alone");
+}
+
+/* Whether this session could write, if its role may. */
+static int look_at_writing(struct examination *exam, enum pg_readonly *ret_why, struct err *err)
+{
+    char text[320];
+    PGresult *row;
+    int rc = pg_db_ask(exam->db, -1, PG_READONLY_SQL, &row, err);
+    if (rc < 0)
+        return rc;
+    *ret_why = (enum pg_readonly)number(row, 0);
+    PQclear(row);
+    snprintf(text, sizeof text, "nothing can be written: %s", pg_readonly_text(*ret_why));
+    if (*ret_why == PG_NOT_READONLY)
+        say(exam, TEND_FINE, "writing", "the server takes writes");
+    else
+        say(exam, TEND_WRONG, "writing", text);
+    return 0;
+}
+
+/*
+ * Which rights the role lacks on which tables (r) and sequences (S): a row for each set of rights.
+ * Tables that only migrations write need to be read alone.
+ */
+static const char lacking_sql[] =
+    "SELECT kind, rights, string_agg(name, ', ' ORDER BY name), quote_ident(current_user) FROM ("
+    "SELECT c.relkind AS kind, quote_ident(c.relname) AS name, "
+    "string_agg(r.name, ', ' ORDER BY r.nr) AS rights "
+    "FROM pg_class c JOIN (VALUES ('r', 1, 'SELECT'), ('r', 2, 'INSERT'), ('r', 3, 'UPDATE'), "
+    "('r', 4, 'DELETE'), ('S', 1, 'SELECT'), ('S', 2, 'USAGE'), ('S', 3, 'UPDATE')) "
+    "AS r (kind, nr, name) ON r.kind = c.relkind::text "
+    "WHERE c.relnamespace = '\"%s\"'::regnamespace "
+    "AND NOT (c.relname IN ('migration', 'tend_schema_version') AND r.nr > 1) "
+    "AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, r.name) "
+    "ELSE has_table_privilege(c.oid, r.name) END "
+    "GROUP BY c.oid, c.relkind, c.relname) AS lacking "
+    "GROUP BY kind, rights ORDER BY kind DESC, rights";
+
+static void say_lacking(struct examination *exam, const PGresult *rows, int row)
+{
+    struct buf text;
+    bool sequences = PQgetvalue(rows, row, 0)[0] == 'S';
+    const char *role = PQgetvalue(rows, row, 3);
+    buf_init(&text);
+    buf_printf(&text,
+               "role %s lacks %s on the %s %s: GRANT ALL ON ALL %s IN SCHEMA %s TO %s (SELECT is "
+               "enough for a role that only reads)",
+               role, PQgetvalue(rows, row, 1), sequences ? "sequences" : "tables",
+               PQgetvalue(rows, row, 2), sequences ? "SEQUENCES" : "TABLES", exam->db->url.schema,
+               role);
+    say(exam, TEND_WRONG, "permissions", text.failed ? "this role lacks rights" : text.data);
+    buf_done(&text);
+}
+
+static int look_at_permissions(struct examination *exam, struct err *err)
+{
+    char sql[sizeof lacking_sql + PG_SCHEMA_BYTES];
+    PGresult *rows;
+    snprintf(sql, sizeof sql, lacking_sql, exam->db->url.schema);
+    int rc = pg_db_ask(exam->db, -1, sql, &rows, err);
+    if (rc < 0)
+        return rc;
+    for (int row = 0; row < PQntuples(rows); row++)
+        say_lacking(exam, rows, row);
+    if (PQntuples(rows) == 0)
+        say(exam, TEND_FINE, "permissions", "this role may read and write all tables");
+    PQclear(rows);
+    return 0;
 }
 
 static void look_at_replication(struct examination *exam, const PGresult *row)
@@ -144,6 +213,10 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
     struct examination exam = {.db = (struct pg_db *)base, .report = report, .arg = arg};
     char sql[2048];
     PGresult *row;
+    enum pg_readonly why;
+    int rc;
+    if ((rc = look_at_writing(&exam, &why, err)) < 0 || (rc = look_at_permissions(&exam, err)) < 0)
+        return rc;
     snprintf(
         sql, sizeof sql,
         "SELECT current_setting('server_version'), current_setting('synchronous_commit'), "
@@ -163,11 +236,12 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
         "ORDER BY xact_start LIMIT 1) AS oldest ON true",
         exam.db->url.schema, exam.db->url.schema, exam.db->url.schema, exam.db->url.schema);
     int64_t before_ms = clock_wall_ms();
-    int rc = pg_db_ask(exam.db, -1, sql, &row, err);
+    rc = pg_db_ask(exam.db, -1, sql, &row, err);
     if (rc < 0)
         return rc;
     look_at_settings(&exam, row);
-    look_at_replication(&exam, row);
+    if (why != PG_STANDBY) /* its settings are those of the primary */
+        look_at_replication(&exam, row);
     look_at_load(&exam, row);
     look_at_schema(&exam, row);
     look_at_clock(&exam, row, before_ms);

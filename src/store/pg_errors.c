@@ -1,7 +1,7 @@
 /*
- * What the server's refusals mean, decided by SQLSTATE alone. The sentence names the query, not its
- * parameters; of the server's message the first line is kept, never its detail, which may hold
- * data.
+ * What the server's refusals mean, decided by SQLSTATE alone. The sentence says what was being
+ * done, not by which query nor with which parameters; of the server's message the first line is
+ * kept, never its detail, which may hold data.
  */
 #include "store/pg_db.h"
 
@@ -15,7 +15,9 @@
 #define OTHER_HINT "is this the store of another version? see 'tend doctor'"
 
 #define DENIED "42501"
-#define DENIED_HINT "grant it USAGE on the schema and ALL on its tables and sequences"
+#define DENIED_HINT                                                                                \
+    "grant it USAGE on the schema and ALL on its tables and sequences, or SELECT on both if it "   \
+    "only reads"
 
 /* The longest prefix that fits decides. */
 static const struct {
@@ -108,16 +110,22 @@ enum pg_fault pg_error(const PGresult *result, const char *what, const char *whe
     return table[row].fault;
 }
 
-int pg_error_readonly(enum pg_readonly why, struct err *err)
+const char *pg_readonly_text(enum pg_readonly why)
 {
-    static const char *const hints[] = {
+    static const char *const texts[] = {
         [PG_NOT_READONLY] = "",
         [PG_READONLY_SET] =
-            "; default_transaction_read_only is on there for this role, database or server; turn "
+            "default_transaction_read_only is on there for this role, database or server; turn "
             "it off with ALTER ROLE or ALTER DATABASE ... SET, or ALTER SYSTEM SET",
-        [PG_STANDBY] = "; it is a standby; name the primary in the URL, or all hosts",
+        [PG_STANDBY] = "it is a standby; name the primary in the URL, or all hosts",
     };
-    return err_set(err, TEND_EREADONLY, "%.330s%s", err->text, hints[why]);
+    return texts[why];
+}
+
+int pg_error_readonly(enum pg_readonly why, struct err *err)
+{
+    return err_set(err, TEND_EREADONLY, "%.330s%s%s", err->text, why == PG_NOT_READONLY ? "" : "; ",
+                   pg_readonly_text(why));
 }
 
 enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err)

@@ -112,7 +112,7 @@ static bool take_one(struct pg_flight *flight, struct pg_call *call, const char 
     if (!fine && status != PGRES_PIPELINE_ABORTED) {
         refuse(flight, result, what);
     } else if (wanted && done) {
-        err_set(call->tx->err, TEND_ENOMEM, "out of memory while reading the answer to %s", what);
+        err_set(call->tx->err, TEND_ENOMEM, "%s: out of memory for the server's answer", what);
         leave_unread(flight, call);
     } else if (wanted && fine && pg_call_answer(call, result) < 0) {
         leave_unread(flight, call);
@@ -122,15 +122,15 @@ static bool take_one(struct pg_flight *flight, struct pg_call *call, const char 
     return PQstatus(conn->pg) == CONNECTION_OK;
 }
 
-static bool take_plain(struct pg_flight *flight, const char *sql)
+static bool take_plain(struct pg_flight *flight, const char *sql, const char *what)
 {
-    return sql == NULL || take_one(flight, NULL, sql, false);
+    return sql == NULL || take_one(flight, NULL, what, false);
 }
 
 static bool take_calls(struct pg_flight *flight)
 {
     for (struct pg_call *call = flight->calls; call != NULL; call = call->next) {
-        const char *what = db_query_texts[call->query].name;
+        const char *what = db_query_texts[call->query].doing;
         if (call->prepares && !take_one(flight, call, what, true))
             return false;
         if (!take_one(flight, call, what, false))
@@ -147,9 +147,9 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
     if (pg_conn_skip(conn) != PG_FINE)
         return false;
     for (size_t i = 0; i < BEFORE; i++)
-        if (!take_plain(flight, flight->before[i]))
+        if (!take_plain(flight, flight->before[i], "beginning a transaction"))
             return false;
-    if (!take_calls(flight) || !take_plain(flight, flight->after))
+    if (!take_calls(flight) || !take_plain(flight, flight->after, "saving"))
         return false;
     PGresult *refusal;
     bool ended = pg_conn_end(conn, &refusal) == PG_FINE;

@@ -16,6 +16,7 @@
 #include "store/pg_db.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <tend.h>
 
 void pg_gone_write_sql(struct pg_db *db)
@@ -41,11 +42,12 @@ int pg_gone_say(struct pg_db *db, struct err *err)
 
 int pg_gone_check(struct pg_db *db, const char *identity, struct err *err)
 {
-    long long table = 0;
-    long long token_base = 0;
     if (pg_gone(db))
         return pg_gone_say(db, err);
-    bool there = sscanf(identity, "%lld %lld", &table, &token_base) == 2;
+    char *end;
+    long long table = strtoll(identity, &end, 10);
+    long long token_base = strtoll(end, NULL, 10);
+    bool there = *end == ' ';
     if (there && db->identity.table == 0)
         db->identity = (struct pg_identity){.table = table, .token_base = token_base};
     if (there && (db->identity.table == table || db->identity.token_base == token_base))

@@ -52,6 +52,15 @@ static void leave_line(struct pg_pool *pool, struct pg_ticket *mine)
         pool->last = before;
 }
 
+static void join_line(struct pg_pool *pool, struct pg_ticket *mine)
+{
+    if (pool->last != NULL)
+        pool->last->next = mine;
+    else
+        pool->first = mine;
+    pool->last = mine;
+}
+
 /* Waits for a connection or a place (NULL), which is counted already; false: in vain. Under the
  * mutex. */
 static bool stand_in_line(struct pg_pool *pool, int64_t deadline_ms, struct pg_conn **ret)
@@ -60,11 +69,7 @@ static bool stand_in_line(struct pg_pool *pool, int64_t deadline_ms, struct pg_c
     struct timespec until = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
     int rc = 0;
     pthread_cond_init(&mine.called, NULL);
-    if (pool->last != NULL)
-        pool->last->next = &mine;
-    else
-        pool->first = &mine;
-    pool->last = &mine;
+    join_line(pool, &mine);
     while (rc == 0 && mine.conn == NULL && !mine.may_open)
         rc = pthread_cond_clockwait(&mine.called, &pool->mutex, CLOCK_MONOTONIC, &until);
     bool called = mine.conn != NULL || mine.may_open;

@@ -327,9 +327,9 @@ static bool returns_ids(const struct pg_call *call)
 static int say_missing(const struct pg_call *call, int found)
 {
     return err_set(call->tx->err, TEND_EINTERNAL,
-                   "%s on PostgreSQL returned %d ids for %zu rows; whether they were saved is not "
+                   "%s: PostgreSQL returned %d ids for %zu rows; whether they were saved is not "
                    "known: look before trying again; do triggers of others or a pooler interfere?",
-                   db_query_texts[call->query].name, found, call->rows);
+                   db_query_texts[call->query].doing, found, call->rows);
 }
 
 int pg_call_answer(struct pg_call *call, const PGresult *result)

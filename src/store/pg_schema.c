@@ -61,7 +61,7 @@ static int ask_number(PGconn *pg, const char *sql, int none, const struct pg_url
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         rc = fail(result, limit_ms, "reading the version of the schema", url, err);
     else
-        *ret = PQntuples(result) > 0 ? atoi(PQgetvalue(result, 0, 0)) : none;
+        *ret = PQntuples(result) > 0 ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : none;
     PQclear(result);
     return rc;
 }
@@ -94,7 +94,7 @@ static int read_version(PGconn *pg, const struct pg_url *url, int64_t limit_ms, 
                         struct err *err)
 {
     char sql[256];
-    int exists;
+    int exists = 0;
     /* From the catalogue itself: to_regclass() may answer from before the lock was waited for. */
     snprintf(sql, sizeof sql,
              "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -139,7 +139,7 @@ static int run_migration(PGconn *pg, const char *text, const struct pg_url *url,
 static int make_schema(PGconn *pg, const struct pg_url *url, struct err *err)
 {
     char sql[256];
-    int exists;
+    int exists = 0;
     snprintf(sql, sizeof sql, "SELECT count(*) FROM pg_namespace WHERE nspname = '%s'",
              url->schema);
     int rc = ask_number(pg, sql, 0, url, MIGRATION_MS, &exists, err);
@@ -173,7 +173,7 @@ static int record_migrations(PGconn *pg, const struct pg_url *url, struct err *e
 static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
 {
     char sql[128];
-    int version;
+    int version = -1;
     int rc = read_version(pg, url, MIGRATION_MS, &version, err);
     if (rc == 0)
         rc = make_schema(pg, url, err);
@@ -194,7 +194,7 @@ static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
 
 static int check_writable(PGconn *pg, const struct pg_url *url, struct err *err)
 {
-    int why;
+    int why = PG_NOT_READONLY;
     int rc = ask_number(pg, PG_READONLY_SQL, PG_NOT_READONLY, url, MIGRATION_MS, &why, err);
     if (rc < 0 || why == PG_NOT_READONLY)
         return rc;
@@ -228,7 +228,7 @@ static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
 int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err *err)
 {
     const struct pg_url *url = &db->url;
-    int version;
+    int version = -1;
     if (PQserverVersion(pg) < OLDEST_SERVER)
         return err_set(err, TEND_ESCHEMA, "PostgreSQL at %s is version %d; tend needs 13 or newer",
                        url->where, PQserverVersion(pg) / 10000);

@@ -208,7 +208,7 @@ static int outcome_unknown(struct err *err)
     return err_set(err, TEND_EUNREACHABLE,
                    "%.330s; this was while saving: whether it was saved is not known; look with "
                    "'tend jobs' or 'tend show' before trying again",
-                   err->text);
+                   err->text[0] != '\0' ? err->text : "out of memory");
 }
 
 /* A body that said nothing to the server says nothing about it. */
@@ -237,7 +237,7 @@ static int run_once(struct pg_tx *tx, db_body *body, void *arg)
 static enum pg_readonly explain_readonly(struct pg_db *db, int64_t wait_ms, struct err *err)
 {
     struct err ignored;
-    PGresult *result;
+    PGresult *result = NULL;
     if (pg_db_ask(db, wait_ms, PG_READONLY_SQL, &result, &ignored) < 0)
         return PG_NOT_READONLY;
     enum pg_readonly why = (enum pg_readonly)(PQgetvalue(result, 0, 0)[0] - '0');
@@ -260,9 +260,10 @@ static int run(struct db *base, int64_t wait_ms, bool writes, struct arena *aren
         int64_t delay_ms = 0;
         enum pg_readonly why = PG_NOT_READONLY;
         int rc = run_once(&tx, body, arg);
-        if (tx.fault == PG_UNREAD)
-            return rc == TEND_ENOMEM && writes && tx.ended ? outcome_unknown(err) : rc;
-        if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED)
+        if (rc == TEND_ENOMEM && writes && tx.over)
+            return outcome_unknown(err);
+        if (tx.fault == PG_FINE || tx.fault == PG_REFUSED || tx.fault == PG_SHARED ||
+            tx.fault == PG_UNREAD)
             return rc == TEND_ENOTADB ? pg_gone_missing(db, err) : rc;
         if (tx.fault == PG_READONLY)
             why = explain_readonly(db, wait_ms, err);

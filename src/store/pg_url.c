@@ -175,10 +175,10 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
                          "postgresql://USER@HOST:PORT/DATABASE",
                          message == NULL ? 13 : (int)strlen(message),
                          message == NULL ? "out of memory" : message);
+        } else {
+            rc = collect(url, err);
         }
     }
-    if (rc == 0)
-        rc = collect(url, err);
     if (rc == 0)
         describe(url);
     PQfreemem(message);

@@ -225,7 +225,7 @@ static int prepare(struct sqlite_conn *conn, sqlite3_stmt **slot, const char *sq
     if (*slot != NULL)
         return 0;
     int rc = sqlite3_prepare_v3(conn->sqlite, sql, -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
-    return rc == SQLITE_OK ? 0 : sqlite_conn_fail(conn, rc, db_query_texts[query].name, err);
+    return rc == SQLITE_OK ? 0 : sqlite_conn_fail(conn, rc, db_query_texts[query].doing, err);
 }
 
 static void bind(sqlite3_stmt *statement, int number, const struct db_value *value)
@@ -382,7 +382,7 @@ static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     int step = sqlite3_step(statement);
     sqlite3_reset(statement);
     if (step != SQLITE_DONE)
-        return sqlite_conn_fail(conn, step, text->name, tx->err);
+        return sqlite_conn_fail(conn, step, text->doing, tx->err);
     return sqlite3_changes(conn->sqlite);
 }
 
@@ -390,7 +390,7 @@ static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
 static int find_changed(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret_each)
 {
     for (size_t row = 0; row < conn->given.count; row++) {
-        struct db_result found;
+        struct db_result found = {0};
         const struct db_value id = db_int(conn->given.first_event + (int64_t)row);
         int rc = sqlite_conn_run(conn, tx, Q_EVENT_EXISTS, &id, &found);
         if (rc < 0)
@@ -427,7 +427,7 @@ static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_que
         int changed = run_many(conn, tx, query, params, given);
         if (changed >= 0 && changed != (int)rows->rows)
             return err_set(tx->err, TEND_EINTERNAL, "%s: a row changed under the write lock",
-                           text->name);
+                           text->doing);
         return changed < 0 ? changed : 0;
     }
     int rc = prepare(conn, &conn->each[query], text->sqlite_each, query, tx->err);
@@ -442,10 +442,10 @@ static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_que
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)
-            return sqlite_conn_fail(conn, step, text->name, tx->err);
+            return sqlite_conn_fail(conn, step, text->doing, tx->err);
         if (sqlite3_changes(conn->sqlite) != 1)
             return err_set(tx->err, TEND_EINTERNAL, "%s: a row changed under the write lock",
-                           text->name);
+                           text->doing);
     }
     return 0;
 }
@@ -472,13 +472,13 @@ int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     if (rc < 0)
         return rc;
     sqlite3_stmt *statement = conn->statements[query];
-    struct db_result rows;
+    struct db_result rows = {0};
     for (int i = 0; i < text->params; i++)
         bind(statement, i + 1, &params[i]);
     bind_own(conn, statement, text->params);
     int step = step_all(statement, tx->arena, &rows);
     if (step != SQLITE_DONE)
-        rc = sqlite_conn_fail(conn, step, text->name, tx->err);
+        rc = sqlite_conn_fail(conn, step, text->doing, tx->err);
     sqlite3_reset(statement);
     if (rc == 0 && text->sqlite_each != NULL)
         rc = run_each_part(conn, tx, query, params, &rows);
@@ -509,7 +509,7 @@ int sqlite_conn_each(struct sqlite_conn *conn, struct db_tx *tx, enum db_query q
         int step = sqlite3_step(statement);
         sqlite3_reset(statement);
         if (step != SQLITE_DONE)
-            return sqlite_conn_fail(conn, step, text->name, tx->err);
+            return sqlite_conn_fail(conn, step, text->doing, tx->err);
         if (ret_each != NULL) {
             int changes = sqlite3_changes(conn->sqlite);
             ret_each[row] = changes == 0 ? 0

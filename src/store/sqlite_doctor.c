@@ -1,6 +1,7 @@
 /* What tend doctor says about an SQLite store. Reads only. */
 #include "base/text.h"
 #include "base/timetext.h"
+#include "store/sqlite_check.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_path.h"
 
@@ -35,7 +36,8 @@ static void look_at_version(const struct examination *exam)
     exam->report(exam->arg, version >= 3040000 ? TEND_FINE : TEND_WRONG, "library", text);
 }
 
-/* Whether somebody keeps the writers waiting: a process that is stopped, or hangs. */
+/* Whether somebody keeps the writers waiting: a process that is stopped, or hangs, or another
+ * program. */
 static int look_at_turn(const struct examination *exam)
 {
     struct holder holder;
@@ -43,9 +45,10 @@ static int look_at_turn(const struct examination *exam)
     if (!held)
         exam->report(exam->arg, TEND_FINE, "write lock",
                      "in force: writers and checkpoints of all tend processes stand in line");
-    else
-        exam->report(exam->arg, holder.stopped ? TEND_WRONG : TEND_NOTE, "write lock", holder.text);
-    return held && holder.stopped;
+    bool wrong = held && (holder.stopped || holder.is_stranger);
+    if (held)
+        exam->report(exam->arg, wrong ? TEND_WRONG : TEND_NOTE, "write lock", holder.text);
+    return wrong;
 }
 
 static int look_at_settings(const struct examination *exam, struct sqlite_conn *conn,
@@ -101,25 +104,6 @@ static int look_at_clock(const struct examination *exam, struct db_tx *tx, struc
             (long long)count, plural(count));
     exam->report(exam->arg, ahead_ms > AHEAD_MS ? TEND_NOTE : TEND_FINE, "clock", text);
     return 0;
-}
-
-static int look_at_content(const struct examination *exam, struct sqlite_conn *conn,
-                           struct err *err)
-{
-    sqlite3_stmt *statement = NULL;
-    int wrong = 0;
-    int rc = sqlite3_prepare_v2(conn->sqlite, "PRAGMA integrity_check(5)", -1, &statement, NULL);
-    if (rc != SQLITE_OK)
-        return sqlite_conn_fail(conn, rc, "checking the store", err);
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(statement, 0);
-        bool fine = text != NULL && sqlite3_stricmp(text, "ok") == 0;
-        exam->report(exam->arg, fine ? TEND_FINE : TEND_WRONG, "integrity",
-                     fine ? "every page and index is whole" : text);
-        wrong += !fine;
-    }
-    sqlite3_finalize(statement);
-    return rc == SQLITE_DONE ? wrong : sqlite_conn_fail(conn, rc, "checking the store", err);
 }
 
 static int look_at_space(const struct examination *exam)
@@ -221,24 +205,27 @@ static void look_at_bell(const struct examination *exam)
                  watched ? "the kernel wakes processes that wait" : err.text);
 }
 
-static int examine(struct db_tx *tx, void *arg)
+/* What can be seen without looking into the store. How many findings are wrong. */
+static int look_around(const struct examination *exam)
 {
-    const struct examination *exam = arg;
-    struct sqlite_conn *conn = ((struct sqlite_tx *)tx)->conn;
     look_at_version(exam);
-    int stopped = look_at_turn(exam);
-    int rc = look_at_settings(exam, conn, tx->err);
-    if (rc < 0)
-        return rc;
-    int names = look_at_names(exam);
+    int wrong = look_at_turn(exam);
+    wrong += look_at_names(exam);
     look_at_readers(exam);
     look_at_folder(exam);
     look_at_log(exam);
     look_at_bell(exam);
-    if ((rc = look_at_clock(exam, tx, conn)) < 0)
-        return rc;
-    int wrong = look_at_content(exam, conn, tx->err);
-    return wrong < 0 ? wrong : wrong + stopped + names + look_at_space(exam);
+    return wrong + look_at_space(exam);
+}
+
+static int look_inside(struct db_tx *tx, void *arg)
+{
+    const struct examination *exam = arg;
+    struct sqlite_conn *conn = ((struct sqlite_tx *)tx)->conn;
+    int rc = look_at_settings(exam, conn, tx->err);
+    if (rc == 0)
+        rc = look_at_clock(exam, tx, conn);
+    return rc < 0 ? rc : sqlite_check(conn->sqlite, exam->report, exam->arg);
 }
 
 int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, const char *),
@@ -249,8 +236,24 @@ int sqlite_db_doctor(struct db *base, void (*report)(void *, int, const char *, 
     int rc = sqlite_files_look_beside(&exam.db->files, err);
     if (rc < 0)
         return rc;
+    int wrong = look_around(&exam);
     arena_init(&arena);
-    rc = sqlite_db_read(base, &arena, examine, &exam, err);
+    rc = sqlite_db_read(base, &arena, look_inside, &exam, err);
     arena_done(&arena);
+    if (rc == TEND_ECORRUPT)
+        rc = sqlite_check_damaged(exam.db->path, report, arg, err);
+    return rc < 0 ? rc : wrong + rc;
+}
+
+int db_sqlite_doctor_damaged(const char *path,
+                             void (*report)(void *, int, const char *, const char *), void *arg,
+                             struct err *err)
+{
+    char *resolved;
+    int rc = sqlite_path_find(path, true, &resolved, err);
+    if (rc < 0)
+        return rc;
+    rc = sqlite_check_damaged(resolved, report, arg, err);
+    free(resolved);
     return rc;
 }

@@ -352,7 +352,7 @@ static int alive_begin(struct db *base, int64_t worker_id, int64_t wait_ms, stru
     if (ids != NULL)
         db->own_workers = ids;
     if (rc == 0)
-        ids[db->own_worker_count++] = worker_id;
+        db->own_workers[db->own_worker_count++] = worker_id;
     pthread_mutex_unlock(&db->mutex);
     return rc;
 }

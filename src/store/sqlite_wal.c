@@ -26,6 +26,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <tend.h>
@@ -180,13 +181,13 @@ int64_t sqlite_wal_bytes(const struct sqlite_db *db)
  */
 static bool parse_lock(const char *line, uint64_t inode, bool writes, int64_t *ret_pid)
 {
-    char kind[8];
-    int64_t first;
-    uint64_t locked;
-    if (sscanf(line, "%*d: POSIX ADVISORY %7s %" SCNd64 " %*x:%*x:%" SCNu64 " %" SCNd64, kind,
-               ret_pid, &locked, &first) != 4 ||
-        locked != inode || strcmp(kind, writes ? "WRITE" : "READ") != 0)
+    char kind[8], pid[24], locked[24], byte[24];
+    if (sscanf(line, "%*s POSIX ADVISORY %7s %23s %*[^:]:%*[^:]:%23s %23s", kind, pid, locked,
+               byte) != 4 ||
+        strtoull(locked, NULL, 10) != inode || strcmp(kind, writes ? "WRITE" : "READ") != 0)
         return false;
+    *ret_pid = strtoll(pid, NULL, 10);
+    int64_t first = strtoll(byte, NULL, 10);
     return writes ? first == 120 : first >= 123 && first <= 127;
 }
 

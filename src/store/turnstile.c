@@ -34,6 +34,9 @@ enum { STILL_MS = TURNSTILE_STILL_MS, PAST_DOOR_MS = 5 };
  * looked for this long, it may have. */
 enum { UNSEEN_MS = 3 * STILL_MS };
 
+/* "process 12 (sqlite3)", perhaps several. */
+enum { STRANGER_BYTES = 192 };
+
 /* How many bits of a noted time say which boot of the machine it belongs to. */
 enum { BOOT_BITS = 16 };
 
@@ -312,16 +315,21 @@ static bool waits_for_stranger(const struct turnstile *turnstile, const struct h
     return noted.since_ms != 0 && same_note(&noted, turn);
 }
 
+static bool name_stranger(const struct turnstile *turnstile, char name[STRANGER_BYTES])
+{
+    return turnstile->name_stranger != NULL &&
+           turnstile->name_stranger(turnstile->name_arg, name, STRANGER_BYTES);
+}
+
 static void describe_stranger(const struct turnstile *turnstile, char *text, size_t size)
 {
-    char name[192];
+    char name[STRANGER_BYTES];
     char time[32] = "";
     struct blocked_note note = read_blocked(turnstile);
     int64_t seconds = stretch_ms(&note) / 1000;
     if (seconds > 0)
         snprintf(time, sizeof time, " for %lld s", (long long)seconds);
-    if (turnstile->name_stranger == NULL ||
-        !turnstile->name_stranger(turnstile->name_arg, name, sizeof name))
+    if (!name_stranger(turnstile, name))
         snprintf(name, sizeof name, "a program that cannot be seen from here");
     snprintf(
         text, size,
@@ -426,11 +434,13 @@ bool turnstile_gave_up(const struct turnstile *turnstile)
     return __atomic_load_n(&turnstile->gave_up, __ATOMIC_RELAXED);
 }
 
-/* Whether the byte stays locked by the same one; in steps, as nobody wakes who only looks. */
+/* Nobody wakes who only looks. */
+static const struct timespec look_step = {.tv_nsec = 20000000};
+
+/* Whether the byte stays locked by the same one. */
 static bool stays_locked(const struct turnstile *turnstile, int64_t byte, int64_t note_at,
                          int64_t until_ms)
 {
-    const struct timespec step = {.tv_nsec = 20000000};
     struct holder_note first = read_note(turnstile, note_at);
     while (is_locked(turnstile, byte)) {
         struct holder_note now = read_note(turnstile, note_at);
@@ -438,12 +448,42 @@ static bool stays_locked(const struct turnstile *turnstile, int64_t byte, int64_
             return false;
         if (clock_mono_ms() >= until_ms)
             return true;
-        nanosleep(&step, NULL);
+        nanosleep(&look_step, NULL);
     }
     return false;
 }
 
-bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct holder *ret)
+/* Somebody has the turn, on this handle or another. */
+static bool is_taken(struct turnstile *turnstile)
+{
+    pthread_mutex_lock(&turnstile->mutex);
+    bool held = turnstile->held;
+    pthread_mutex_unlock(&turnstile->mutex);
+    return held || is_locked(turnstile, TURN_BYTE);
+}
+
+/* Whether the same program keeps the store locked while nobody has the turn. */
+static bool stays_stranger(struct turnstile *turnstile, int64_t until_ms)
+{
+    char first[STRANGER_BYTES];
+    char now[STRANGER_BYTES];
+    if (!name_stranger(turnstile, first))
+        return false;
+    while (!is_taken(turnstile) && name_stranger(turnstile, now) && strcmp(first, now) == 0) {
+        if (clock_mono_ms() >= until_ms)
+            return true;
+        nanosleep(&look_step, NULL);
+    }
+    return false;
+}
+
+static void tell_of_stranger(const struct turnstile *turnstile, struct holder *ret)
+{
+    *ret = (struct holder){.is_stranger = true};
+    describe_stranger(turnstile, ret->text, sizeof ret->text);
+}
+
+bool turnstile_look(struct turnstile *turnstile, int64_t wait_ms, struct holder *ret)
 {
     int64_t until_ms = clock_mono_ms() + wait_ms;
     struct holder_note noted;
@@ -451,7 +491,11 @@ bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct h
         noted = read_note(turnstile, TURN_NOTE_AT);
         holder_find(turnstile->fd, TURN_BYTE, writing, &noted, ret);
         if (!ret->stopped && waits_for_stranger(turnstile, &noted))
-            describe_stranger(turnstile, ret->text, sizeof ret->text);
+            tell_of_stranger(turnstile, ret);
+        return true;
+    }
+    if (stays_stranger(turnstile, until_ms)) {
+        tell_of_stranger(turnstile, ret);
         return true;
     }
     if (!stays_locked(turnstile, DOOR_BYTE, DOOR_NOTE_AT, until_ms))

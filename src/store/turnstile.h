@@ -128,10 +128,11 @@ void turnstile_begun(struct turnstile *turnstile);
 bool turnstile_gave_up(const struct turnstile *turnstile);
 
 /*
- * Who is stopped with the turn or the door; waits up to wait_ms for the turn to change hands. True:
- * ret says who. Takes nothing.
+ * Who keeps the writers waiting: has the turn, is stopped with the door, or is a stranger, also
+ * when nobody waits for it. Waits up to wait_ms for that to pass. True: ret says who. Takes
+ * nothing.
  */
-bool turnstile_look(const struct turnstile *turnstile, int64_t wait_ms, struct holder *ret);
+bool turnstile_look(struct turnstile *turnstile, int64_t wait_ms, struct holder *ret);
 
 /*
  * For how many ms nobody could write, as noted by those who wait for the turn and not given back

@@ -35,14 +35,42 @@ load helper
     json '.wrong == 0 and (.findings | length > 0) and (.findings | all(.verdict and .what and .text))'
 }
 
-@test "doctor finds a damaged store: exit status 1" {
+# examine: doctor lists what is damaged, in words and as JSON; it does not advise to run 'tend doctor'
+examine() {
+    run --separate-stderr -1 tend doctor
+    [ -z "$stderr" ]
+    grep -q '^BAD  integrity: .*[Pp]age' <<<"$output"
+    grep -q "put a backup in its place and run 'tend migrate --after-restore'" <<<"$output"
+    [[ "$output" != *'tend doctor'* && "$output" != *"***"* ]]
+    [ "$(grep -c '^BAD  integrity' <<<"$output")" -le 21 ]
+    [[ "${lines[-1]}" == "something is wrong: "* ]]
+    run --separate-stderr -1 tend doctor --json
+    [ -z "$stderr" ]
+    json '.wrong > 1 and ([.findings[] | select(.verdict == "wrong")] | length) == .wrong and
+        any(.findings[]; .what == "integrity" and (.text | test("[Pp]age")))'
+}
+
+# It said "is damaged" of the first thing it could not read, listed nothing, and referred to itself.
+@test "doctor lists what is damaged as far as it can be read: exit status 1" {
     seq 500 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
     sqlite3 .tend/tend.db 'PRAGMA wal_checkpoint(TRUNCATE)' >/dev/null
-    # A page in the middle.
-    dd if=/dev/urandom of=.tend/tend.db bs=4096 seek=20 count=2 conv=notrunc status=none
-    run --separate-stderr -1 tend doctor
-    # It advised to run 'tend doctor'.
-    [ -n "$output" ] || says "put a backup in its place and run 'tend migrate --after-restore'"
+    cp .tend/tend.db good.db
+    local pages at
+    pages=$(($(stat -c %s good.db) / 4096))
+    # Page by page, also those of the schema, without which the store cannot be opened.
+    for ((at = 1; at < pages; at += 7)); do
+        cp good.db .tend/tend.db
+        tr '\0' '\245' </dev/zero | dd of=.tend/tend.db bs=4096 seek=$at count=1 iflag=fullblock conv=notrunc status=none
+        examine
+    done
+    for at in 50 10 1; do
+        cp good.db .tend/tend.db
+        truncate -s $((at * 4096)) .tend/tend.db
+        examine
+    done
+    # Only the doctor does.
+    fails 1 tend jobs
+    says "('tend doctor' lists what is damaged as far as it can be read)"
 }
 
 @test "durability normal works as well" {
@@ -389,4 +417,19 @@ as_nobody() {
     fails 2 tend jobs --store 'postgresql://host/x?a=secret=c'
     says 'extra key/value separator; the form is'
     [[ "$stderr" != *secret* ]]
+}
+
+# The first printed the password, and a file of that name was suggested.
+@test "of a value that is no store URL nothing is repeated that may be a password" {
+    local value
+    for value in 'host=127.0.0.1 password=secret' 'password = secret:x host=/tmp' 'dbname=x?password=secret'; do
+        fails 2 tend jobs --store "$value"
+        [[ "$stderr" != *secret* && "$stderr" != *sqlite:* ]]
+        says 'a string of KEYWORD=VALUE is no store URL; give postgresql://USER@HOST:PORT/DATABASE'
+    done
+    for value in 'secret@host/x' '/tmp password=secret' '//me:secret@host/x' 'me secret:x@host'; do
+        fails 2 tend jobs --store "$value"
+        [[ "$stderr" != *secret* ]]
+        says 'is no store URL; give sqlite:PATH or postgresql://HOST/DATABASE'
+    done
 }

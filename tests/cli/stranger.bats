@@ -30,6 +30,23 @@ let_go() {
     tend claim -q first -w me --wait 20s
 }
 
+# It said "the store is well" while no write could succeed, and named the program only while another tend waited for it.
+@test "the doctor names another program that has locked the store" {
+    tend add -q first >/dev/null
+    lock_store
+    run -1 tend doctor
+    [[ "$output" == *"BAD  write lock: process $stranger (sqlite3) has locked the file"*"end its transaction"* ]]
+    "$TEND" claim -q first -w me --wait 2>waiting &
+    started+=($!)
+    until_true grep -q 'has locked the file' waiting
+    run -1 tend doctor --json
+    json "any(.findings[]; .what == \"write lock\" and .verdict == \"wrong\" and (.text | test(\"$stranger .sqlite3.\")))"
+    let_go
+    wait $!
+    run -0 tend doctor
+    [[ "$output" == *'ok   write lock: in force'* ]]
+}
+
 # The lease ended, the first who could write took the job and charged a crash, and the command ran twice.
 @test "BY-9: a step goes on for longer than its lease while another program has locked the store" {
     tend queue set first --lease 8s

@@ -24,10 +24,10 @@ static long long wrong_by_s(void)
     return strtoll(text, NULL, 10);
 }
 
-__attribute__((visibility("default"))) int clock_gettime(clockid_t which, struct timespec *ret)
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-    int rc = (int)syscall(SYS_clock_gettime, which, ret);
-    if (rc == 0 && which == CLOCK_REALTIME)
-        ret->tv_sec += (time_t)wrong_by_s();
+    int rc = (int)syscall(SYS_clock_gettime, clock_id, tp);
+    if (rc == 0 && clock_id == CLOCK_REALTIME)
+        tp->tv_sec += (time_t)wrong_by_s();
     return rc;
 }

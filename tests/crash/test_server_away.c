@@ -6,6 +6,7 @@
 #include "cluster.h"
 
 #include <signal.h>
+#include <string.h>
 
 enum { LEASE_MS = 3000 };
 
@@ -87,6 +88,12 @@ TEST_WITHIN(server_away, BY_9_a_standby_that_takes_over_later_takes_none_and_cha
     check_nobody_lost_anything(&held);
 }
 
+static void note_standby(void *told, enum tend_verdict verdict, const char *what, const char *text)
+{
+    if (strcmp(what, "writing") == 0 && verdict == TEND_WRONG)
+        *(bool *)told = strstr(text, "it is a standby; name the primary") != NULL;
+}
+
 TEST_WITHIN(server_away, a_standby_says_that_it_is_one, 120)
 {
     static struct cluster servers[2];
@@ -101,5 +108,9 @@ TEST_WITHIN(server_away, a_standby_says_that_it_is_one, 120)
     wait_until(tend_open(&t, store_url(), &options) == 0 || (tend_close(t), false), PATIENCE_MS);
     check_int(tend_add(t, &spec, NULL), ==, TEND_EREADONLY);
     check_contains(tend_errmsg(t), "it is a standby; name the primary in the URL");
+    /* The doctor found the store well. */
+    bool told = false;
+    check_int(tend_doctor(t, note_standby, &told), ==, 1);
+    check(told);
     tend_close(t);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,9 +49,13 @@ void run_until_drained(tend *t)
     run_with(t, &options);
 }
 
+/* The runner when it ended well, else NULL. */
 static void *run(void *arg)
 {
-    return (void *)(intptr_t)tend_runner_run(arg);
+    int rc = tend_runner_run(arg);
+    if (rc != 0)
+        fprintf(stderr, "the runner ended with code %d\n", rc);
+    return rc == 0 ? arg : NULL;
 }
 
 struct running_runner runner_start(tend *t, const struct tend_runner_options *options)
@@ -67,9 +72,9 @@ struct running_runner runner_start(tend *t, const struct tend_runner_options *op
 
 void runner_join(struct running_runner *running)
 {
-    void *rc;
-    pthread_join(running->thread, &rc);
-    check_int((intptr_t)rc, ==, 0);
+    void *ended_well;
+    pthread_join(running->thread, &ended_well);
+    check(ended_well != NULL);
     tend_runner_free(running->runner);
     check_int(sql_int("SELECT count(*) FROM job WHERE state = 2"), ==, 0);
 }
@@ -94,6 +99,13 @@ const char *file_text(const char *name)
     if (fd >= 0)
         close(fd);
     return len <= 0 ? NULL : keep_text("%.*s", (int)len, bytes);
+}
+
+int64_t file_number(const char *name)
+{
+    const char *text = file_text(name);
+    check(text != NULL);
+    return strtoll(text, NULL, 10);
 }
 
 const char *attempts_of(tend *t, int64_t id)

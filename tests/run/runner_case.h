@@ -29,6 +29,8 @@ void runner_forever(struct helper *parent, void *arg);
 
 /* NULL: there is none. */
 const char *file_text(const char *name);
+/* The number at its start; the file must be there. */
+int64_t file_number(const char *name);
 
 /* "1:failed:transient_runtime:exit.75 2:succeeded::": number in the step, state, class, rule. */
 const char *attempts_of(tend *t, int64_t id);

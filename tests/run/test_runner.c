@@ -78,7 +78,7 @@ TEST(runner, SH_2_a_step_that_hangs_is_ended_and_tried_again)
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
     check_contains(summaries_of(t, id), "idle timeout of 3s without output reached "
                                         "(\"idle_timeout\" of the step");
-    wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
+    wait_until(kill((pid_t)file_number("child"), 0) < 0, PATIENCE_MS);
 }
 
 TEST(runner, SH_2_wall_time_counts_although_there_is_output)
@@ -176,7 +176,7 @@ TEST(runner, LS_6_a_stop_at_once_gives_the_job_back_free_of_charge)
     check_int(state_of(t, id), ==, TEND_PENDING);
     check_int(job_of(t, id)->attempts, ==, 0);
     check_int(job_of(t, id)->crashes, ==, 0);
-    check(kill((pid_t)atoi(file_text("child")), 0) < 0);
+    check(kill((pid_t)file_number("child"), 0) < 0);
     check_contains(attempts_of(t, id), "1:stopped");
     check_str(summaries_of(t, id), "worker w was told to stop\n");
     check_str(job_of(t, id)->changed_why, "worker w was told to stop");
@@ -206,7 +206,7 @@ TEST(runner, RC_11_a_cancelled_job_is_stopped)
     struct running_runner running = runner_start(t, NULL);
     wait_until(file_text("child") != NULL, PATIENCE_MS);
     check_ok(t, tend_act(t, TEND_CANCEL, id, "me", "enough"));
-    wait_until(kill((pid_t)atoi(file_text("child")), 0) < 0, PATIENCE_MS);
+    wait_until(kill((pid_t)file_number("child"), 0) < 0, PATIENCE_MS);
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
     check_int(state_of(t, id), ==, TEND_CANCELLED);
@@ -323,8 +323,8 @@ TEST(runner, retry_after_is_kept_before_the_next_attempt)
                     "echo retry_after=1s >> $TEND_OUTPUT; exit 75\"}");
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
-    long long first = atoll(file_text("times"));
-    long long second = atoll(strchr(file_text("times"), '\n') + 1);
+    long long first = file_number("times");
+    long long second = strtoll(strchr(file_text("times"), '\n') + 1, NULL, 10);
     check_int(second - first, >=, 1000000000LL);
 }
 

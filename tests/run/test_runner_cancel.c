@@ -63,8 +63,8 @@ TEST(runner_cancel, SH_2_a_cancelled_step_that_ignores_SIGTERM_is_killed_after_i
     wait_until(access("alive", F_OK) == 0, PATIENCE_MS);
     cancel(t, id);
     end_runner(&running);
-    check(kill((pid_t)atoi(file_text("pid")), 0) < 0);
-    check_int(atoll(file_text("alive")) - atoll(file_text("asked")), >=, 1800000000LL);
+    check(kill((pid_t)file_number("pid"), 0) < 0);
+    check_int(file_number("alive") - file_number("asked"), >=, 1800000000LL);
     check_ended(t, id, "1:stopped::");
     check_int(sql_int("SELECT signal FROM attempt"), ==, SIGKILL);
 }
@@ -110,7 +110,7 @@ TEST(runner_cancel, RC_11_a_job_that_is_redriven_during_the_grace_is_not_written
     cancel(t, id);
     check_ok(t, tend_act(t, TEND_REDRIVE, id, "ann", NULL));
     wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
-    check(kill((pid_t)atoi(file_text("pid")), 0) < 0);
+    check(kill((pid_t)file_number("pid"), 0) < 0);
     end_runner(&running);
     check_str(attempts_of(t, id), "1:lost:transient_runtime:lease_lost 1:succeeded::");
     check_contains(output_of(t, id, 1), "second\n");

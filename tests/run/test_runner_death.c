@@ -37,7 +37,7 @@ static void check_order(const char *ran)
     int last = 0;
     int seen = 0;
     for (const char *at = ran; *at != '\0'; at += 4) {
-        int step = atoi(at + 1);
+        int step = (int)strtol(at + 1, NULL, 10);
         check_int(step, >=, last);
         check_int(step, <=, last + 1);
         seen += step > last;
@@ -49,9 +49,9 @@ static void check_order(const char *ran)
 static void check_all_dead(void)
 {
     FILE *file = fopen("pids", "re");
-    long pid;
-    while (file != NULL && fscanf(file, "%ld", &pid) == 1)
-        wait_until(kill((pid_t)pid, 0) < 0, PATIENCE_MS);
+    char line[32];
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        wait_until(kill((pid_t)strtol(line, NULL, 10), 0) < 0, PATIENCE_MS);
     if (file != NULL)
         fclose(file);
 }

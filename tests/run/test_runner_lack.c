@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What a runner has said. */
@@ -190,7 +191,8 @@ static struct rlimit leave_descriptors(rlim_t count)
     struct rlimit before;
     check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
     struct rlimit limit = before;
-    for (limit.rlim_cur = 0; count > 0; limit.rlim_cur++)
+    for (limit.rlim_cur = 0; fcntl((int)limit.rlim_cur, F_GETFD) >= 0 || count > 0;
+         limit.rlim_cur++)
         count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
     check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
     return before;
@@ -235,4 +237,47 @@ TEST(runner_lack, what_a_job_names_itself_is_its_own_failure)
     check_int(count_events("job.failed"), ==, sizeof plans / sizeof *plans);
     check_int(count_events("job.released"), ==, 0);
     check_int(said_cannot, ==, 0);
+}
+
+/* Nothing can be released while the store has this trigger. */
+static void refuse_releases(void)
+{
+    sql_exec("%s", store_is_postgres()
+                       ? "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+                         "'BEGIN RAISE EXCEPTION ''not now''; END';"
+                         "CREATE TRIGGER refuse BEFORE UPDATE ON job FOR EACH ROW "
+                         "WHEN (NEW.changed_what = 'job.released') EXECUTE FUNCTION refuse()"
+                       : "CREATE TRIGGER refuse BEFORE UPDATE ON job "
+                         "WHEN NEW.changed_what = 'job.released' "
+                         "BEGIN SELECT RAISE(ABORT, 'not now'); END");
+}
+
+static void allow_releases(void)
+{
+    sql_exec("DROP TRIGGER refuse%s", store_is_postgres() ? " ON job" : "");
+}
+
+/* It stayed leased by the living worker for as long as its lease, and a worker that was to drain
+ * left it. */
+TEST(runner_lack, a_job_that_got_no_thread_and_could_not_be_released_is_given_back_later)
+{
+    const struct timespec moment = {.tv_nsec = 300000000};
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    set_queue(t, "q", "lease", "1h");
+    struct running_runner running = runner_start(store_open_real("sick"), &options);
+    int64_t warm = add_plan(t, "{\"sleep\":\"0s\"}"); /* whatever the store opens is open */
+    wait_until(state_of(t, warm) == TEND_DONE, PATIENCE_MS);
+    refuse_releases();
+    struct rlimit before = leave_descriptors(0);
+    int64_t id = add_plan(t, "{\"sleep\":\"0s\"}");
+    wait_until(said_cannot == 1, PATIENCE_MS);
+    nanosleep(&moment, NULL); /* until it has tried to release the job; nothing tells that */
+    check_int(state_of(t, id), ==, TEND_RUNNING);
+    check_int(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    allow_releases();
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    check_int(job_of(t, id)->crashes, ==, 0);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
 }

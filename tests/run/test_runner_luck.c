@@ -80,7 +80,7 @@ TEST(runner_luck, RC_11_a_frozen_worker_does_no_harm)
     helper_hear(&frozen);
     wait_until(file_text("ran") != NULL, PATIENCE_MS);
     kill(frozen.pid, SIGSTOP);
-    pid_t step = (pid_t)atoi(file_text("ran"));
+    pid_t step = (pid_t)file_number("ran");
     wait_until(kill(step, 0) < 0, PATIENCE_MS);
     check_int(state_of(t, id), !=, TEND_DONE);
     struct tend_runner_options options = runner_options();

@@ -41,7 +41,7 @@ static int workspaces_of(int64_t id)
 {
     shell(keep_text("ls -d .tend/run/job-%lld/lease-*/workspace-*/.git 2>/dev/null | wc -l > count",
                     (long long)id));
-    return atoi(file_text("count"));
+    return (int)file_number("count");
 }
 
 /* SH-9: what a step has changed is kept, as files and in the store. */

@@ -16,8 +16,8 @@
 
 static _Atomic int lookups, failures_left, blocked;
 
-int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
-                struct addrinfo **ret)
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *req,
+                struct addrinfo **pai)
 {
     static struct sockaddr_in address;
     static struct addrinfo answer;
@@ -29,20 +29,20 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
         failures_left--;
         return EAI_NONAME;
     }
-    address =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(service))};
+    address = (struct sockaddr_in){.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)strtol(service, NULL, 10))};
     inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
     answer = (struct addrinfo){.ai_family = AF_INET,
-                               .ai_socktype = hints->ai_socktype,
+                               .ai_socktype = req->ai_socktype,
                                .ai_addr = (struct sockaddr *)&address,
                                .ai_addrlen = sizeof address};
-    *ret = &answer;
+    *pai = &answer;
     return 0;
 }
 
-void freeaddrinfo(struct addrinfo *addresses)
+void freeaddrinfo(struct addrinfo *ai)
 {
-    (void)addresses;
+    (void)ai;
 }
 
 /* --- a server --- */

@@ -200,6 +200,11 @@ static void compare_running(struct world *world, const struct job_model *job,
            (long long)row->worker_id, (long long)job->worker_id);
 }
 
+int model_payload(const struct tend_job *row)
+{
+    return (int)strtol(row->payload + strlen("{\"n\":"), NULL, 10);
+}
+
 static void compare_row(struct world *world, const struct job_model *job,
                         const struct tend_job *row)
 {
@@ -216,8 +221,8 @@ static void compare_row(struct world *world, const struct job_model *job,
     expect(world, row->due_at_ms == job->due_ms, "job %lld is due at %+lld, must be %+lld", id,
            (long long)(row->due_at_ms - world->start_ms),
            (long long)(job->due_ms - world->start_ms));
-    expect(world, atoi(row->payload + strlen("{\"n\":")) == job->payload,
-           "job %lld has payload %s, must be %d", id, row->payload, job->payload);
+    expect(world, model_payload(row) == job->payload, "job %lld has payload %s, must be %d", id,
+           row->payload, job->payload);
     expect(world, row->followed == (job->followed != 0), "job %lld is%s followed", id,
            row->followed ? "" : " not");
     expect(world, (row->finished_at_ms != TEND_UNSET) == state_is_finished(job->state),

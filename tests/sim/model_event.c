@@ -118,7 +118,7 @@ static void add_job(struct world *world, struct actor *actor, const struct tend_
     expect(world, model_job(world, event->job_id) == NULL, "job %lld was added twice",
            (long long)event->job_id);
     expect(world, world->job_count < MAX_JOBS, "the simulation has too many jobs");
-    int number = atoi(row->payload + strlen("{\"n\":"));
+    int number = model_payload(row);
     struct job_model *job = &world->jobs[world->job_count++];
     *job = (struct job_model){.id = event->job_id,
                               .queue = queue_number(event->queue),
@@ -254,7 +254,7 @@ static void end_lease(struct job_model *job, enum lease_end how)
 static void refresh(struct world *world, struct op *op, struct job_model *job,
                     const struct tend_job *row, int64_t now_ms)
 {
-    int number = atoi(row->payload + strlen("{\"n\":"));
+    int number = model_payload(row);
     bool owed = job->owed != 0;
     expect(world,
            owed ? number == job->owed
@@ -467,6 +467,8 @@ void model_events(struct world *world, struct actor *actor, const struct sight *
         for (size_t k = 0; k < sight->row_count; k++)
             if (sight->rows[k].id == event->job_id)
                 row = &sight->rows[k];
+        expect(world, row != NULL || event->job_id == TEND_UNSET, "job %lld has %s, but no row",
+               (long long)event->job_id, event->what);
         if (event->job_id == TEND_UNSET)
             other_event(world, actor, event, now_ms);
         else if (event->from_state < 0)

@@ -18,6 +18,8 @@ static enum verdict tell(struct world *world, struct op *op)
     if (!model_holds(world, lease) && !parting)
         return VERDICT_LOST;
     enum verdict verdict = VERDICT_TOLD_BEFORE;
+    expect(world, attempt != NULL || told->tell != TELL_OUTPUT,
+           "output of an attempt of job %lld that never began", (long long)lease.id);
     for (int i = 0; told->tell == TELL_OUTPUT && i < told->piece_count; i++) {
         int *piece = &attempt->pieces[told->first_seq - 1 + i];
         if (*piece != 0)

@@ -157,7 +157,7 @@ void op_check_due(struct world *world, const struct op *op, int64_t due_ms)
 
 void op_leases(struct world *world, struct actor *actor, enum op_kind kind)
 {
-    int each[CALL_LEASES];
+    int each[CALL_LEASES] = {0};
     int64_t due_ms = TEND_UNSET;
     struct op *op = op_begin(world, actor, kind);
     op_choose_leases(world, actor, kind == OP_FAIL || kind == OP_PHASE ? 1 : 5);

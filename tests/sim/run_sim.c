@@ -41,7 +41,7 @@ pid_t sim_start(const char *const *arguments, const char *output)
     if (child == 0) {
         if (output != NULL && (freopen(output, "w", stdout) == NULL || dup2(1, 2) < 0))
             _exit(127);
-        execv(argv[0], (char *const *)(uintptr_t)argv);
+        execv(argv[0], (char *const *)argv);
         _exit(127);
     }
     return child;

@@ -528,6 +528,8 @@ void model_rate_settle(struct queue_model *queue, int64_t now_ms);
 void model_rate_change(struct queue_model *queue, int64_t count, int64_t now_ms);
 
 struct job_model *model_job(struct world *world, int64_t id);
+/* The number in {"n":NUMBER}. */
+int model_payload(const struct tend_job *row);
 bool model_holds(struct world *world, struct tend_lease lease);
 /* How its owner has ended the lease; END_NONE: it has not. */
 enum lease_end model_ended_by(const struct job_model *job, int64_t token);

@@ -44,9 +44,10 @@ static void on_crash(int number)
     do
         digits[--at] = (char)('0' + seed % 10);
     while ((seed /= 10) > 0);
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
-    ignored = write(STDERR_FILENO, digits + at, sizeof digits - at);
-    (void)ignored;
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    if (written > 0)
+        written = write(STDERR_FILENO, digits + at, sizeof digits - at);
+    (void)written;
     if (world.clean_up != NULL)
         world.clean_up();
     signal(number, SIG_DFL);
@@ -66,7 +67,7 @@ static const char *make_file(void)
 {
     static char url[128];
     if (access("/dev/shm", W_OK) != 0)
-        memcpy(folder, "/tmp/////", strlen("/tmp/////"));
+        snprintf(folder, sizeof folder, "/tmp/tend-sim-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         perror(folder);
         exit(2);

@@ -2,6 +2,7 @@
  * (BY-2). */
 #include "support/store.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -455,4 +456,24 @@ TEST(add, pages_follow_each_other_without_gap_or_overlap)
             break;
     } while (true);
     check_int(seen, ==, 25);
+}
+
+static void *no_memory(size_t bytes)
+{
+    (void)bytes;
+    return NULL;
+}
+
+/* Symptom: "tags must be a JSON array of strings, not ["x"]". */
+TEST(add, tags_that_there_is_no_memory_for_are_not_called_wrong)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_added added;
+    spec.tags = "[\"x\"]";
+    json_set_alloc_funcs(no_memory, free);
+    int rc = tend_add(t, &spec, &added);
+    json_set_alloc_funcs(malloc, free);
+    check_int(rc, ==, TEND_ENOMEM);
+    check_ok(t, tend_add(t, &spec, &added));
 }

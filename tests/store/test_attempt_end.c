@@ -240,10 +240,10 @@ TEST(attempt, neither_hold_nor_release_nor_crash_begins_a_new_life)
     tend *t = store_open("w");
     struct tend_job_spec spec = spec_for("q");
     int64_t id = add_spec(t, &spec);
-    struct tend_lease lease = lease_with_failed_step(t);
+    lease_with_failed_step(t);
     check_ok(t, tend_act(t, TEND_HOLD, id, NULL, NULL));
     check_ok(t, tend_act(t, TEND_RESUME, id, NULL, NULL));
-    lease = lease_with_failed_step(t);
+    struct tend_lease lease = lease_with_failed_step(t);
     const struct tend_step_close gives_back = {.how = TEND_STEPS_RELEASE};
     check_ok(t, tend_step_finish(t, lease, NULL, &gives_back, NULL));
     lease_with_failed_step(t);

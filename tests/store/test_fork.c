@@ -2,8 +2,10 @@
  * fork() without exec, on both engines (RC-13): the child keeps nothing of its parent's alive, a
  * handle is dead in it, and it can open the store anew.
  */
+#include "queue/handle.h"
 #include "support/store.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -135,4 +137,28 @@ TEST_WITHIN(fork, a_killed_parent_lets_go_although_its_child_lives, 120)
         kill(child, SIGKILL);
         store_close(t);
     }
+}
+
+static int look_at_time(tend *t)
+{
+    int64_t now_ms;
+    return tend_now(t, &now_ms) == TEND_ESTATE ? 0 : 1;
+}
+
+static void *fork_and_look(void *arg)
+{
+    check_int(in_child(look_at_time, arg), ==, 0);
+    return NULL;
+}
+
+/* A thread new to the handle hung in the child for ever: another was just making its entry there.
+ */
+TEST(fork, a_child_uses_no_lock_that_a_thread_of_its_parent_held)
+{
+    tend *t = store_open("w");
+    pthread_t thread;
+    pthread_mutex_lock(&t->errors.mutex);
+    check_int(pthread_create(&thread, NULL, fork_and_look, t), ==, 0);
+    pthread_join(thread, NULL);
+    pthread_mutex_unlock(&t->errors.mutex);
 }

@@ -32,10 +32,10 @@ static bool has_big_row(const PGresult *result)
     return false;
 }
 
-PGresult *PQgetResult(PGconn *pg)
+PGresult *PQgetResult(PGconn *conn)
 {
     PGresult *(*real)(PGconn *) = (PGresult * (*)(PGconn *)) dlsym(RTLD_NEXT, "PQgetResult");
-    PGresult *result = real(pg);
+    PGresult *result = real(conn);
     enum spoil spoil = (enum spoil)atomic_load(&spoiled);
     bool refusal = PQresultErrorField(result, PG_DIAG_SQLSTATE) != NULL;
     if ((spoil == SPOIL_BIG_ROWS && has_big_row(result)) || (spoil == SPOIL_REFUSALS && refusal)) {
@@ -57,6 +57,8 @@ struct guest {
     const char *said;
 };
 
+static pthread_barrier_t all_are_here;
+
 static void *ask(void *arg)
 {
     struct guest *guest = arg;
@@ -64,6 +66,7 @@ static void *ask(void *arg)
     struct tend_claim claim = claim_for("big");
     struct tend_added added = {0};
     struct tend_jobs *jobs;
+    pthread_barrier_wait(&all_are_here);
     if (guest->kind != NULL) {
         spec.kind = guest->kind;
         guest->rc = tend_add(guest->t, &spec, &added);
@@ -89,12 +92,14 @@ static void ask_together(tend *t, struct guest guests[PARTY])
     group->average_ns = INT64_C(1000000000);
     group->gather_rest = 0;
     pthread_mutex_unlock(&group->mutex);
+    check_int(pthread_barrier_init(&all_are_here, NULL, PARTY), ==, 0);
     for (int i = 0; i < PARTY; i++) {
         guests[i].t = t;
         check_int(pthread_create(&guests[i].thread, NULL, ask, &guests[i]), ==, 0);
     }
     for (int i = 0; i < PARTY; i++)
         pthread_join(guests[i].thread, NULL);
+    pthread_barrier_destroy(&all_are_here);
     pthread_mutex_lock(&group->mutex);
     group->flying = 0;
     pthread_mutex_unlock(&group->mutex);
@@ -269,4 +274,31 @@ TEST_WITHIN(postgres_answer, BY_2_what_is_refused_at_the_commit_is_not_acknowled
             check_int(guests[i].rc, ==, i == 1 ? TEND_EINTERNAL : 0);
         check_int(sql_int("SELECT count(*) FROM job"), ==, 3 * rounds);
     }
+}
+
+static int complete_without_memory(struct db_tx *tx, void *arg)
+{
+    const struct tend_lease *lease = arg;
+    const struct db_value params[] = {db_int(lease->id), db_int(lease->token), db_null(),
+                                      db_now(tx)};
+    int64_t changed;
+    int rc = db_each(tx, Q_JOB_COMPLETE, DB_LAST, params, 1, &changed);
+    return rc < 0 ? rc : TEND_ENOMEM;
+}
+
+/* Symptom: a claim had no memory for what it had claimed, and said "" as if nothing had happened.
+ * The jobs were leased. */
+TEST(postgres_answer, BY_9_what_is_saved_and_then_not_kept_is_told_as_not_known)
+{
+    tend *t = open_shared();
+    struct arena arena;
+    struct err err = {0};
+    int64_t id = add_one(t, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    arena_init(&arena);
+    check_int(db_write(t->db, &arena, complete_without_memory, &lease, &err), ==,
+              TEND_EUNREACHABLE);
+    check_contains(err.text, "out of memory; this was while saving: whether it was saved is not");
+    check_int(state_of(t, id), ==, TEND_DONE);
+    arena_done(&arena);
 }

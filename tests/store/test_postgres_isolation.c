@@ -25,7 +25,8 @@ static tend *open_url(const char *url)
     tend *t;
     struct tend_options options = store_options("w");
     options.clock_ms = NULL;
-    check_ok(t, tend_open(&t, url, &options));
+    int rc = tend_open(&t, url, &options);
+    check_ok(t, rc);
     return t;
 }
 

@@ -164,7 +164,8 @@ static void *wait_for_ever(void *arg)
     int rc;
     while ((rc = tend_wait(t, -1)) == 1)
         ;
-    return (void *)(intptr_t)rc;
+    check_rc(t, rc, TEND_EINTERRUPTED);
+    return NULL;
 }
 
 /* A snapshot held while waiting would keep every dead row in the database. */
@@ -173,7 +174,6 @@ TEST(postgres_wait, who_waits_holds_no_snapshot)
     tend *other = open_named("other");
     tend *t = open_named(store_schema());
     pthread_t thread;
-    void *rc;
     struct tend_claim claim = claim_for("q");
     add_one(other, "q");
     claim_with(other, &claim); /* a worker to look after */
@@ -186,8 +186,7 @@ TEST(postgres_wait, who_waits_holds_no_snapshot)
                     store_schema()),
             ==, 0);
     tend_interrupt(t);
-    pthread_join(thread, &rc);
-    check_int((intptr_t)rc, ==, TEND_EINTERRUPTED);
+    pthread_join(thread, NULL);
     tend_close(t);
     tend_close(other);
 }
@@ -198,7 +197,6 @@ TEST(postgres_wait, a_waiter_whose_session_is_cut_still_hears_the_next_ring)
     const char *keeper = keep_text("%s keeper", store_schema());
     pthread_t thread;
     struct helper waiter = helper_start(claim_for_ever, NULL);
-    void *rc;
     add_one(t, "q");
     helper_hear(&waiter);
     pthread_create(&thread, NULL, wait_for_ever, t);
@@ -212,8 +210,7 @@ TEST(postgres_wait, a_waiter_whose_session_is_cut_still_hears_the_next_ring)
         check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
     }
     tend_interrupt(t);
-    pthread_join(thread, &rc);
-    check_int((intptr_t)rc, ==, TEND_EINTERRUPTED);
+    pthread_join(thread, NULL);
     helper_kill(&waiter);
     tend_close(t);
 }

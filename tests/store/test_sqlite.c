@@ -237,6 +237,19 @@ TEST(sqlite, a_damaged_store_is_told_as_damaged)
     tend_close(t);
 }
 
+/* The sentence named a query of ours: "job_list: … is damaged". */
+TEST(sqlite, a_sentence_says_in_words_what_was_being_done)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter;
+    struct tend_jobs *jobs;
+    add_one(t, "q");
+    sql_exec("ALTER TABLE job RENAME COLUMN payload TO burden");
+    tend_filter_init(&filter);
+    check_rc(t, tend_list(t, &filter, &jobs), TEND_EINTERNAL);
+    check_int(strncmp(tend_errmsg(t), "reading jobs: ", 14), ==, 0);
+}
+
 TEST(sqlite, must_exist_leaves_no_file_behind)
 {
     struct tend_options options = store_options("w");

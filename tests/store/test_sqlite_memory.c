@@ -279,3 +279,59 @@ TEST(sqlite_memory, a_transaction_that_cannot_be_ended_is_neither_saved_nor_in_t
     db_close(db);
     arena_done(&arena);
 }
+
+/* --- answers about leases --- */
+
+typedef int touch(tend *t, const struct tend_lease *leases, int *ret_each);
+
+static int touch_start(tend *t, const struct tend_lease *leases, int *ret_each)
+{
+    return tend_start(t, leases, 2, ret_each);
+}
+
+static int touch_heartbeat(tend *t, const struct tend_lease *leases, int *ret_each)
+{
+    return tend_heartbeat(t, leases, 2, TEND_UNSET, ret_each);
+}
+
+static int touch_check(tend *t, const struct tend_lease *leases, int *ret_each)
+{
+    return tend_check(t, leases, 2, ret_each);
+}
+
+static int touch_release(tend *t, const struct tend_lease *leases, int *ret_each)
+{
+    return tend_release(t, leases, 2, 0, NULL, ret_each);
+}
+
+static int touch_complete(tend *t, const struct tend_lease *leases, int *ret_each)
+{
+    return tend_complete(t, leases, 2, NULL, ret_each);
+}
+
+/* Of leases that could not be looked at, 0 was said: a worker went on with a job it had lost. */
+TEST_WITHIN(sqlite_memory, RC_11_a_lost_lease_is_never_answered_as_held, 240)
+{
+    touch *const touches[] = {touch_start, touch_heartbeat, touch_check, touch_release,
+                              touch_complete};
+    install_allocator();
+    for (size_t i = 0; i < sizeof touches / sizeof *touches; i++) {
+        bool hit = true;
+        for (int after = 0; hit; after += 1 + after / 8) {
+            int each[2] = {0, 0};
+            tend *t = open_impatient("t");
+            add_one(t, "q");
+            const struct tend_lease held = claim_one(t, "q");
+            const struct tend_lease leases[2] = {held, {.id = held.id, .token = held.token - 1}};
+            lose_memory(after, INT64_MAX);
+            int rc = touches[i](t, leases, each);
+            hit = failed;
+            have_memory();
+            check(rc < 0);
+            check_int(each[1], <, 0);
+            check(rc == TEND_ELEASELOST || each[1] == rc);
+            store_close(t);
+            sql_exec("DELETE FROM job");
+        }
+    }
+}

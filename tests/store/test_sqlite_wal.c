@@ -15,14 +15,13 @@
 /* Counts, and then does what SQLite does. */
 static int tries;
 
-int sqlite3_wal_checkpoint_v2(sqlite3 *sqlite, const char *name, int mode, int *ret_frames,
-                              int *ret_copied)
+int sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *zDb, int eMode, int *pnLog, int *pnCkpt)
 {
     static int (*real)(sqlite3 *, const char *, int, int *, int *);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_wal_checkpoint_v2");
     __atomic_add_fetch(&tries, 1, __ATOMIC_SEQ_CST);
-    return real(sqlite, name, mode, ret_frames, ret_copied);
+    return real(db, zDb, eMode, pnLog, pnCkpt);
 }
 
 static int64_t log_bytes(void)

@@ -491,8 +491,7 @@ static void submitter(struct helper *parent, void *arg)
     tend *t = store_open_real("submitter");
     int64_t number = *(int *)arg;
     for (int64_t i = 1; i <= EACH; i++) {
-        struct tend_job_spec spec =
-            spec_with_key(keep_text("%lld", (long long)(number * 1000 + i)));
+        struct tend_job_spec spec = spec_with_key(keep_text("%lld", (long long)number * 1000 + i));
         struct tend_added added;
         check_ok(t, tend_add(t, &spec, &added));
     }
@@ -553,5 +552,5 @@ TEST_WITHIN(submission, BY_2_the_newest_is_never_lost_however_runs_end_meanwhile
     check_int(sql_int("SELECT count(*) FROM submission"), ==, 0);
     check_int(sql_int("SELECT count(*) FROM job WHERE followed IS NOT NULL OR state <> 4"), ==, 0);
     /* The newest of all was the last one of some submitter. */
-    check_int(atoll(last) % 1000, ==, EACH);
+    check_int(strtoll(last, NULL, 10) % 1000, ==, EACH);
 }

@@ -171,13 +171,15 @@ static void listen_and_serve(struct helper *parent, void *arg)
 struct proxy proxy_start(void)
 {
     struct proxy proxy = {0};
-    const char *port = strstr(getenv("TEND_TEST_PG_URL"), "port=");
+    const char *url = getenv("TEND_TEST_PG_URL");
+    const char *port = url != NULL ? strstr(url, "port=") : NULL;
     check(port != NULL);
     proxy.line =
         mmap(NULL, sizeof *proxy.line, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check(proxy.line != MAP_FAILED);
     proxy_resume(&proxy);
-    struct proxy_plan plan = {.line = proxy.line, .server_port = atoi(port + strlen("port="))};
+    struct proxy_plan plan = {.line = proxy.line,
+                              .server_port = (int)strtol(port + strlen("port="), NULL, 10)};
     proxy.process = helper_start(listen_and_serve, &plan);
     proxy.port = (int)helper_hear(&proxy.process);
     return proxy;

@@ -313,7 +313,7 @@ TEST(heal, failures_that_are_remembered_count_as_those_that_were_seen)
         struct heal seen = begin(6, 2, 9, true);
         struct heal taken_up = begin(6, 2, 9, true);
         struct heal_verdict first = {0};
-        struct heal_verdict second;
+        struct heal_verdict second = {0};
         size_t count = strlen(histories[i]);
         for (size_t at = 0; at < count; at++) {
             char name[] = {histories[i][at], '\0'};

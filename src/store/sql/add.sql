@@ -1,6 +1,8 @@
 -- Adding jobs. On PostgreSQL each statement writes the events of its jobs itself and says so in `recorded`; the trigger
 -- job_added does it for what others add (migrations/003.postgres.sql).
 
+-- doing: adding jobs
+
 -- define: their_events
 INSERT INTO event (id, at, job_id, queue, who, what, to_state)
 SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added

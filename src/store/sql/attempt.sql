@@ -1,6 +1,8 @@
 -- Attempts of steps. Whoever writes one has the job's row locked and its lease checked (step_fence), or says so in
 -- the statement itself.
 
+-- doing: reading attempts | changing attempts
+
 -- define: attempt
 a.job_id, a.number, a.step_index, a.step_id, a.attempt, a.token, a.worker_id, a.host, a.boot_id, a.pid,
 a.start_ticks, a.marker, a.state, a.strategy, a.started_at, a.ended_at, a.exit_code, a.signal,

@@ -1,5 +1,7 @@
 -- Checkpoints of steps that succeeded.
 
+-- doing: reading checkpoints | changing checkpoints
+
 -- name: checkpoint_put
 -- A step that succeeds again replaces what it left before. Called by queue/checkpoint.c.
 INSERT INTO checkpoint

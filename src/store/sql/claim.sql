@@ -1,5 +1,7 @@
 -- Claims: who gets which job next.
 
+-- doing: claiming jobs
+
 -- define: claimed
 id, kind, priority, due_at, token, alarm_at, started_at, attempts, crashes, changed_at, version, created_at,
 phase, unique_key, subject, concurrency_key, tags, workspace, schedule,

@@ -1,5 +1,7 @@
 -- Clocks that jump, time in which nobody could write, and servers that were away: none of it ends a lease.
 
+-- doing: looking after leases
+
 -- name: clock_steps
 -- How often leases were moved. Called by store/sqlite_clock.c when there is something to move.
 SELECT clock_steps FROM store WHERE id = 1;

@@ -4,6 +4,8 @@
 -- one without an outcome whose job has finished is shown as what it is, and no worker is told of it. Who brings the job
 -- back (control_close) and who cleans up (control_settle) write it down.
 
+-- doing: reading controls | changing controls
+
 -- define: control
 ctl.id, ctl.job_id, ctl.action, ctl.step_index, ctl.step_id, ctl.reason, ctl.actor, ctl.at,
 ctl.taken_at, coalesce(ctl.done_at, j.finished_at),

@@ -1,5 +1,7 @@
 -- Events. Those of jobs are written by triggers; these are for all others and for reading.
 
+-- doing: reading events | changing events
+
 -- name: event_add
 -- For db_each. Called by queue/event.c.
 INSERT INTO event (id, at, job_id, queue, who, what, token, owner, why, data)

@@ -10,7 +10,10 @@
 -- is $0. "-- many:" begins what SQLite runs once instead, when there are many rows: they are in the table given as
 -- p1, p2, ..., with the id of the event each leaves. "-- dialect: postgres" begins the other variant where the engines differ; a query meant for
 -- db_each gets its parameters there as arrays of texts and returns either one row per element in
--- order, or (ordinal, value).
+-- order, or (ordinal, value). "-- doing:" is what a sentence about a failure says of the file's queries: of those that
+-- only read | of those that write.
+
+-- doing: reading jobs | changing jobs
 
 -- define: job
 id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, started_at, seen_at,

@@ -2,6 +2,8 @@
 -- become more: a statement over all locks that are held finds them by expires_at, which those and no others have (index
 -- lock_expiry).
 
+-- doing: reading locks | changing locks
+
 -- It is the holder that asks again: by its name, and by the same worker or by none both times.
 -- define: own
 l.owner = excluded.owner AND l.worker_id IS NOT DISTINCT FROM excluded.worker_id

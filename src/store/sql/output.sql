@@ -1,5 +1,7 @@
 -- What attempts wrote, as it was captured: bounded, redacted, in pieces.
 
+-- doing: reading output | changing output
+
 -- What $1 = job, $2 = token, $3 = number of the attempt must fulfil: the lease is held, or it was ended by a cancel and
 -- the attempt is still being stopped.
 -- define: owned

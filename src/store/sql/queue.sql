@@ -1,5 +1,7 @@
 -- Queues: settings, limits and figures.
 
+-- doing: reading queues | changing queues
+
 -- define: queue
 name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms, rate_level,
 rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms, keep_done_ms, keep_failed_ms,

@@ -1,5 +1,7 @@
 -- Schedules: jobs added by the clock.
 
+-- doing: reading schedules | changing schedules
+
 -- name: schedule_put
 -- Make or replace. Called by queue/schedule.c.
 INSERT INTO schedule

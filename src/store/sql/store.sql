@@ -1,5 +1,7 @@
 -- The store itself.
 
+-- doing: reading the store | changing the store
+
 -- name: store_time
 SELECT now($1);
 

@@ -2,6 +2,8 @@
 -- job.followed is set, and that only while the job is running: the statements that end a run pass over rows that have it set, so
 -- that nobody ends a run without what follows from it.
 
+-- doing: reading submissions | changing submissions
+
 -- name: submission_put
 -- The newest takes the place of the one before. Parameters as job_refresh. Primary key. Called by queue/submission.c.
 INSERT INTO submission

@@ -1,5 +1,7 @@
 -- Workers: who can be told to be alive by more than the time of a lease.
 
+-- doing: reading workers | changing workers
+
 -- name: worker_add
 -- For db_each, which returns the id. Called by queue/worker.c.
 INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since, registration)
