@@ -14,6 +14,8 @@
  *
  * Threads: a handle may be used by any number of threads at once. The library never prints, exits,
  * installs signal handlers or keeps globals, but for what fork and stopping ask of a whole process.
+ * Ignore SIGXFSZ where the size of files is limited (ulimit -f), or it ends the program; a write
+ * that meets the limit then fails with TEND_EFULL.
  *
  * Fork: a handle belongs to the process that opened it. In a child made by fork() every call on it
  * fails with TEND_ESTATE; the only one of use is tend_close(), which frees memory there and does
@@ -124,7 +126,8 @@ TEND_API void tend_options_init(struct tend_options *options);
  * options may be NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer
  * schema), ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT, ENOMEM (also: no descriptors left).
  *
- * PATH is resolved here, once: symlinks and the current folder may change afterwards. When the
+ * PATH is resolved here, once: symlinks and the current folder may change afterwards. A file that
+ * has more than one name (hard links), or is mounted alone, is refused: EUNREACHABLE. When the
  * file is deleted or replaced while it is open, every call fails with TEND_EUNREACHABLE and nothing
  * is acknowledged any more: close the handle and open the store again. A write in the moment of the
  * change may be in the file that was open; tend_errmsg() says whether it is. Calls fail in

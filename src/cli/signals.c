@@ -116,6 +116,9 @@ void signals_start(void)
     handle(SIGALRM, on_tick);
     /* A reader that has gone is noticed by EPIPE, so that a claim can give its jobs back. */
     handle(SIGPIPE, SIG_IGN);
+    /* A file that may not grow (ulimit -f) is noticed by EFBIG. Steps and git get the default
+     * action back. */
+    handle(SIGXFSZ, SIG_IGN);
     struct itimerval second = {.it_interval = {.tv_sec = 1}, .it_value = {.tv_sec = 1}};
     setitimer(ITIMER_REAL, &second, NULL);
 }

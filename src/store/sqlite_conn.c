@@ -2,6 +2,7 @@
 
 #include "store/claim_row.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -26,6 +27,46 @@ static bool concerns_all(const struct sqlite_conn *conn, int kind)
     if (kind == SQLITE_IOERR)
         return getrlimit(RLIMIT_FSIZE, &size) != 0 || size.rlim_cur == RLIM_INFINITY;
     return kind == SQLITE_FULL;
+}
+
+/* The errno of the last failed write to the file that this file control finds: the store or its
+ * log. */
+static int write_errno(sqlite3 *sqlite, int pointer)
+{
+    sqlite3_file *file = NULL;
+    int failed = 0;
+    if (sqlite3_file_control(sqlite, NULL, pointer, &file) == SQLITE_OK && file != NULL &&
+        file->pMethods != NULL)
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &failed);
+    return failed;
+}
+
+/* Whether a file could not grow for a limit on the size of files. SQLite does not keep the errno of
+ * a commit that has failed, so its files are asked, too. */
+static bool is_too_large(sqlite3 *sqlite)
+{
+    return sqlite3_system_errno(sqlite) == EFBIG ||
+           write_errno(sqlite, SQLITE_FCNTL_JOURNAL_POINTER) == EFBIG ||
+           write_errno(sqlite, SQLITE_FCNTL_FILE_POINTER) == EFBIG;
+}
+
+/* SQLite's index is a file that grows, for readers too. */
+static int fail_io(const struct sqlite_conn *conn, int rc, const char *what, struct err *err)
+{
+    bool grows = rc == SQLITE_IOERR_WRITE || rc == SQLITE_IOERR_SHMSIZE;
+    if (grows && conn->sqlite != NULL && is_too_large(conn->sqlite))
+        return err_set(err, TEND_EFULL,
+                       "%s: %s or a file beside it would grow beyond the limit on the size of "
+                       "files; nothing was changed, raise the limit ('ulimit -f' shows it) and try "
+                       "again",
+                       what, conn->path);
+    if (rc == SQLITE_IOERR_SHMSIZE)
+        return err_set(err, TEND_EFULL,
+                       "%s: no space left beside %s, and reading needs a little; make room and try "
+                       "again",
+                       what, conn->path);
+    return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what,
+                   conn->path, sqlite3_errstr(rc), rc);
 }
 
 int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct err *err)
@@ -77,13 +118,7 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
             "%s: another program keeps %s locked without tend's guard; end it and try again", what,
             path);
     case SQLITE_IOERR:
-        if (rc == SQLITE_IOERR_SHMSIZE) /* its index is a file that grows, for readers too */
-            return err_set(err, TEND_EFULL,
-                           "%s: no space left beside %s, and reading needs a little; make room and "
-                           "try again",
-                           what, path);
-        return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what, path,
-                       text, rc);
+        return fail_io(conn, rc, what, err);
     default:
         return err_set(err, TEND_EINTERNAL, "%s: %s (SQLite code %d)", what, text, rc);
     }

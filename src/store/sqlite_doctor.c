@@ -136,6 +136,16 @@ static void look_at_readers(const struct examination *exam)
                          : "only its owner can read the file");
 }
 
+/* Whoever opens the store is refused when it has a second name; it may have got it since. */
+static int look_at_names(const struct examination *exam)
+{
+    struct err err;
+    bool wrong = sqlite_path_check_names(exam->db->path, &err) < 0;
+    exam->report(exam->arg, wrong ? TEND_WRONG : TEND_FINE, "name",
+                 wrong ? err.text : "the file has no other name");
+    return wrong;
+}
+
 /* A folder called .tend is made by tend, for its files alone. */
 static void look_at_folder(const struct examination *exam)
 {
@@ -200,6 +210,7 @@ static int look_around(const struct examination *exam)
 {
     look_at_version(exam);
     int wrong = look_at_turn(exam);
+    wrong += look_at_names(exam);
     look_at_readers(exam);
     look_at_folder(exam);
     look_at_log(exam);

@@ -72,6 +72,7 @@ static int migrate(struct sqlite_db *db, struct err *err)
     int rc = sqlite_conn_exec(&db->writer, "BEGIN IMMEDIATE", "migrating the store", err);
     if (rc < 0)
         return rc;
+    turnstile_begun(&db->turnstile);
     /* Somebody else may have done it while this process waited in line. */
     if ((rc = read_version(&db->writer, &id, &version, err)) < 0 ||
         (rc = refuse_foreign(db, id, version, err)) < 0)

@@ -1,6 +1,7 @@
 #include "store/sqlite_path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,33 @@ static int make_missing(const char *given, bool must_exist, char **ret_path, str
     return rc;
 }
 
+/* A file can be mounted over another one. False also where the kernel does not tell. */
+static bool is_mounted_alone(const char *path)
+{
+    struct statx status;
+    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &status) == 0 &&
+           (status.stx_attributes_mask & status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+int sqlite_path_check_names(const char *path, struct err *err)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0)
+        return sqlite_path_fail(path, "reached", errno, err);
+    if (status.st_nlink > 1)
+        return err_set(err, TEND_EUNREACHABLE,
+                       "%s has more than one name (hard links): opened by different names, it has "
+                       "several logs and locks and is damaged; remove the other names ('find / "
+                       "-xdev -samefile %s' lists them) and open it by its own",
+                       path, path);
+    if (is_mounted_alone(path))
+        return err_set(err, TEND_EUNREACHABLE,
+                       "%s is mounted as a single file: here it has another log and other locks "
+                       "than in its own folder, and is damaged; mount its folder instead",
+                       path);
+    return 0;
+}
+
 /* What is there must be a file that can be read and written; said better here than by SQLite. */
 static int look_at_file(const char *path, struct err *err)
 {
@@ -116,7 +144,7 @@ static int look_at_file(const char *path, struct err *err)
         return err_set(err, TEND_ENOTADB, "%s is not a file; give the path of a tend store", path);
     if (euidaccess(path, R_OK | W_OK) != 0)
         return sqlite_path_fail(path, "read and written", errno, err);
-    return 0;
+    return sqlite_path_check_names(path, err);
 }
 
 /*

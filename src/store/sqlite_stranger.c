@@ -68,6 +68,6 @@ int sqlite_stranger_begin(struct sqlite_db *db, int64_t until_ns, struct err *er
     if (rc == TEND_EBUSY)
         return turnstile_give_up_on_stranger(&db->turnstile, err);
     if (rc == 0)
-        turnstile_part_from_stranger(&db->turnstile);
+        turnstile_begun(&db->turnstile);
     return rc;
 }

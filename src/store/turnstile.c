@@ -20,9 +20,9 @@ enum {
     DOOR_BYTE = 1,
     TURN_NOTE_AT = 64,
     DOOR_NOTE_AT = 96,
-    BLOCKED_AT = 128,
     STUCK_AT = 144,
-    STRANGER_AT = 176
+    STRANGER_AT = 176,
+    BLOCKED_AT = 208
 };
 enum { LONGEST_MS = 86400000 };
 
@@ -31,7 +31,7 @@ enum { LONGEST_MS = 86400000 };
 enum { STILL_MS = TURNSTILE_STILL_MS, PAST_DOOR_MS = 5 };
 
 /* Those who wait look every STILL_MS whether the turn still does not change hands. If nobody has
- * for so long, it may have. */
+ * looked for this long, it may have. */
 enum { UNSEEN_MS = 3 * STILL_MS };
 
 /* "process 12 (sqlite3)", perhaps several. */
@@ -121,22 +121,36 @@ static void write_blocked(const struct turnstile *turnstile, const struct blocke
     (void)ignored;
 }
 
-/* The first since counts. */
-static void note_blocked(const struct turnstile *turnstile, int64_t since_ms)
-{
-    struct blocked_note note = read_blocked(turnstile);
-    if (note.since == 0)
-        note.since = stamp(since_ms);
-    note.seen_ms = clock_boot_ms();
-    write_blocked(turnstile, &note);
-}
-
-static int64_t blocked_ms(const struct blocked_note *note)
+/* The length of the latest stretch. */
+static int64_t stretch_ms(const struct blocked_note *note)
 {
     int64_t now_ms = clock_boot_ms();
     int64_t since_ms = note->since >> BOOT_BITS;
     int64_t until_ms = note->seen_ms + UNSEEN_MS < now_ms ? note->seen_ms + UNSEEN_MS : now_ms;
     return note->since != 0 && since_ms < until_ms ? until_ms - since_ms : 0;
+}
+
+static int64_t blocked_ms(const struct blocked_note *note)
+{
+    return note->owed_ms + stretch_ms(note);
+}
+
+/*
+ * Nobody can write since since_ms. If that belongs to the stretch that is noted, the start of the
+ * stretch stays; otherwise that stretch is over, and a new one begins. turn_ms: since when the one
+ * who has the turn has it. If somebody saw the stretch after that, it has not ended in between,
+ * however long nobody looked.
+ */
+static void note_blocked(const struct turnstile *turnstile, int64_t since_ms, int64_t turn_ms)
+{
+    struct blocked_note note = read_blocked(turnstile);
+    bool over = since_ms > note.seen_ms + UNSEEN_MS && turn_ms >= note.seen_ms;
+    if (note.since == 0 || over) {
+        note.owed_ms = blocked_ms(&note);
+        note.since = stamp(since_ms);
+    }
+    note.seen_ms = clock_boot_ms();
+    write_blocked(turnstile, &note);
 }
 
 int64_t turnstile_blocked_ms(const struct turnstile *turnstile)
@@ -165,18 +179,23 @@ void turnstile_settle_blocked(struct turnstile *turnstile)
     struct blocked_note note = read_blocked(turnstile);
     bool same = note.since == turnstile->taken.since && note.seen_ms == turnstile->taken.seen_ms;
     turnstile->taken = none;
-    if (same && !is_long(turnstile))
+    if (same && !is_long(turnstile)) {
         note = none;
-    else
+    } else {
         note.since = stamp(turnstile->entered_ms);
+        if (note.seen_ms < turnstile->entered_ms)
+            note.seen_ms = turnstile->entered_ms;
+        note.owed_ms = 0;
+    }
     write_blocked(turnstile, &note);
 }
 
-/* A turn in which this process was stopped has ended. What others noted of it ends now. */
+/* A turn in which this process was stopped has ended. What others noted of it ends now; what they
+ * noted before it has ended before. */
 static void end_long_turn(const struct turnstile *turnstile)
 {
     struct blocked_note note = read_blocked(turnstile);
-    if (note.since == 0)
+    if (note.since == 0 || note.seen_ms < turnstile->entered_ms)
         return;
     note.seen_ms = clock_boot_ms();
     write_blocked(turnstile, &note);
@@ -307,7 +326,7 @@ static void describe_stranger(const struct turnstile *turnstile, char *text, siz
     char name[STRANGER_BYTES];
     char time[32] = "";
     struct blocked_note note = read_blocked(turnstile);
-    int64_t seconds = blocked_ms(&note) / 1000;
+    int64_t seconds = stretch_ms(&note) / 1000;
     if (seconds > 0)
         snprintf(time, sizeof time, " for %lld s", (long long)seconds);
     if (!name_stranger(turnstile, name))
@@ -342,15 +361,29 @@ int turnstile_say_busy(const struct turnstile *turnstile, struct err *err)
     return err_set(err, TEND_EBUSY, "the store cannot be written: %s", holder.text);
 }
 
-/* Once for each stretch of time in which nobody could write. Not under the mutex. */
-static void tell_blocked(struct turnstile *turnstile, int64_t since_ms)
+/* Whether the one with this note has the turn; not this handle. */
+static bool has_turn(const struct turnstile *turnstile, const struct holder_note *note)
+{
+    struct holder_note now = read_note(turnstile, TURN_NOTE_AT);
+    return same_note(note, &now) && is_locked(turnstile, TURN_BYTE);
+}
+
+/*
+ * Once for each stretch of time in which nobody could write. holder: who has the turn; NULL: this
+ * handle. Finding out what it is doing takes a while; if it has given the turn back meanwhile,
+ * nothing is said. Not under the mutex.
+ */
+static void tell_blocked(struct turnstile *turnstile, int64_t since_ms,
+                         const struct holder_note *holder)
 {
     struct err err;
     if (turnstile->told || turnstile->log == NULL)
         return;
+    turnstile_say_busy(turnstile, &err);
+    if (holder != NULL && !has_turn(turnstile, holder))
+        return;
     turnstile->told = true;
     turnstile->told_since_ms = since_ms;
-    turnstile_say_busy(turnstile, &err);
     turnstile->log(turnstile->log_arg, err.text);
 }
 
@@ -376,17 +409,17 @@ void turnstile_meet_stranger(struct turnstile *turnstile)
 
 void turnstile_wait_for_stranger(struct turnstile *turnstile, int64_t since_ms)
 {
-    note_blocked(turnstile, since_ms);
-    tell_blocked(turnstile, since_ms);
+    note_blocked(turnstile, since_ms, turnstile->entered_ms);
+    tell_blocked(turnstile, since_ms, NULL);
 }
 
 /* Leases get back all time up to now, and a long turn is one that is long from now on. */
-void turnstile_part_from_stranger(struct turnstile *turnstile)
+void turnstile_begun(struct turnstile *turnstile)
 {
-    if (!turnstile->has_stranger)
-        return;
-    turnstile->has_stranger = false;
-    turnstile->entered_ms = write_note(turnstile, TURN_NOTE_AT);
+    if (turnstile->has_stranger) {
+        turnstile->has_stranger = false;
+        turnstile->entered_ms = write_note(turnstile, TURN_NOTE_AT);
+    }
     tell_over(turnstile);
 }
 
@@ -544,9 +577,9 @@ static void look(struct turnstile *turnstile, struct turn_wait *wait)
         wait->since_ms = clock_boot_ms();
         return;
     }
-    note_blocked(turnstile, wait->since_ms);
+    note_blocked(turnstile, wait->since_ms, wait->turn.since_ms);
     pthread_mutex_unlock(&turnstile->mutex);
-    tell_blocked(turnstile, wait->since_ms);
+    tell_blocked(turnstile, wait->since_ms, &wait->turn);
     pthread_mutex_lock(&turnstile->mutex);
 }
 
@@ -638,8 +671,6 @@ int turnstile_enter(struct turnstile *turnstile, int64_t busy_ms, struct err *er
         }
         if (rc < 0)
             gate_leave(false);
-        else if (!turnstile->has_stranger)
-            tell_over(turnstile);
         __atomic_store_n(&turnstile->gave_up, rc == TEND_EBUSY, __ATOMIC_RELAXED);
         return rc;
     }

@@ -31,9 +31,9 @@
  *     2         locked: the store is open; not the turnstile's
  *     64..95    who has the turn, as noted by itself (struct holder_note)
  *     96..127   who has the door
- *     128..143  since when nobody could write (struct blocked_note)
  *     144..175  who had the door, as noted there, when somebody found that it does not move
  *     176..207  who had the turn, as noted there, when it found a stranger in its way
+ *     208..231  since when nobody could write (struct blocked_note)
  *     256..     the store's clock; not the turnstile's
  */
 #ifndef STORE_TURNSTILE_H
@@ -60,11 +60,13 @@ enum { TURNSTILE_STILL_MS = 1000 };
  * The time in which nobody could write. Whoever waits and sees that the turn has not changed hands
  * for a second writes it, and whoever has the turn removes it once the leases have got that time
  * back. A process that was stopped with the turn says itself when it has ended; one that was killed
- * cannot, so the time ends soon after somebody has seen it last.
+ * cannot, so the time ends soon after somebody has seen it last. Whoever finds later that nobody
+ * can write begins a new stretch of time; the length of the stretches before it is kept.
  */
 struct blocked_note {
     int64_t since;   /* clock_boot_ms, and which boot of the machine; 0: nothing noted */
     int64_t seen_ms; /* clock_boot_ms: until when, as far as anybody has seen */
+    int64_t owed_ms; /* the length of the stretches before this one */
 };
 
 struct turnstile {
@@ -111,13 +113,15 @@ int turnstile_say_busy(const struct turnstile *turnstile, struct err *err);
 /*
  * For the one who has the turn and finds that a stranger has locked the store. meet: notes it for
  * those who wait. wait: nobody can write because of it since since_ms (clock_boot_ms); to be called
- * every TURNSTILE_STILL_MS. part: it is gone, and the turn begins only now. give_up: TEND_EBUSY
- * with the sentence.
+ * every TURNSTILE_STILL_MS. give_up: TEND_EBUSY with the sentence.
  */
 void turnstile_meet_stranger(struct turnstile *turnstile);
 void turnstile_wait_for_stranger(struct turnstile *turnstile, int64_t since_ms);
-void turnstile_part_from_stranger(struct turnstile *turnstile);
 int turnstile_give_up_on_stranger(struct turnstile *turnstile, struct err *err);
+
+/* For the one who has the turn: its transaction has begun, so the store can be written. Only now
+ * the log is told so, as a stranger may have been in the way; if one was, the turn begins now. */
+void turnstile_begun(struct turnstile *turnstile);
 
 /* Nobody has got the turn since somebody on this handle gave up waiting for it, or for a stranger.
  * Any thread. */

@@ -150,6 +150,7 @@ TEST(tree, bad_specs_and_bad_helpers_are_refused)
 TEST(tree, starts_in_its_folder_with_default_signals_and_lower_priority)
 {
     signal(SIGPIPE, SIG_IGN); /* what the worker does to its signals is its own affair */
+    signal(SIGXFSZ, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     struct tree_pool *pool = open_pool();
     struct tree_spec spec = actor_spec("state");

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "queue/handle.h"
 #include "store/sqlite_files.h"
+#include "support/mounts.h"
 #include "support/store.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -319,6 +321,76 @@ TEST(sqlite_files, a_relative_path_means_the_folder_at_opening)
     tend_close(stores[1]);
 }
 
+/* --- a second name --- */
+
+static void note_finding(void *arg, enum tend_verdict verdict, const char *what, const char *text)
+{
+    char *findings = arg;
+    size_t used = strlen(findings);
+    snprintf(findings + used, 4096 - used, "%d %s: %s\n", (int)verdict, what, text);
+}
+
+/* ret_wrong: as tend_doctor returns it. */
+static const char *look_over(tend *t, int *ret_wrong)
+{
+    static char findings[4096];
+    findings[0] = '\0';
+    *ret_wrong = tend_doctor(t, note_finding, findings);
+    return findings;
+}
+
+/* Each name had a log of its own: jobs that had been acknowledged were gone, the file damaged. */
+TEST(sqlite_files, BY_2_a_store_with_a_second_name_is_not_opened_by_any)
+{
+    const char *second = test_path("second.db");
+    make_store();
+    check_int(link(store_path(), second), ==, 0);
+    check_refused(second, second, "hard link");
+    check_refused(store_path(), store_path(), "hard link");
+    check(!exists(keep_text("%s-lock", second)));
+    check(!exists(keep_text("%s-wal", second)));
+    check_int(unlink(second), ==, 0);
+    check_opens();
+}
+
+/* As 'cp -l' makes it, for a backup that is none. */
+TEST(sqlite_files, a_second_name_does_not_stop_who_has_the_store_open)
+{
+    struct tend_stats *stats;
+    int wrong;
+    tend *t = store_open("w");
+    add_one(t, "q");
+    check_contains(look_over(t, &wrong), "0 name: ");
+    check_int(wrong, ==, 0);
+    check_int(link(store_path(), test_path("second.db")), ==, 0);
+    add_one(t, "q");
+    claim_one(t, "q");
+    check_ok(t, tend_stats(t, &stats)); /* by a connection that is opened now */
+    tend_stats_free(stats);
+    check_contains(look_over(t, &wrong), "2 name: ");
+    check_int(wrong, ==, 1);
+    store_close(t);
+    check_refused(store_path(), store_path(), "hard link");
+}
+
+/* The file alone was mounted into a container. Who may not mount sees that a folder is enough. */
+TEST(sqlite_files, BY_2_a_store_that_is_mounted_as_a_single_file_is_not_opened)
+{
+    const char *folder = test_path("folder");
+    const char *file = test_path("alone.db");
+    make_store();
+    if (mounts_own()) {
+        make_file(file, "", 0600);
+        check_int(mount(store_path(), file, NULL, MS_BIND, NULL), ==, 0);
+        check_refused(file, file, "mount its folder");
+        check(!exists(keep_text("%s-lock", file)));
+        check_int(mkdir(folder, 0700), ==, 0);
+        check_int(mount(test_folder(), folder, NULL, MS_BIND, NULL), ==, 0);
+        tend_close(open_by(test_path("folder/tend.db")));
+    }
+    check_opens(); /* in its own folder */
+}
+
 /* --- deleted or replaced while open --- */
 
 static void check_gone(tend *t, const char *file)
@@ -539,18 +611,11 @@ TEST(sqlite_files, a_liveness_lock_held_by_a_stranger_is_passed_over)
 
 /* --- without inotify --- */
 
-static void note_finding(void *arg, enum tend_verdict verdict, const char *what, const char *text)
-{
-    char *findings = arg;
-    size_t used = strlen(findings);
-    snprintf(findings + used, 4096 - used, "%d %s: %s\n", (int)verdict, what, text);
-}
-
 static const char *findings_of(tend *t)
 {
-    static char findings[4096];
-    findings[0] = '\0';
-    check_rc(t, tend_doctor(t, note_finding, findings), 0);
+    int wrong;
+    const char *findings = look_over(t, &wrong);
+    check_rc(t, wrong, 0);
     return findings;
 }
 

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "queue/lease.h"
+#include "store/holder.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,6 +131,58 @@ TEST_WITHIN(sqlite_stranger, one_that_gives_up_takes_nobody_with_it, 60)
     helper_join(&stranger);
     pthread_join(adder, NULL);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+}
+
+static size_t count_in_log(const char *part)
+{
+    size_t count = 0;
+    for (const char *at = store_log(); (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Since when the one has the turn who has found the stranger, as the lock file says. */
+static int64_t met_stranger_ms(void)
+{
+    enum { STRANGER_AT = 176 };
+    struct holder_note note = {0};
+    int fd = open(test_path("tend.db-lock"), O_RDONLY | O_CLOEXEC);
+    check_int(pread(fd, &note, sizeof note, STRANGER_AT), ==, sizeof note);
+    close(fd);
+    return note.since_ms;
+}
+
+static void *claim_for_a_while(void *t)
+{
+    check_rc(t, try_claim(t, 5000), TEND_EBUSY);
+    return NULL;
+}
+
+/* One in line had said that nobody can write. When the one before it gave up and it got the turn,
+ * it said that the store can be written again, with the stranger still there. */
+TEST_WITHIN(sqlite_stranger, it_is_over_when_a_write_has_begun_and_not_before, 90)
+{
+    struct helper stranger = start_stranger();
+    tend *t = store_open_busy("w", 50000);
+    tend *other = store_open_busy("v", 60000);
+    pthread_t claimer;
+    pthread_t adder;
+    claim_none(t, "q");
+    claim_none(other, "q");
+    let_it_lock(&stranger);
+    check_int(pthread_create(&claimer, NULL, claim_for_a_while, t), ==, 0);
+    wait_until(count_in_log("the store cannot be written") == 1, PATIENCE_MS);
+    int64_t first_ms = met_stranger_ms();
+    check_int(pthread_create(&adder, NULL, add_in_thread, other), ==, 0);
+    wait_until(count_in_log("the store cannot be written") == 2, PATIENCE_MS);
+    pthread_join(claimer, NULL);
+    wait_until(met_stranger_ms() != first_ms, PATIENCE_MS);
+    check_int(count_in_log("the store can be written again"), ==, 0);
+    helper_say(&stranger, 0);
+    helper_join(&stranger);
+    pthread_join(adder, NULL);
+    check_int(count_in_log("the store cannot be written"), ==, 2);
+    check_int(count_in_log("the store can be written again"), ==, 1);
 }
 
 enum { LEASE_MS = 4000 };

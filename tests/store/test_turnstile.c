@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -260,6 +261,42 @@ TEST_WITHIN(turnstile, one_that_gives_up_takes_nobody_with_it, 60)
 
 /* --- time in which nobody could write --- */
 
+enum { TURN_NOTE_AT = 64, BLOCKED_AT = 208 };
+
+static struct blocked_note read_blocked(int fd)
+{
+    struct blocked_note note;
+    check_int(pread(fd, &note, sizeof note, BLOCKED_AT), ==, sizeof note);
+    return note;
+}
+
+static void write_blocked(int fd, const struct blocked_note *note)
+{
+    check_int(pwrite(fd, note, sizeof *note, BLOCKED_AT), ==, sizeof *note);
+}
+
+/* As if what is noted had been noted so much earlier. */
+static void age_blocked(int fd, int64_t ms)
+{
+    struct blocked_note note = read_blocked(fd);
+    note.since -= ms << 16;
+    note.seen_ms -= ms;
+    write_blocked(fd, &note);
+}
+
+static int open_line(struct turnstile *line)
+{
+    int fd = open(test_path("tend.db-lock"), O_RDWR | O_CLOEXEC);
+    turnstile_init(line, fd);
+    return fd;
+}
+
+static void close_line(struct turnstile *line)
+{
+    turnstile_done(line);
+    close(line->fd);
+}
+
 TEST(turnstile, BY_9_the_time_in_which_nobody_could_write_is_told_once)
 {
     struct turnstile line;
@@ -286,24 +323,130 @@ TEST(turnstile, BY_9_the_time_in_which_nobody_could_write_is_told_once)
     turnstile_leave(&line);
     /* The one that had the turn was killed, and nobody wanted to write for a long time after that:
      * it counted as time in which nobody could. */
-    struct blocked_note note;
     holder = start_holder(TURN, true);
     check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
     helper_kill(&holder);
-    check_int(pread(fd, &note, sizeof note, 128), ==, sizeof note);
+    struct blocked_note note = read_blocked(fd);
     note.since -= 100 * SECOND_MS << 16;
     note.seen_ms -= 90 * SECOND_MS;
-    check_int(pwrite(fd, &note, sizeof note, 128), ==, sizeof note);
+    write_blocked(fd, &note);
     check_int(turnstile_blocked_ms(&line), >=, 11 * SECOND_MS);
     check_int(turnstile_blocked_ms(&line), <, 30 * SECOND_MS);
     /* What is left of an earlier boot says nothing. */
-    int64_t old = 123LL << 16;
-    check_int(pwrite(fd, &old, sizeof old, 128), ==, sizeof old);
+    const struct blocked_note old = {.since = 123LL << 16, .seen_ms = 456, .owed_ms = 789};
+    write_blocked(fd, &old);
     check_int(turnstile_enter(&line, 1000, &err), ==, 0);
     check_int(turnstile_take_blocked(&line), ==, 0);
     turnstile_leave(&line);
     turnstile_done(&line);
     close(fd);
+}
+
+static bool name_nobody(void *arg, char *text, size_t size)
+{
+    (void)arg;
+    snprintf(text, size, "somebody");
+    return true;
+}
+
+/* Nobody can write for a little more than a second, because of a stranger. The sentence says so. */
+static void block(struct turnstile *holder, struct turnstile *line, struct err *err)
+{
+    struct err ignored = {0};
+    check_int(turnstile_enter(holder, 1000, &ignored), ==, 0);
+    turnstile_meet_stranger(holder);
+    check_int(turnstile_enter(line, 1300, err), ==, TEND_EBUSY);
+    turnstile_leave(holder);
+}
+
+/* Two locks of 5 s and 3 s with 40 s of rest between them moved all leases by 48 s, and a program
+ * was told to have locked the file for 66 s that had done so for 2 s. */
+TEST(turnstile, BY_9_time_between_two_stretches_in_which_nobody_could_write_is_not_one_of_them)
+{
+    struct turnstile holder;
+    struct turnstile line;
+    struct err err = {0};
+    store_open("w");
+    open_line(&holder);
+    int fd = open_line(&line);
+    line.name_stranger = name_nobody;
+    block(&holder, &line, &err);
+    age_blocked(fd, 90 * SECOND_MS);
+    int64_t first_ms = turnstile_blocked_ms(&line);
+    check_int(first_ms, >=, SECOND_MS);
+    block(&holder, &line, &err);
+    check_contains(err.text, "somebody has locked the file for ");
+    check_int(atoll(strstr(err.text, " for ") + strlen(" for ")), <, 90);
+    /* Neither is lost. */
+    check_int(turnstile_blocked_ms(&line), >=, first_ms + SECOND_MS);
+    check_int(turnstile_blocked_ms(&line), <, 90 * SECOND_MS);
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_take_blocked(&line), >=, first_ms + SECOND_MS);
+    turnstile_settle_blocked(&line);
+    check_int(turnstile_blocked_ms(&line), ==, 0);
+    turnstile_leave(&line);
+    close_line(&line);
+    close_line(&holder);
+}
+
+/* Those who want to write come and go, while one process is stopped in the middle of a write. */
+TEST(turnstile, BY_9_a_turn_that_never_changed_hands_is_one_stretch_however_seldom_somebody_looks)
+{
+    struct turnstile holder;
+    struct turnstile line;
+    struct holder_note turn;
+    struct err err = {0};
+    store_open("w");
+    open_line(&holder);
+    int fd = open_line(&line);
+    check_int(turnstile_enter(&holder, 1000, &err), ==, 0);
+    check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
+    check_int(pread(fd, &turn, sizeof turn, TURN_NOTE_AT), ==, sizeof turn);
+    turn.since_ms -= 90 * SECOND_MS;
+    check_int(pwrite(fd, &turn, sizeof turn, TURN_NOTE_AT), ==, sizeof turn);
+    age_blocked(fd, 90 * SECOND_MS);
+    check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
+    check_int(turnstile_blocked_ms(&line), >=, 91 * SECOND_MS);
+    turnstile_leave(&holder);
+    close_line(&line);
+    close_line(&holder);
+}
+
+static void note_line(void *arg, const char *line)
+{
+    (void)line;
+    ++*(int *)arg;
+}
+
+static bool leave_meanwhile(void *arg, char *text, size_t size)
+{
+    turnstile_leave(arg);
+    snprintf(text, size, "somebody");
+    return true;
+}
+
+/* It was found out who was in the way; the log was told when it was gone and others had written. */
+TEST(turnstile, nobody_is_told_that_the_store_cannot_be_written_when_it_can_again)
+{
+    struct turnstile holder;
+    struct turnstile line;
+    struct err err = {0};
+    int lines = 0;
+    store_open("w");
+    open_line(&holder);
+    open_line(&line);
+    line.name_stranger = leave_meanwhile;
+    line.name_arg = &holder;
+    line.log = note_line;
+    line.log_arg = &lines;
+    check_int(turnstile_enter(&holder, 1000, &err), ==, 0);
+    turnstile_meet_stranger(&holder);
+    check_int(turnstile_enter(&line, PATIENCE_MS, &err), ==, 0);
+    turnstile_begun(&line);
+    check_int(lines, ==, 0);
+    turnstile_leave(&line);
+    close_line(&line);
+    close_line(&holder);
 }
 
 /* --- the gate --- */
