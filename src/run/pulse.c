@@ -246,6 +246,7 @@ static void tell_outage(tend_runner *runner, bool away)
     if (away == runner->store_away)
         return;
     runner->store_away = away;
+    runner->away_ms = clock_mono_ms();
     runner->store_blocked = false;
     if (away)
         runner_tell(runner, TEND_NEWS_NOTE, TEND_UNSET, -1, "leases cannot be extended: %s",
@@ -301,6 +302,8 @@ static void *pulse(void *arg)
             last_beat_ms = beat(runner, &roll, last_beat_ms);
             if (!runner->store_away)
                 bring_orders(runner, patience_ms(&roll), roll.leases, roll.count);
+        } else if (runner->answered_ms > runner->away_ms) {
+            tell_outage(runner, false); /* of which the last lease saw no more */
         }
         roll_done(&roll);
         struct pollfd fd = {.fd = runner->pulse_fd, .events = POLLIN};

@@ -290,6 +290,8 @@ static int claim_until_stopped(tend_runner *runner)
         struct round round = go_round(runner, turn);
         recover_on_timer(runner->t, -1); /* one that is never idle never waits */
         has_worked |= round.answered;
+        if (round.answered)
+            runner->answered_ms = clock_mono_ms();
         if (round.failed < 0 && (!passes(round.failed, has_worked) || db_gone(runner->t->db)))
             return round.failed;
         if (round.failed != told && round.failed < 0)

@@ -102,6 +102,7 @@ struct tend_runner {
     struct lack lack;
     struct task *tasks;
     size_t task_count;
+    atomic_llong answered_ms; /* monotonic: when the store has last answered a claim */
     int64_t claim_lost_ms; /* the claiming thread's own, monotonic: when the outcome of a claim was
                               last not known; 0: each is */
     int64_t back_ms;       /* monotonic: until then jobs come back that could not be run here */
@@ -114,6 +115,7 @@ struct tend_runner {
     int pulse_fd; /* an eventfd: it is to end, or to look at once */
     bool pulse_runs, pulse_ends;
     bool store_away;    /* the pulse's own: it has told so */
+    int64_t away_ms;    /* ... monotonic: when */
     bool store_blocked; /* ... that nobody can write */
 };
 
