@@ -329,7 +329,9 @@ static int check_job(struct line_parser *parser)
     if (code < 0)
         return code;
     code = tend_job_spec_check(spec, &fault);
-    return code < 0 ? fault_at(parser, place_of(parser, fault.member), "%s", fault.text) : 0;
+    return code == TEND_ENOMEM ? code
+           : code < 0          ? fault_at(parser, place_of(parser, fault.member), "%s", fault.text)
+                               : 0;
 }
 
 int batch_line_parse(const char *line, size_t bytes, int64_t now_ms, struct arena *arena,

@@ -1,5 +1,6 @@
 #include "queue/schedule.h"
 
+#include "base/clock.h"
 #include "core/cron.h"
 #include "queue/add.h"
 #include "queue/event.h"
@@ -7,6 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { LOCKED_AGAIN_MS = 20 };
 
 void tend_schedule_init(struct tend_schedule *schedule)
 {
@@ -183,9 +187,11 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
         rc = check_cron(t, schedule, &call.cron);
     if (rc < 0)
         return rc;
-    do
-        rc = handle_write(t, put_body, &call);
-    while (rc > 0);
+    int64_t until_ms = clock_mono_ms() + t->options.busy_ms;
+    while ((rc = handle_write(t, put_body, &call)) > 0 ||
+           (rc == TEND_EBUSY && clock_mono_ms() < until_ms))
+        if (rc < 0) /* a run that is to be replaced is locked */
+            nanosleep(&(struct timespec){.tv_nsec = LOCKED_AGAIN_MS * 1000000L}, NULL);
     return rc;
 }
 

@@ -12,7 +12,8 @@
  *
  * Others wait for what one transaction adds, so there is a bound to it, in runs and in bytes of
  * payload. With catch-up "all" the rest comes with the next transaction. All that are due share the
- * room, the one that is farthest behind last: a long backlog delays no other schedule.
+ * room. Which one is the first changes from time to time, so that a long backlog of large payloads
+ * leaves room for every other schedule soon.
  *
  * The run that is due is known, but the ones after it are not where the time zone can be read
  * neither here nor from the store. An event says so, and the schedule is looked at again every
@@ -372,22 +373,33 @@ static bool replaces(const struct db_result *rows, size_t row)
     return strcmp(db_string(rows, row, 1), "replace") == 0;
 }
 
+/* Whose turn it is to be the first of count, by the time alone. */
+static size_t first_of(size_t count, int64_t now_ms)
+{
+    return (size_t)((uint64_t)now_ms * UINT64_C(0x9e3779b97f4a7c15) >> 32) % count;
+}
+
 int schedule_fire_due(struct db_tx *tx)
 {
     struct db_result rows;
     struct due due = {.left = SCHEDULE_ROOM};
     const struct db_value params[] = {db_now(tx)};
+    int64_t now_ms = 0;
     int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    if (rc < 0)
+    if (rc < 0 || rows.rows == 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
-    for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++)
-        if (!replaces(&rows, i))
-            rc = fire_share(tx, &due, db_string(&rows, i, 0), rows.rows - i);
+    size_t first = first_of(rows.rows, now_ms);
+    for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++) {
+        size_t row = (first + i) % rows.rows;
+        if (!replaces(&rows, row))
+            rc = fire_share(tx, &due, db_string(&rows, row, 0), rows.rows - i);
+    }
     bool replaced = false;
     for (size_t i = 0; rc >= 0 && i < rows.rows && !replaced; i++) {
+        size_t row = (first + i) % rows.rows;
         int fired = due.fired;
-        if (replaces(&rows, i))
-            rc = fire_share(tx, &due, db_string(&rows, i, 0), 1);
+        if (replaces(&rows, row))
+            rc = fire_share(tx, &due, db_string(&rows, row, 0), 1);
         replaced = due.fired > fired;
     }
     if (rc < 0 || (due.fired == 0 && due.failed < 0))

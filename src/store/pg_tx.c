@@ -69,8 +69,8 @@ int pg_tx_fly(struct pg_tx *tx, bool last)
                                              : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     if (begins && db->url.pooler)
         flight.before[1] = db->local_sql;
-    flight.before[2] = pg_patience_sql(&tx->patience, hurry);
-    flight.before[3] = tx->settles;
+    flight.before[2] = tx->settles; /* first: nothing else is taken after a failure */
+    flight.before[3] = pg_patience_sql(&tx->patience, hurry);
     flight.before[4] = tx->marks ? "SAVEPOINT attempt" : NULL;
     tx->settles = NULL;
     tx->marks = false;

@@ -3,6 +3,7 @@
 #include "store/forks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tend.h>
 
@@ -29,12 +30,26 @@ static int report_lines(const char *row, int most, sqlite_check_report *report, 
     return count;
 }
 
-static void advise(int wrong, sqlite_check_report *report, void *arg)
+static bool is_damage(int code)
+{
+    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+/* A page that could not be read for want of memory, or because the disk failed, may be whole. */
+static bool tells_damage(const char *row)
+{
+    const char *code = strstr(row, "error code=");
+    return code == NULL || is_damage((int)strtol(strchr(code, '=') + 1, NULL, 10));
+}
+
+static void advise(bool damaged, int wrong, sqlite_check_report *report, void *arg)
 {
     char text[256];
     snprintf(text, sizeof text,
-             "the store is damaged%s; stop all programs that use it, put a backup in its place and "
-             "run 'tend migrate --after-restore'",
+             damaged ? "the store is damaged%s; stop all programs that use it, put a backup in its "
+                       "place and run 'tend migrate --after-restore'"
+                     : "parts of the store could not be read%s; look after the disk and the memory "
+                       "of this machine, then check it again",
              wrong >= LINES ? " (the check ends after " LINES_MAX " lines)" : "");
     report(arg, TEND_WRONG, integrity, text);
 }
@@ -45,29 +60,33 @@ int sqlite_check(sqlite3 *sqlite, sqlite_check_report *report, void *arg)
     char text[LINE_BYTES];
     int wrong = 0;
     bool fine = false;
+    bool damaged = false;
     int rc =
         sqlite3_prepare_v2(sqlite, "PRAGMA integrity_check(" LINES_MAX ")", -1, &statement, NULL);
-    if (rc != SQLITE_OK)
+    if (is_damage(rc))
         return TEND_ECORRUPT;
-    while (wrong < LINES && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (statement != NULL && wrong < LINES && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
         const char *row = (const char *)sqlite3_column_text(statement, 0);
         if (row != NULL && sqlite3_stricmp(row, "ok") == 0)
             fine = true;
-        else if (row != NULL)
+        else if (row != NULL) {
             wrong += report_lines(row, LINES - wrong, report, arg);
+            damaged |= tells_damage(row);
+        }
     }
     if (wrong < LINES && rc != SQLITE_DONE) {
         snprintf(text, sizeof text, "the check could not go on: %s", sqlite3_errmsg(sqlite));
         report(arg, TEND_WRONG, integrity, text);
         wrong++;
         fine = false;
+        damaged |= is_damage(rc);
     }
     sqlite3_finalize(statement);
     if (fine)
         report(arg, TEND_FINE, integrity, "every page and index is whole");
     if (wrong == 0)
         return 0;
-    advise(wrong, report, arg);
+    advise(damaged, wrong, report, arg);
     return wrong + 1;
 }
 
@@ -77,7 +96,7 @@ static int say_unfound(const char *why, sqlite_check_report *report, void *arg)
     char text[LINE_BYTES];
     snprintf(text, sizeof text, "what is damaged cannot be listed: %s", why);
     report(arg, TEND_WRONG, integrity, text);
-    advise(0, report, arg);
+    advise(true, 0, report, arg);
     return 2;
 }
 

@@ -31,7 +31,8 @@ says() {
 
 # json FILTER: the last output (or standard input with -) satisfies a jq condition
 json() {
-    jq -e "$1" <<<"$output" >/dev/null || { echo "not so: $1"; echo "$output"; return 1; }
+    # Of nothing, jq -e says that it is so.
+    { [ -n "$output" ] && jq -e "$1" <<<"$output" >/dev/null; } || { echo "not so: $1"; echo "$output"; return 1; }
 }
 
 # claim …: claims a job; $lease, $id and $token are its lease

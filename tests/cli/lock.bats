@@ -112,11 +112,11 @@ load helper
     "$TEND" lock acquire deploy -w bob --wait --json >got 3>&- &
     tend lock release deploy -w ann >/dev/null
     wait $!
-    jq -e '.owner == "bob"' got
+    [ "$(jq -r .owner got)" = bob ]
 }
 
 has_worker() {
-    "$TEND" workers --json | jq -e '.name == "bob"' >/dev/null
+    [ "$("$TEND" workers --json | jq -r .name)" = bob ]
 }
 
 @test "a lock tied to a process ends with it" {
@@ -176,7 +176,7 @@ has_worker() {
     wait $holder || true
     status=0
     wait $waiter || status=$?
-    [ "$status" = 4 ]
+    [ "$status" = 4 ] || { echo "status $status"; cat said; false; }
     grep -q "process $holder has ended; nothing was locked for it" said
     tend lock release deploy -w ann >/dev/null
     tend lock acquire deploy -w cat >/dev/null

@@ -210,7 +210,7 @@ teardown() {
     claimer=$!
     tend add >/dev/null
     wait $claimer
-    jq -e '.id == 1' claimed
+    [ "$(jq .id claimed)" = 1 ]
     until_true grep -q job.claimed seen
     kill -TERM $follower
     wait $follower || [ $? = 143 ]
@@ -299,5 +299,5 @@ teardown() {
         WHERE datname = '$name' AND pid <> pg_backend_pid()" >/dev/null
     tend add >/dev/null
     wait $claimer
-    jq -e '.id == 1' claimed
+    [ "$(jq .id claimed)" = 1 ]
 }

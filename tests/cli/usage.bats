@@ -39,7 +39,7 @@ load helper
     json '[.options[] | select(.name == "queue")][0] | .repeatable and .form == "QUEUE"'
     json '.examples[0] | startswith("tend work")'
     run --separate-stderr -2 tend help nothing --json
-    jq -e '.error.code == "EINVAL"' <<<"$stderr"
+    [ "$(jq -r .error.code <<<"$stderr")" = EINVAL ]
 }
 
 @test "completion scripts are for shells that are known, also as JSON" {
@@ -49,7 +49,7 @@ load helper
     fails 2 tend completion tcsh
     says '"tcsh" is not one of bash, zsh, fish'
     run --separate-stderr -2 tend completion --json
-    jq -e '.error.message | contains("bash|zsh|fish")' <<<"$stderr"
+    [[ "$(jq -r .error.message <<<"$stderr")" == *"bash|zsh|fish"* ]]
 }
 
 @test "subcommands have help of their own" {

@@ -52,7 +52,9 @@ static void check_loss(struct world *world, struct actor *actor, int number, int
     bool released = op->kind == OP_LOCK_RELEASE && op->lock == number &&
                     strcmp(before->owner, actor->name) == 0;
     bool expired = now_ms >= before->expires_ms;
-    bool left = op->kind == OP_CLOSE && before->worker_id == actor->t->worker_id;
+    /* Also under an earlier id of its, by which it was taken for dead. */
+    bool left = op->kind == OP_CLOSE && before->worker_id > 0 && before->worker_id < MAX_WORKERS &&
+                world->worker_actors[before->worker_id] == actor->number;
     bool dead = model_may_bury(world, before->worker_id, now_ms);
     if (before->job_id != TEND_UNSET)
         expect(world, lease_has_ended(world, before),

@@ -192,6 +192,42 @@ TEST(pieces, a_schedule_that_fails_keeps_no_other_from_firing_and_is_told_once)
     wait_until((claim_none(t, "empty"), jobs_of("bad") == 1), PATIENCE_MS);
 }
 
+/* On PostgreSQL nothing was undone in a transaction that sets its own timeouts, and all failed. */
+TEST(pieces, a_claim_in_a_hurry_fires_beside_a_schedule_that_fails)
+{
+    tend *t = store_open("w");
+    struct tend_claim claim = claim_for("b");
+    struct tend_jobs *jobs;
+    put_schedule(t, "a", "@hourly");
+    put_schedule(t, "b", "@hourly");
+    put_schedule(t, "c", "@hourly");
+    forbid_jobs("NEW.kind = 'a' OR NEW.kind = 'c'"); /* whichever is the first */
+    clock_advance(HOUR_MS);
+    claim.wait_ms = 3000;
+    check_int(tend_claim_jobs(t, &claim, &jobs, NULL), ==, 1);
+    tend_jobs_free(jobs);
+    allow_jobs();
+}
+
+/* The backlog had the first turn again and again, as each run made it the newest that was due. */
+TEST(pieces, a_backlog_of_large_payloads_leaves_room_for_one_that_is_as_late)
+{
+    enum { LOOKS = 40 };
+    tend *t = store_open("w");
+    struct tend_schedule schedule = schedule_of("backlog", "@every 1m");
+    schedule.payload = keep_text("\"%*s\"", PIECE_BYTES + 1, "");
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    put_schedule(t, "report", "@hourly");
+    clock_advance(2 * HOUR_MS);
+    int looks = 0;
+    while (jobs_of("report") == 0 && looks++ < LOOKS) {
+        clock_advance(10);
+        claim_none(t, "other");
+    }
+    check_int(looks, <, LOOKS);
+    check_int(jobs_of("backlog"), <, 100);
+}
+
 /* A week of "@every 1s" was one transaction of 604,800 jobs, for which an add waited 10 s. */
 TEST(pieces, putting_a_schedule_again_adds_a_backlog_in_pieces)
 {

@@ -635,3 +635,32 @@ TEST(postgres_locked, BY_8_a_schedule_whose_run_is_locked_keeps_no_other_from_fi
         PATIENCE_MS);
     PQfinish(pg);
 }
+
+/* Each of them kept a claim waiting for 30 s, and its lease was over when it was answered. */
+TEST(postgres_locked, BY_8_a_claim_waits_for_no_run_that_is_to_be_replaced)
+{
+    enum { SCHEDULES = 3, AN_HOUR_MS = 3600000 };
+    tend *t = open_busy("w", AN_HOUR_MS);
+    PGconn *pg = stranger();
+    for (int i = 0; i < SCHEDULES; i++) {
+        struct tend_schedule schedule;
+        tend_schedule_init(&schedule);
+        schedule.cron = "@hourly";
+        schedule.name = keep_text("replaces-%d", i);
+        schedule.queue = "replaces";
+        schedule.overlap = "replace";
+        check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    }
+    clock_advance(HOUR_MS);
+    claim_none(t, "other");
+    check_int(sql_int("SELECT count(*) FROM job"), ==, SCHEDULES);
+    session_run(pg, "BEGIN");
+    session_run(pg, keep_text("SELECT id FROM %s.job FOR UPDATE", store_schema()));
+    clock_advance(HOUR_MS);
+    claim_none(t, "other");
+    check_int(sql_int("SELECT count(*) FROM job"), ==, SCHEDULES);
+    session_run(pg, "ROLLBACK");
+    wait_until((claim_none(t, "other"), sql_int("SELECT count(*) FROM job") == 2 * SCHEDULES),
+               PATIENCE_MS);
+    PQfinish(pg);
+}

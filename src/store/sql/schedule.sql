@@ -30,8 +30,7 @@ ORDER BY name;
 name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
 
 -- name: schedule_due
--- Names alone: payloads are read one at a time. The one that is farthest behind comes last, so that it keeps no other
--- waiting. Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is
+-- Names alone: payloads are read one at a time. Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is
 -- skipped: whoever fires may wait for jobs.
 SELECT name, overlap
 FROM schedule
@@ -78,8 +77,8 @@ RETURNING u.ordinal, 1;
 SELECT id FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id LIMIT 1;
 
 -- name: schedule_runs
--- All of them, which on PostgreSQL stay as they are until the end of the transaction. Index job_of_schedule.
--- Called by queue/schedule_fire.c.
+-- All of them, which on PostgreSQL stay as they are until the end of the transaction; if somebody has locked one, it
+-- fails at once, as claims would wait. Index job_of_schedule. Called by queue/schedule_fire.c.
 SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id;
 -- dialect: postgres
-SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE;
+SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE NOWAIT;
