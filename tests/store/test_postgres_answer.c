@@ -86,6 +86,8 @@ static void *ask(void *arg)
 static void ask_together(tend *t, struct guest guests[PARTY])
 {
     struct pg_group *group = &((struct pg_db *)t->db)->group;
+    t->workers_next_ms = t->alarms_next_ms =
+        INT64_MAX; /* a claim is one flight, not a look before */
     pthread_mutex_lock(&group->mutex);
     group->flying = 1; /* the first finds one flight free, the others none */
     group->coming_back = PARTY;
