@@ -35,7 +35,7 @@ static const char *queue_of(const struct tend_job_spec *spec)
     return spec->queue != NULL ? spec->queue : "default";
 }
 
-static const char *payload_of(const struct tend_job_spec *spec, size_t *ret_bytes)
+const char *add_payload(const struct tend_job_spec *spec, size_t *ret_bytes)
 {
     const char *payload = spec->payload != NULL ? spec->payload : "{}";
     *ret_bytes =
@@ -47,7 +47,7 @@ static void fill_basic(struct db_tx *tx, const struct tend_job_spec *spec, const
                        struct db_value *params)
 {
     size_t bytes;
-    const char *payload = payload_of(spec, &bytes);
+    const char *payload = add_payload(spec, &bytes);
     const struct db_value filled[BASIC_PARAMS] = {
         db_now(tx),
         db_text(by),
@@ -85,7 +85,7 @@ void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *
                       const char *by, struct db_value *params)
 {
     size_t bytes;
-    const char *payload = payload_of(spec, &bytes);
+    const char *payload = add_payload(spec, &bytes);
     const struct db_value filled[AGAIN_PARAMS] = {
         db_now(tx),
         db_int(id),
@@ -113,7 +113,7 @@ static int forget_steps(struct db_tx *tx, int64_t id, const struct db_value *old
                         const struct tend_job_spec *spec)
 {
     size_t bytes;
-    const char *payload = payload_of(spec, &bytes);
+    const char *payload = add_payload(spec, &bytes);
     if (old->bytes == bytes && memcmp(old->text, payload, bytes) == 0)
         return 0;
     return checkpoint_drop(tx, id, 0);

@@ -30,6 +30,9 @@ void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *
 int add_refresh(struct db_tx *tx, int64_t id, enum job_state state, const struct db_value *old,
                 const struct tend_job_spec *spec, const char *by);
 
+/* What is stored as its payload. */
+const char *add_payload(const struct tend_job_spec *spec, size_t *ret_bytes);
+
 /* TEND_EINVAL with line, column and reason; what is the word for the text ("payload"). */
 int add_check_json(tend *t, const char *what, const char *text, size_t bytes);
 

@@ -138,10 +138,9 @@ static int check_spec(const struct tend_job_spec *spec, const char **member, str
     if ((rc = check_names(spec, member, err)) < 0 || (rc = check_numbers(spec, member, err)) < 0)
         return rc;
     *member = "payload";
-    size_t bytes = spec->payload_bytes;
-    if (spec->payload != NULL && bytes == 0)
-        bytes = strlen(spec->payload);
-    if (spec->payload != NULL && (rc = check_json("payload", spec->payload, bytes, err)) < 0)
+    size_t bytes;
+    const char *payload = add_payload(spec, &bytes);
+    if ((rc = check_json("payload", payload, bytes, err)) < 0)
         return rc;
     *member = "workspace";
     if (spec->workspace != NULL && !utf8_valid(spec->workspace, strlen(spec->workspace)))

@@ -506,25 +506,23 @@ int tend_complete_and_claim(tend *t, const struct tend_lease *leases, size_t cou
                             const struct tend_claim *options, struct tend_jobs **ret,
                             struct tend_none *ret_none)
 {
-    const struct lease_answers none = {.count = count};
     int rc = lease_check_results(t, results, count);
     if (rc < 0)
-        return lease_unknown(&none, rc, ret_each);
+        return lease_unknown(NULL, count, rc, ret_each);
     struct completion completion = {.leases = leases,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count + 1, sizeof *completion.changed),
                                     .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
-        return lease_unknown(
-            &none, handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count), ret_each);
+        return lease_no_memory(t, count, ret_each);
     rc = claim(t, options, false, &completion, ret, ret_none);
     /* What became of the leases is in ret_each; the answer is about the claim. */
     struct err kept = *handle_err(t);
     if (completion.committed)
         lease_complete_verdicts(t, &completion, ret_each);
     else
-        lease_unknown(&none, rc, ret_each);
+        lease_unknown(NULL, count, rc, ret_each);
     *handle_err(t) = kept;
     free(completion.changed);
     return rc;

@@ -163,10 +163,9 @@ static int release_rest(tend *t, const struct release_call *all)
 int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t delay_ms,
                  const char *why, int *ret_each)
 {
-    const struct lease_answers none = {.count = count};
     int rc = handle_check_time(t, "the delay", delay_ms, 0, SPAN_MOST_MS);
     if (rc < 0 || count == 0)
-        return lease_unknown(&none, rc, ret_each);
+        return lease_unknown(NULL, count, rc, ret_each);
     struct release_call call = {.leases = leases,
                                 .count = count,
                                 .delay_ms = delay_ms,
@@ -175,8 +174,7 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                 .bells = bell_of_leases(t, leases, count),
                                 .changed = calloc(count, sizeof *call.changed)};
     if (call.changed == NULL)
-        return lease_unknown(
-            &none, handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count), ret_each);
+        return lease_no_memory(t, count, ret_each);
     const struct lease_answers answers = {.leases = leases,
                                           .count = count,
                                           .changed = call.changed,
@@ -185,9 +183,9 @@ int tend_release(tend *t, const struct tend_lease *leases, size_t count, int64_t
                                           .why = why};
     rc = handle_write(t, release_body, &call);
     if (rc < 0)
-        lease_unknown(&none, rc, ret_each);
+        lease_unknown(NULL, count, rc, ret_each);
     else if ((rc = release_rest(t, &call)) < 0)
-        lease_unknown(&answers, rc, ret_each);
+        lease_unknown(call.changed, count, rc, ret_each);
     else
         rc = lease_verdicts(t, &answers, ret_each);
     free(call.changed);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Columns 2 to 5 of job_skipped and job_row_holder. */
 static void put_holder(const struct db_result *rows, size_t row, char out[HOLDER_BYTES])
@@ -134,4 +135,10 @@ int holder_explain_busy(tend *t, int rc, int64_t job_id, const char *what)
         "job %lld cannot be %s now: its row is locked by %s, which is writing or was "
         "cut off while it wrote; try again when that session has ended",
         (long long)job_id, what, call.by);
+}
+
+void holder_pause(void)
+{
+    enum { AGAIN_MS = 20 };
+    nanosleep(&(struct timespec){.tv_nsec = AGAIN_MS * 1000000L}, NULL);
 }

@@ -28,6 +28,9 @@ int holder_read_left(struct db_tx *tx, int64_t worker_id, bool all, struct tend_
 /* Adds the jobs of `more` that ret does not name yet. */
 void holder_add_skipped(struct tend_recovery *ret, const struct tend_recovery *more);
 
+/* A moment, before what was locked is tried again. */
+void holder_pause(void);
+
 /* After a call about one job has failed with rc: if that was waiting for the row, says who has it.
  * Returns rc. `what` is what was to be done to the job: "cancelled". */
 int holder_explain_busy(tend *t, int rc, int64_t job_id, const char *what);

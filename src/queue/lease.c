@@ -12,10 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How often a row that others have locked is tried. */
-enum { ROW_AGAIN_MS = 20 };
 
 /* The columns of job_fence. */
 enum {
@@ -279,18 +277,17 @@ static int sentence(tend *t, const struct verdict_call *call)
                        token, state);
 }
 
-int lease_unknown(const struct lease_answers *answers, int rc, int *ret_each)
+int lease_unknown(const int64_t *changed, size_t count, int rc, int *ret_each)
 {
-    for (size_t i = 0; ret_each != NULL && i < answers->count; i++)
-        ret_each[i] = answers->changed != NULL && answers->changed[i] != 0 ? 0 : rc;
+    for (size_t i = 0; ret_each != NULL && i < count; i++)
+        ret_each[i] = changed != NULL && changed[i] != 0 ? 0 : rc;
     return rc;
 }
 
-static int no_memory(tend *t, size_t count, int *ret_each)
+int lease_no_memory(tend *t, size_t count, int *ret_each)
 {
-    const struct lease_answers none = {.count = count};
-    return lease_unknown(&none, handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count),
-                         ret_each);
+    int rc = handle_fail(t, TEND_ENOMEM, "out of memory with %zu leases", count);
+    return lease_unknown(NULL, count, rc, ret_each);
 }
 
 static int verdicts_within(tend *t, int64_t wait_ms, const struct lease_answers *answers,
@@ -301,16 +298,16 @@ static int verdicts_within(tend *t, int64_t wait_ms, const struct lease_answers 
     for (size_t i = 0; i < count; i++)
         missed += answers->changed[i] == 0;
     if (missed == 0)
-        return lease_unknown(answers, 0, ret_each);
+        return lease_unknown(answers->changed, count, 0, ret_each);
     int *each = ret_each != NULL ? ret_each : calloc(count, sizeof *each);
     if (each == NULL)
-        return no_memory(t, count, NULL);
+        return lease_no_memory(t, count, NULL);
     struct verdict_call call = {.answers = answers, .ret_each = each};
     int rc = handle_read_within(t, wait_ms, verdict_body, &call);
     if (each != ret_each)
         free(each);
     if (rc < 0)
-        return lease_unknown(answers, rc, ret_each);
+        return lease_unknown(answers->changed, count, rc, ret_each);
     return call.code == 0 ? 0 : sentence(t, &call);
 }
 
@@ -385,15 +382,14 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
         return 0;
     int64_t *changed = calloc(call->count, sizeof *changed);
     if (changed == NULL)
-        return no_memory(t, call->count, ret_each);
+        return lease_no_memory(t, call->count, ret_each);
     call->changed = changed;
     const struct lease_answers answers = {
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
     int rc = handle_write_within(t, wait_ms, touch_body, call);
     call->written = rc >= 0;
-    const struct lease_answers none = {.count = call->count};
     rc = call->written ? verdicts_within(t, wait_ms, &answers, ret_each)
-                       : lease_unknown(&none, rc, ret_each);
+                       : lease_unknown(NULL, call->count, rc, ret_each);
     free(changed);
     return rc;
 }
@@ -401,7 +397,6 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
 /* touch for one of the leases, again and again while its row is locked, until the time is over. */
 static int touch_one(tend *t, const struct lease_call *all, size_t i, int64_t until_ms, int *ret)
 {
-    const struct timespec pause = {.tv_nsec = ROW_AGAIN_MS * 1000000L};
     int rc;
     for (;;) {
         struct lease_call one = *all;
@@ -410,7 +405,7 @@ static int touch_one(tend *t, const struct lease_call *all, size_t i, int64_t un
         rc = touch(t, -1, &one, ret);
         if (rc != TEND_EBUSY || !one.written || clock_mono_ms() >= until_ms)
             return rc;
-        nanosleep(&pause, NULL);
+        holder_pause();
     }
 }
 
@@ -437,7 +432,7 @@ static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
 {
     int *each = ret_each != NULL ? ret_each : calloc(call->count + 1, sizeof *each);
     if (each == NULL)
-        return no_memory(t, call->count, NULL);
+        return lease_no_memory(t, call->count, NULL);
     int64_t until_ms = clock_mono_ms() + t->options.busy_ms;
     int first = touch(t, -1, call, each);
     bool skipped = false;
@@ -461,7 +456,7 @@ int lease_check(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_
 {
     int64_t *none = calloc(count + 1, sizeof *none);
     if (none == NULL)
-        return no_memory(t, count, ret_each);
+        return lease_no_memory(t, count, ret_each);
     const struct lease_answers answers = {
         .leases = leases, .count = count, .changed = none, .asked = LEASE_LOOK};
     int rc = verdicts_within(t, wait_ms, &answers, ret_each);
@@ -495,8 +490,7 @@ int tend_heartbeat(tend *t, const struct tend_lease *leases, size_t count, int64
 {
     int rc = ttl_ms == TEND_UNSET ? 0 : handle_check_time(t, "the lease", ttl_ms, 1, LEASE_MOST_MS);
     struct lease_call call = heartbeat_of(leases, count, ttl_ms);
-    const struct lease_answers none = {.count = count};
-    return rc < 0 ? lease_unknown(&none, rc, ret_each) : touch_patiently(t, &call, ret_each);
+    return rc < 0 ? lease_unknown(NULL, count, rc, ret_each) : touch_patiently(t, &call, ret_each);
 }
 
 static int owed_body(struct db_tx *tx, void *arg)
@@ -592,19 +586,18 @@ static int complete_rest(tend *t, struct completion *all)
 int tend_complete(tend *t, const struct tend_lease *leases, size_t count,
                   const char *const *results, int *ret_each)
 {
-    const struct lease_answers none = {.count = count};
     int rc = lease_check_results(t, results, count);
     if (rc < 0 || count == 0)
-        return lease_unknown(&none, rc, ret_each);
+        return lease_unknown(NULL, count, rc, ret_each);
     struct completion completion = {.leases = leases,
                                     .count = count,
                                     .results = results,
                                     .changed = calloc(count, sizeof *completion.changed),
                                     .bells = bell_of_ends(t, leases, count)};
     if (completion.changed == NULL)
-        return no_memory(t, count, ret_each);
+        return lease_no_memory(t, count, ret_each);
     rc = handle_write(t, complete_body, &completion);
-    rc = rc < 0 ? lease_unknown(&none, rc, ret_each)
+    rc = rc < 0 ? lease_unknown(NULL, count, rc, ret_each)
                 : lease_complete_verdicts(t, &completion, ret_each);
     free(completion.changed);
     return rc;
@@ -618,7 +611,8 @@ int lease_complete_verdicts(tend *t, struct completion *completion, int *ret_eac
                                           .changed = completion->changed,
                                           .asked = LEASE_COMPLETE,
                                           .results = completion->results};
-    return rc < 0 ? lease_unknown(&answers, rc, ret_each) : lease_verdicts(t, &answers, ret_each);
+    return rc < 0 ? lease_unknown(completion->changed, completion->count, rc, ret_each)
+                  : lease_verdicts(t, &answers, ret_each);
 }
 
 /* --- phase --- */

@@ -38,7 +38,9 @@ int lease_verdicts(tend *t, const struct lease_answers *answers, int *ret_each);
 
 /* Instead of a verdict, when the call fails with rc: ret_each (may be NULL) is 0 for what was
  * changed, else rc. Answers with rc. changed may be NULL: nothing was. */
-int lease_unknown(const struct lease_answers *answers, int rc, int *ret_each);
+int lease_unknown(const int64_t *changed, size_t count, int rc, int *ret_each);
+/* The same when there is no memory for so many leases. */
+int lease_no_memory(tend *t, size_t count, int *ret_each);
 
 /* The same for one lease, for calls that do not end it. */
 int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *changed,

@@ -35,6 +35,7 @@ struct purge_call {
     struct purge before; /* not changed by the body, which may be run again */
     struct purge after;
     struct tend_purged gone;
+    int64_t now_ms;
     struct db_value ids[PURGE_CHUNK]; /* of the jobs that go */
     size_t count;
 };
@@ -92,15 +93,12 @@ static int collect_by_rule(struct db_tx *tx, struct purge_call *call, const stru
 {
     struct db_result ids;
     int64_t room = (int64_t)(PURGE_CHUNK - call->count);
-    int64_t now_ms;
-    int rc;
     if (rule->keep_ms == TEND_UNSET)
         return 0;
-    if ((rc = db_time(tx, &now_ms)) < 0)
-        return rc;
     const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
-                                      db_int(now_ms - rule->keep_ms), db_int(room)};
-    if ((rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids)) < 0)
+                                      db_int(call->now_ms - rule->keep_ms), db_int(room)};
+    int rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids);
+    if (rc < 0)
         return rc;
     for (size_t i = 0; i < ids.rows; i++)
         call->ids[call->count++] = *db_at(&ids, i, 0);
@@ -148,12 +146,9 @@ static int purge_jobs(struct db_tx *tx, struct purge_call *call)
 static int purge_events(struct db_tx *tx, struct purge_call *call)
 {
     struct db_result events;
-    int64_t now_ms;
-    int rc = db_time(tx, &now_ms);
+    const struct db_value params[] = {db_int(call->now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
+    int rc = db_run(tx, Q_EVENT_PURGE, 0, params, &events);
     if (rc < 0)
-        return rc;
-    const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
-    if ((rc = db_run(tx, Q_EVENT_PURGE, 0, params, &events)) < 0)
         return rc;
     call->gone.events = (int64_t)events.rows;
     call->after.events_left = events.rows == PURGE_CHUNK;
@@ -163,11 +158,11 @@ static int purge_events(struct db_tx *tx, struct purge_call *call)
 static int purge_body(struct db_tx *tx, void *arg)
 {
     struct purge_call *call = arg;
-    int rc = 0;
+    int rc = db_time(tx, &call->now_ms);
     call->after = call->before;
     call->gone = (struct tend_purged){0};
     call->count = 0;
-    if (call->before.jobs_left)
+    if (rc >= 0 && call->before.jobs_left)
         rc = purge_jobs(tx, call);
     return rc < 0 || !call->before.events_left ? rc : purge_events(tx, call);
 }
@@ -226,24 +221,22 @@ void retain_on_timer(tend *t, int64_t wait_ms)
 
 /* --- only looking --- */
 
-static int count_by_rule(struct db_tx *tx, const struct rule *rule, struct tend_purged *ret)
+static int count_by_rule(struct db_tx *tx, const struct rule *rule, int64_t now_ms,
+                         struct tend_purged *ret)
 {
     struct db_result count;
-    int64_t now_ms;
-    int rc;
     if (rule->keep_ms == TEND_UNSET)
         return 0;
-    if ((rc = db_time(tx, &now_ms)) < 0)
-        return rc;
     const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
                                       db_int(now_ms - rule->keep_ms)};
-    if ((rc = db_run(tx, Q_JOB_EXPIRED_COUNT, 0, params, &count)) < 0)
+    int rc = db_run(tx, Q_JOB_EXPIRED_COUNT, 0, params, &count);
+    if (rc < 0)
         return rc;
     ret->jobs += db_number(&count, 0, 0);
     return 0;
 }
 
-static int count_jobs(struct db_tx *tx, struct tend_purged *ret)
+static int count_jobs(struct db_tx *tx, int64_t now_ms, struct tend_purged *ret)
 {
     struct db_result queues;
     struct rule rules[RULES];
@@ -251,7 +244,7 @@ static int count_jobs(struct db_tx *tx, struct tend_purged *ret)
     for (size_t i = 0; rc >= 0 && i < queues.rows; i++) {
         rc = read_rules(tx, db_string(&queues, i, 0), rules);
         for (size_t k = 0; rc >= 0 && k < RULES; k++)
-            rc = count_by_rule(tx, &rules[k], ret);
+            rc = count_by_rule(tx, &rules[k], now_ms, ret);
     }
     return rc;
 }
@@ -263,7 +256,7 @@ static int count_body(struct db_tx *tx, void *arg)
     int64_t now_ms;
     int rc;
     *ret = (struct tend_purged){0};
-    if ((rc = count_jobs(tx, ret)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
+    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = count_jobs(tx, now_ms, ret)) < 0)
         return rc;
     const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS)};
     if ((rc = db_run(tx, Q_EVENT_PURGE_COUNT, 0, params, &count)) < 0)

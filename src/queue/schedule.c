@@ -4,13 +4,11 @@
 #include "core/cron.h"
 #include "queue/add.h"
 #include "queue/event.h"
+#include "queue/holder.h"
 #include "queue/schedule_zone.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { LOCKED_AGAIN_MS = 20 };
 
 void tend_schedule_init(struct tend_schedule *schedule)
 {
@@ -53,7 +51,7 @@ static int fire_before(struct db_tx *tx, const struct tend_schedule *schedule, i
             return 0;
         if (fired)
             return 1;
-        if ((rc = schedule_fire(tx, row, 0, &room)) < 0)
+        if ((rc = schedule_fire(tx, row, now_ms, &room)) < 0)
             return rc;
     }
 }
@@ -191,7 +189,7 @@ int tend_schedule_put(tend *t, const struct tend_schedule *schedule, const char 
     while ((rc = handle_write(t, put_body, &call)) > 0 ||
            (rc == TEND_EBUSY && clock_mono_ms() < until_ms))
         if (rc < 0) /* a run that is to be replaced is locked */
-            nanosleep(&(struct timespec){.tv_nsec = LOCKED_AGAIN_MS * 1000000L}, NULL);
+            holder_pause();
     return rc;
 }
 

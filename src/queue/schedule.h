@@ -40,8 +40,9 @@ struct schedule_room {
  */
 int schedule_fire_due(struct db_tx *tx);
 
-/* The same for the one of a row, which is due. Takes what it adds off the room. */
-int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
+/* The same for one, which is due at now_ms: the row of schedule_get. Takes what it adds off the
+ * room. */
+int schedule_fire(struct db_tx *tx, const struct db_result *row, int64_t now_ms,
                   struct schedule_room *room);
 
 #endif

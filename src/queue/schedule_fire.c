@@ -39,8 +39,7 @@ enum { CATCH_UP_MAX = 1000 };
 enum { LOOK_AGAIN_MS = 3600000, LOOK_MARK_MS = 1 };
 
 struct firing {
-    const struct db_result *rows;
-    size_t row;
+    const struct db_result *schedule; /* its row */
     const char *name;
     const char *by; /* "schedule:NAME" */
     int64_t now_ms;
@@ -59,7 +58,7 @@ struct firing {
 
 static bool column_is(const struct firing *firing, enum firing_column column, const char *word)
 {
-    return strcmp(db_string(firing->rows, firing->row, column), word) == 0;
+    return strcmp(db_string(firing->schedule, 0, column), word) == 0;
 }
 
 /* The newest time of a run up to now, where from_ms is one: looks back ever farther from now, so
@@ -109,20 +108,20 @@ static void find_runs(struct firing *firing, int64_t first_ms)
 /* Whether it is due because its runs could not be told, and is looked at again. */
 static bool is_second_look(const struct firing *firing, int64_t first_ms)
 {
-    return db_string(firing->rows, firing->row, FIRING_TIMEZONE) != NULL &&
+    return db_string(firing->schedule, 0, FIRING_TIMEZONE) != NULL &&
            first_ms % MS_PER_MINUTE == LOOK_MARK_MS &&
-           db_number(firing->rows, firing->row, FIRING_LAST_AT) != TEND_UNSET;
+           db_number(firing->schedule, 0, FIRING_LAST_AT) != TEND_UNSET;
 }
 
 /* What somebody has broken in the store itself runs this once; a zone may come back. */
 static int read_times(struct db_tx *tx, struct firing *firing)
 {
-    const char *cron = db_string(firing->rows, firing->row, FIRING_CRON);
+    const char *cron = db_string(firing->schedule, 0, FIRING_CRON);
     if (cron_parse(cron, &firing->cron, NULL) != 0)
         return err_set(&firing->fault, TEND_EINVAL,
                        "'%s' cannot be read; it does not run again until it is put anew", cron);
-    int rc = schedule_zone_load(db_string(firing->rows, firing->row, FIRING_TIMEZONE),
-                                db_string(firing->rows, firing->row, FIRING_ZONE), db_arena(tx),
+    int rc = schedule_zone_load(db_string(firing->schedule, 0, FIRING_TIMEZONE),
+                                db_string(firing->schedule, 0, FIRING_ZONE), db_arena(tx),
                                 &firing->zone, &firing->fault);
     if (rc < 0 && rc != TEND_ENOMEM)
         firing->next_ms =
@@ -130,9 +129,9 @@ static int read_times(struct db_tx *tx, struct firing *firing)
     return rc;
 }
 
-static int64_t payload_bytes(const struct db_result *rows, size_t row)
+static int64_t payload_bytes(const struct db_result *schedule)
 {
-    return (int64_t)db_at(rows, row, FIRING_PAYLOAD)->bytes;
+    return (int64_t)db_at(schedule, 0, FIRING_PAYLOAD)->bytes;
 }
 
 /* How many runs of this payload the room is for. */
@@ -150,36 +149,33 @@ static void take_room(struct schedule_room *room, const struct firing *firing)
     bool more = firing->next_ms != TEND_UNSET && firing->next_ms <= firing->now_ms;
     room->lacked |= more && runs < room->runs;
     room->runs -= runs;
-    room->bytes -= runs * payload_bytes(firing->rows, firing->row);
+    room->bytes -= runs * payload_bytes(firing->schedule);
 }
 
-static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *rows,
-                       size_t row, const struct schedule_room *room)
+static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *row,
+                       int64_t now_ms, const struct schedule_room *room)
 {
-    int64_t first_ms = db_number(rows, row, FIRING_NEXT_AT);
+    int64_t first_ms = db_number(row, 0, FIRING_NEXT_AT);
     *firing = (struct firing){
-        .rows = rows,
-        .row = row,
-        .name = db_string(rows, row, FIRING_NAME),
-        .by = arena_printf(db_arena(tx), "schedule:%s", db_string(rows, row, FIRING_NAME)),
+        .schedule = row,
+        .name = db_string(row, 0, FIRING_NAME),
+        .by = arena_printf(db_arena(tx), "schedule:%s", db_string(row, 0, FIRING_NAME)),
+        .now_ms = now_ms,
         .runs = arena_alloc(db_arena(tx), CATCH_UP_MAX * sizeof *firing->runs),
         .run_count = 1,
-        .most = runs_in(room, payload_bytes(rows, row)),
+        .most = runs_in(room, payload_bytes(row)),
         .last_ms = first_ms,
         .next_ms = TEND_UNSET,
     };
     if (firing->runs == NULL || firing->by == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
     firing->runs[0] = first_ms;
-    int rc = db_time(tx, &firing->now_ms);
-    if (rc < 0)
-        return rc;
     bool again = is_second_look(firing, first_ms);
     if (again) {
-        firing->last_ms = db_number(rows, row, FIRING_LAST_AT);
+        firing->last_ms = db_number(row, 0, FIRING_LAST_AT);
         firing->run_count = 0;
     }
-    rc = read_times(tx, firing);
+    int rc = read_times(tx, firing);
     if (rc < 0)
         return rc == TEND_ENOMEM ? err_set(db_err(tx), rc, "%s", firing->fault.text) : 0;
     if (again)
@@ -198,7 +194,7 @@ static int tell_fault(struct db_tx *tx, const struct firing *firing)
     struct event_note event = {
         .who = firing->by,
         .what = "schedule.failed",
-        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
+        .queue = db_string(firing->schedule, 0, FIRING_QUEUE),
         .why = arena_printf(db_arena(tx), "when it runs next is not known: %s%s%s",
                             firing->fault.text, again ? "; looked at again at " : "",
                             again ? time_text(firing->next_ms, time) : ""),
@@ -211,7 +207,7 @@ static int tell_skipped(struct db_tx *tx, const struct firing *firing, const cha
     struct event_note event = {
         .who = firing->by,
         .what = "schedule.skipped",
-        .queue = db_string(firing->rows, firing->row, FIRING_QUEUE),
+        .queue = db_string(firing->schedule, 0, FIRING_QUEUE),
         .why = why,
     };
     return event_add(tx, &event, 0);
@@ -283,11 +279,11 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
     for (size_t i = 0; i < count; i++) {
         tend_job_spec_init(&specs[i]);
-        specs[i].queue = db_string(firing->rows, firing->row, FIRING_QUEUE);
-        specs[i].kind = db_string(firing->rows, firing->row, FIRING_KIND);
-        specs[i].payload = db_string(firing->rows, firing->row, FIRING_PAYLOAD);
-        specs[i].payload_bytes = db_at(firing->rows, firing->row, FIRING_PAYLOAD)->bytes;
-        specs[i].priority = (int)db_number(firing->rows, firing->row, FIRING_PRIORITY);
+        specs[i].queue = db_string(firing->schedule, 0, FIRING_QUEUE);
+        specs[i].kind = db_string(firing->schedule, 0, FIRING_KIND);
+        specs[i].payload = db_string(firing->schedule, 0, FIRING_PAYLOAD);
+        specs[i].payload_bytes = db_at(firing->schedule, 0, FIRING_PAYLOAD)->bytes;
+        specs[i].priority = (int)db_number(firing->schedule, 0, FIRING_PRIORITY);
     }
     struct add_batch batch = {
         .specs = specs, .count = count, .by = firing->by, .schedule = firing->name, .ret = added};
@@ -301,19 +297,18 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
     return db_each(tx, Q_SCHEDULE_NOMINAL, 0, nominal, count, NULL);
 }
 
-int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
+int schedule_fire(struct db_tx *tx, const struct db_result *row, int64_t now_ms,
                   struct schedule_room *room)
 {
     struct firing firing;
     int64_t fired = 0;
-    int rc = firing_init(tx, &firing, rows, row, room);
+    int rc = firing_init(tx, &firing, row, now_ms, room);
     if (rc < 0)
         return rc;
-    const char *copy =
-        firing.zone.copy != NULL ? firing.zone.copy : db_string(rows, row, FIRING_ZONE);
-    const struct db_value params[] = {*db_at(rows, row, FIRING_NAME),
-                                      *db_at(rows, row, FIRING_VERSION), db_int(firing.last_ms),
-                                      db_int_or_null(firing.next_ms), db_text(copy)};
+    const char *copy = firing.zone.copy != NULL ? firing.zone.copy : db_string(row, 0, FIRING_ZONE);
+    const struct db_value params[] = {*db_at(row, 0, FIRING_NAME), *db_at(row, 0, FIRING_VERSION),
+                                      db_int(firing.last_ms), db_int_or_null(firing.next_ms),
+                                      db_text(copy)};
     rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
     /* Whoever changes the version adds the jobs, in the same transaction. */
     if (rc >= 0 && fired != 0 && firing.fault.code != 0)
@@ -329,6 +324,7 @@ int schedule_fire(struct db_tx *tx, const struct db_result *rows, size_t row,
 /* --- all that are due --- */
 
 struct due {
+    int64_t now_ms;
     struct schedule_room left;
     int fired;
     int failed; /* the code of the last that was passed over, with the sentence in db_err */
@@ -336,6 +332,7 @@ struct due {
 
 struct due_one {
     const char *name;
+    int64_t now_ms;
     struct schedule_room room;
 };
 
@@ -345,7 +342,7 @@ static int fire_one(struct db_tx *tx, void *arg)
     struct db_result row;
     const struct db_value params[] = {db_text(one->name)};
     int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, &row);
-    return rc < 0 || row.rows == 0 ? rc : schedule_fire(tx, &row, 0, &one->room);
+    return rc < 0 || row.rows == 0 ? rc : schedule_fire(tx, &row, one->now_ms, &one->room);
 }
 
 /* One of so many that share what is left. If it fails, nothing of it stays, and the next can be
@@ -354,7 +351,7 @@ static int fire_share(struct db_tx *tx, struct due *due, const char *name, size_
 {
     const struct schedule_room share = {.runs = due->left.runs / (int64_t)sharers,
                                         .bytes = due->left.bytes / (int64_t)sharers};
-    struct due_one one = {.name = name, .room = share};
+    struct due_one one = {.name = name, .now_ms = due->now_ms, .room = share};
     bool undone;
     int rc = db_attempt(tx, fire_one, &one, &undone);
     if (rc < 0) {
@@ -384,11 +381,10 @@ int schedule_fire_due(struct db_tx *tx)
     struct db_result rows;
     struct due due = {.left = SCHEDULE_ROOM};
     const struct db_value params[] = {db_now(tx)};
-    int64_t now_ms = 0;
     int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    if (rc < 0 || rows.rows == 0 || (rc = db_time(tx, &now_ms)) < 0)
+    if (rc < 0 || rows.rows == 0 || (rc = db_time(tx, &due.now_ms)) < 0)
         return rc;
-    size_t first = first_of(rows.rows, now_ms);
+    size_t first = first_of(rows.rows, due.now_ms);
     for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++) {
         size_t row = (first + i) % rows.rows;
         if (!replaces(&rows, row))
