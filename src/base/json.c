@@ -342,5 +342,7 @@ int json_check(const char *text, size_t len, struct json_fault *ret_fault)
 /* Without a reason: there was no memory to begin with. */
 bool json_no_memory(const json_error_t *error)
 {
-    return json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0';
+    enum json_error_code code = json_error_code(error);
+    return code == json_error_out_of_memory || code == json_error_invalid_syntax ||
+           error->text[0] == '\0';
 }

@@ -26,7 +26,9 @@ struct json_fault {
 /* 0, or TEND_EINVAL and the fault filled in. ret_fault may be NULL. */
 int json_check(const char *text, size_t len, struct json_fault *ret_fault);
 
-/* Whether Jansson gave up loading a text because memory ran out, and not because of the text. */
+/* Whether Jansson gave up loading a text because memory ran out, and not because of the text,
+ * which is one that json_check takes: of a string for which there is no memory, Jansson says that
+ * it is no JSON. */
 bool json_no_memory(const json_error_t *error);
 
 #endif

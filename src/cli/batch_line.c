@@ -144,7 +144,10 @@ static int read_text(struct line_parser *parser, struct span value, const char *
         *ret = arena_strndup(parser->arena, value.at + 1, value.bytes - 2);
         return *ret ? 0 : TEND_ENOMEM;
     }
-    json_t *decoded = json_loadb(value.at, value.bytes, JSON_DECODE_ANY, NULL);
+    json_error_t error;
+    json_t *decoded = json_loadb(value.at, value.bytes, JSON_DECODE_ANY, &error);
+    if (!decoded && json_no_memory(&error))
+        return TEND_ENOMEM;
     if (!decoded)
         return fault_at(parser, value.at, "the text has a character that cannot be kept (\\u0000)");
     *ret = arena_strdup(parser->arena, json_string_value(decoded));

@@ -310,7 +310,7 @@ static int check_json(struct reader *reader, const char *payload, size_t bytes)
 static int read_plan(struct reader *reader, const char *payload, size_t bytes, struct job_plan *ret)
 {
     json_error_t error;
-    json_t *object = json_loadb(payload, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *object = json_loadb(payload, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (!object)
         return refuse_json(reader, &error);
     struct job_plan plan = {0};

@@ -105,7 +105,8 @@ static int read_outputs(struct job_run *run, const struct tend_checkpoint *check
 {
     json_error_t error;
     int rc = 0;
-    if (checkpoint->outputs == NULL)
+    if (checkpoint->outputs == NULL ||
+        json_check(checkpoint->outputs, strlen(checkpoint->outputs), NULL) < 0)
         return 0;
     json_t *outputs = json_loads(checkpoint->outputs, JSON_DECODE_ANY, &error);
     if (outputs == NULL)
