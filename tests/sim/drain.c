@@ -4,6 +4,8 @@
  */
 #include "sim_step.h"
 
+#include <string.h>
+
 enum { MOST_ROUNDS = 3000 };
 
 #define DAY_MS (24LL * 3600 * 1000)
@@ -17,24 +19,27 @@ static int64_t unfinished(struct world *world)
     return count;
 }
 
-/* BY-4: as many runs as the schedule has had times, whoever crashed in between. */
-static void end_schedule(struct world *world, struct actor *actor)
+/* BY-4: as many runs as each schedule has had times, whoever crashed in between. */
+static void end_schedules(struct world *world, struct actor *actor)
 {
     struct tend_schedules *list;
     if (world->schedule_first_ms == 0)
         return;
     int rc = tend_schedule_list(actor->t, &list);
-    expect(world, rc == 0 && list->count == 1, "the schedule is gone");
-    const struct tend_schedule *tick = &list->items[0];
-    int64_t due = tick->last_at_ms == TEND_UNSET
-                      ? 0
-                      : (tick->next_at_ms - world->schedule_first_ms - 1) / schedule_period_ms;
-    expect(world, due == world->scheduled_runs, "the schedule has fired %lld times, must be %lld",
-           (long long)world->scheduled_runs, (long long)due);
+    expect(world, rc == 0 && list->count == SCHEDULES, "a schedule is gone");
+    for (int i = 0; i < SCHEDULES; i++) {
+        const struct tend_schedule *one = &list->items[i];
+        int64_t due = one->last_at_ms == TEND_UNSET
+                          ? 0
+                          : (one->next_at_ms - world->schedule_first_ms - 1) / schedule_period_ms;
+        expect(world, strcmp(one->name, schedule_names[i]) == 0, "%s is gone", schedule_names[i]);
+        expect(world, due == world->scheduled_runs[i], "%s has fired %lld times, must be %lld",
+               one->name, (long long)world->scheduled_runs[i], (long long)due);
+        op_begin(world, actor, OP_SCHEDULE);
+        rc = tend_schedule_remove(actor->t, one->name, NULL);
+        expect(world, op_end(world, actor, rc) && rc == 0, "a schedule cannot be removed");
+    }
     tend_schedules_free(list);
-    op_begin(world, actor, OP_SCHEDULE);
-    rc = tend_schedule_remove(actor->t, "tick", NULL);
-    expect(world, op_end(world, actor, rc) && rc == 0, "the schedule cannot be removed");
 }
 
 /* Of some jobs all steps are done, before the others are completed as they are. */
@@ -139,7 +144,7 @@ void world_drain(struct world *world)
     int own_slot = world->slot_count++;
     world_spawn(world, own_slot);
     struct actor *healthy = &world->actors[world->slots[own_slot]];
-    end_schedule(world, healthy);
+    end_schedules(world, healthy);
     for (int round = 0; unfinished(world) > 0; round++) {
         expect(world, round < MOST_ROUNDS, "%lld jobs are never finished",
                (long long)unfinished(world));

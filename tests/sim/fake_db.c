@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POISON = 7777777, MAX_PARAMS = 32 };
+enum { POISON = 7777777, MAX_PARAMS = 32, PART_FAILS = 3000 };
 
 /* One run of a body inside a real transaction. */
 struct run {
@@ -218,6 +218,43 @@ static int fake_each(struct db_tx *tx, enum db_query query, unsigned how,
     rc = leave(fake, how, rc);
     if (rc == 0 && (how & DB_LATER) != 0 && !fake->world->postgres)
         withhold_each(fake, ret_each, count);
+    return rc;
+}
+
+/* A part of a body inside the savepoint of the real engine. */
+struct part {
+    struct fake_db *fake;
+    db_body *body;
+    void *arg;
+};
+
+static int run_part(struct db_tx *tx, void *arg)
+{
+    struct part *part = arg;
+    tx->db = &part->fake->base;
+    int rc = part->body(tx, part->arg);
+    int late = hand_over(part->fake);
+    expect(part->fake->world, !part->fake->last_seen, "a part ends with a query marked DB_LAST");
+    tx->db = part->fake->real;
+    return late < 0 ? late : rc;
+}
+
+static int fake_attempt(struct db_tx *tx, db_body *body, void *arg, bool *ret_undone)
+{
+    struct fake_db *fake = (struct fake_db *)tx->db;
+    struct part part = {.fake = fake, .body = body, .arg = arg};
+    int rc = hand_over(fake);
+    if (rc < 0)
+        return rc;
+    int fail_at = fake->fail_at;
+    if (fail_at == 0 && fake->world->rates.fail_inside > 0 && chance(fake->world, PART_FAILS))
+        fake->fail_at = fake->queries + (int)between(fake->world, 1, 6);
+    tx->db = fake->real;
+    rc = fake->real->engine->attempt(tx, run_part, &part, ret_undone);
+    tx->db = &fake->base;
+    fake->fail_at = fail_at;
+    if (*ret_undone)
+        say(fake->world, "    fault: a part is undone");
     return rc;
 }
 
@@ -477,6 +514,7 @@ struct fake_db *fake_db_new(struct world *world, struct actor *actor, struct db 
         .read = fake_read,
         .run = fake_run,
         .each = fake_each,
+        .attempt = fake_attempt,
         .time = fake_time,
         .owed = fake_owed,
         .begin_generation = real->engine->begin_generation == NULL ? NULL : fake_begin_generation,

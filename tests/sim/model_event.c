@@ -139,7 +139,7 @@ static void add_job(struct world *world, struct actor *actor, const struct tend_
         return;
     }
     if (row->schedule != NULL) {
-        world->scheduled_runs++;
+        world->scheduled_runs[strcmp(row->schedule, schedule_names[0]) == 0 ? 0 : 1]++;
         return;
     }
     const struct add_model *add = &world->adds[number];

@@ -64,6 +64,7 @@ enum {
 
 enum { Q_PLAIN, Q_SERIAL, Q_LIMITED, Q_KEYED, Q_RATED, QUEUE_COUNT };
 enum { LOCK_COUNT = 3, LOCK_NAMES = LOCK_COUNT + QUEUE_COUNT };
+enum { SCHEDULES = 2 };
 
 extern const char *const queue_names[QUEUE_COUNT];
 extern const char *const lock_names[LOCK_NAMES]; /* free ones first, then queue:NAME */
@@ -355,7 +356,7 @@ struct world {
     bool mark_known;        /* there was one */
     bool failing;           /* ... a commit could not be saved */
     int64_t failing_since_ms;
-    int64_t scheduled_runs, schedule_first_ms;
+    int64_t scheduled_runs[SCHEDULES], schedule_first_ms; /* 0: there are none */
     struct attempt_model attempts[MAX_ATTEMPTS];
     int attempt_count;
     struct control_model controls[MAX_CONTROLS];
@@ -378,6 +379,8 @@ struct world {
 };
 
 extern const int64_t schedule_period_ms;
+extern const char
+    *const schedule_names[SCHEDULES]; /* due together: one may fail without the other */
 
 void world_init(struct world *world, const char *url, bool verbose);
 void world_done(struct world *world);

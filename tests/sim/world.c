@@ -18,6 +18,7 @@ const char *const lock_names[LOCK_NAMES] = {
 };
 
 const int64_t schedule_period_ms = 600000;
+const char *const schedule_names[SCHEDULES] = {"tick", "tock"};
 
 #define DAY_MS (24LL * 3600 * 1000)
 #define FIRST_START_MS 1700006400000LL /* 2023-11-15 00:00 UTC */
@@ -326,16 +327,17 @@ static void set_up(struct world *world)
     op_change_queue(world, actor, Q_LIMITED, SET_CONCURRENCY, between(world, 1, 3));
     op_change_queue(world, actor, Q_KEYED, SET_KEY_CONCURRENCY, between(world, 1, 2));
     op_change_queue(world, actor, Q_RATED, SET_RATE_COUNT, between(world, 2, 6));
-    if (chance(world, 3000)) {
+    bool scheduled = chance(world, 3000);
+    for (int i = 0; scheduled && i < SCHEDULES; i++) {
         tend_schedule_init(&schedule);
-        schedule.name = "tick";
+        schedule.name = schedule_names[i];
         schedule.cron = "@every 10m";
         schedule.queue = queue_names[Q_PLAIN];
         schedule.payload = "{\"n\":0}";
         schedule.catch_up = "all";
         op_begin(world, actor, OP_SCHEDULE);
         rc = tend_schedule_put(actor->t, &schedule, NULL);
-        expect(world, op_end(world, actor, rc) && rc == 0, "the schedule cannot be made");
+        expect(world, op_end(world, actor, rc) && rc == 0, "a schedule cannot be made");
         world->schedule_first_ms = world->clock_ms;
     }
     world->quiet = false;
