@@ -24,14 +24,21 @@ enum {
  * A purge is a row of short transactions, between which others can write. It goes from rule to rule
  * and from queue to queue, by name, and each transaction continues where the one before it stopped.
  * A rule that found more than there was room for has its next turn after all others.
+ *
+ * Events go by their ids, which are in the order of their times, but for those that were written
+ * while a clock was wrong. Whoever asks for a purge goes through all of them. On the timer it ends
+ * with the first piece in which nothing is old enough, unless that piece is from the future: what
+ * comes behind it may be old.
  */
 struct purge {
     struct retain_place place; /* where the next transaction begins */
     bool jobs_left;            /* not all rules have had their turn, or one has more */
     bool events_left;
+    int64_t event_id; /* events up to here were looked at */
 };
 
 struct purge_call {
+    bool all_events;     /* not only up to the first that are too young */
     struct purge before; /* not changed by the body, which may be run again */
     struct purge after;
     struct tend_purged gone;
@@ -145,13 +152,22 @@ static int purge_jobs(struct db_tx *tx, struct purge_call *call)
 
 static int purge_events(struct db_tx *tx, struct purge_call *call)
 {
-    struct db_result events;
-    const struct db_value params[] = {db_int(call->now_ms - EVENTS_KEPT_MS), db_int(PURGE_CHUNK)};
-    int rc = db_run(tx, Q_EVENT_PURGE, 0, params, &events);
-    if (rc < 0)
+    struct db_result piece;
+    struct db_result gone;
+    const struct db_value from[] = {db_int(call->before.event_id), db_int(PURGE_CHUNK)};
+    int rc = db_run(tx, Q_EVENT_BEHIND, 0, from, &piece);
+    call->after.events_left = false;
+    if (rc < 0 || piece.rows == 0)
         return rc;
-    call->gone.events = (int64_t)events.rows;
-    call->after.events_left = events.rows == PURGE_CHUNK;
+    const struct db_value *last = db_at(&piece, piece.rows - 1, 0);
+    const struct db_value range[] = {from[0], *last, db_int(call->now_ms - EVENTS_KEPT_MS)};
+    if ((rc = db_run(tx, Q_EVENT_PURGE, 0, range, &gone)) < 0)
+        return rc;
+    bool future = db_number(&piece, piece.rows - 1, 1) > call->now_ms;
+    call->gone.events = (int64_t)gone.rows;
+    call->after.event_id = last->number;
+    call->after.events_left =
+        piece.rows == PURGE_CHUNK && (gone.rows > 0 || future || call->all_events);
     return 0;
 }
 
@@ -172,7 +188,10 @@ static int purge_body(struct db_tx *tx, void *arg)
 static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct retain_place *place,
                        struct tend_purged *ret, bool *ret_more)
 {
-    struct purge_call call = {.after = {*place, true, true}};
+    struct purge_call call = {
+        .all_events = until_ms == INT64_MAX,
+        .after = {.place = *place, .jobs_left = true, .events_left = true},
+    };
     do {
         call.before = call.after;
         int rc = handle_write_within(t, wait_ms, purge_body, &call);

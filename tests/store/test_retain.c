@@ -127,6 +127,30 @@ TEST(retain, all_events_older_than_thirty_days_go_in_one_call_but_the_newest)
     check_int(add_one(t, "q"), >, kept);
 }
 
+/* Events that were written while a clock was ahead are in front, and the others behind them stayed
+ * as long as these. */
+TEST(retain, old_events_behind_some_of_the_future_go_too)
+{
+    tend *t = store_open("w");
+    int64_t last_ahead = add_one(t, "q");
+    add_number(t, "q", 1300);
+    last_ahead += 1200;
+    sql_exec("DELETE FROM job"); /* which would be jobs without an event in the end */
+    sql_exec("UPDATE event SET at = at + %lld WHERE id <= %lld", 400LL * DAY_MS,
+             (long long)last_ahead);
+    clock_advance(EVENTS_KEPT_MS);
+    /* On the timer, */
+    wait_until(tend_wait(t, 1) >= 0 && sql_int("SELECT count(*) FROM event") <= 1202, PATIENCE_MS);
+    /* and when somebody asks. */
+    sql_exec("UPDATE event SET at = at - %lld WHERE id <= %lld", 380LL * DAY_MS,
+             (long long)last_ahead);
+    sql_exec("UPDATE event SET at = at - %lld WHERE id > %lld", EVENTS_KEPT_MS,
+             (long long)last_ahead - 100);
+    add_one(t, "q");
+    purge(t);
+    check_int(sql_int("SELECT count(*) FROM event"), ==, 1102);
+}
+
 /* The jobs themselves live on, and their history begins where the events begin. */
 TEST(retain, a_job_outlives_its_old_events)
 {

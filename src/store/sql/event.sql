@@ -66,17 +66,13 @@ FROM event
 WHERE id >= $1 AND job_id = $1 AND NOT EXISTS (SELECT 1 FROM job WHERE id = $1)
 ORDER BY id;
 
+-- name: event_behind
+-- The next events behind $1, $2 at most, never the newest (ids go on from it). Primary key. Called by queue/retain.c.
+SELECT id, at FROM event WHERE id > $1 AND id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2;
+
 -- name: event_purge
--- Old events, never the newest (ids go on from it); $2 at most. Primary key. Called by queue/retain.c.
-DELETE FROM event
-WHERE id IN (SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2)
-  AND at <= $1
-RETURNING id;
--- dialect: postgres
-DELETE FROM event
-WHERE id = ANY (ARRAY(SELECT id FROM event WHERE id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2))
-  AND at <= $1
-RETURNING id;
+-- Of the events behind $1 up to $2, those up to the time $3. Primary key. Called by queue/retain.c.
+DELETE FROM event WHERE id > $1 AND id <= $2 AND at <= $3 RETURNING id;
 
 -- name: event_purge_count
 -- How many old events there are. Reads all events: for people who ask. Called by queue/retain.c.
