@@ -62,21 +62,34 @@ static struct tend_generation next_generation(const struct db_result *held, int6
                                                             : (id / ID_STEP + 2) * ID_STEP};
 }
 
+/* The newest id before the jump. Those who write now have drawn theirs; but a jump that was undone
+ * was taken by nobody. */
+static int64_t newest_used(const struct db_result *held)
+{
+    int64_t drawn = db_number(held, 0, 3);
+    int64_t used = db_number(held, 0, 4);
+    return drawn - used < STEP ? drawn : used;
+}
+
 static int generation_body(struct db_tx *tx, void *arg)
 {
     struct generation_call *call = arg;
     struct tend_generation *next = &call->generation;
     struct db_result held;
     int64_t now_ms;
-    int rc = db_run(tx, Q_STORE_GENERATION, 0, NULL, &held);
-    if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0)
+    int rc;
+    if ((rc = db_run(tx, Q_STORE_LOCK, 0, NULL, NULL)) < 0 ||
+        (rc = db_run(tx, Q_STORE_GENERATION, 0, NULL, &held)) < 0 ||
+        (rc = db_time(tx, &now_ms)) < 0)
         return rc;
     *next = next_generation(&held, now_ms, call->drawn);
     const struct db_value base[] = {db_int(next->token_base)};
-    const struct db_value ids[] = {db_int(next->first_id), *db_at(&held, 0, 3)};
-    if ((rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0 ||
-        (rc = db_run(tx, Q_GENERATION_ADD, 0, ids, NULL)) < 0 ||
-        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0)
+    const struct db_value ids[] = {db_int(next->first_id), db_int(newest_used(&held))};
+    /* On PostgreSQL sequences are not set back when all is undone: this comes last. */
+    if ((rc = db_run(tx, Q_GENERATION_ADD, 0, ids, NULL)) < 0 ||
+        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0 ||
+        (rc = db_run(tx, Q_CONTROL_SKIP_IDS, 0, NULL, NULL)) < 0 ||
+        (rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0)
         return rc;
     struct event_note event = {
         .who = call->by,

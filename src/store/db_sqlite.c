@@ -69,6 +69,8 @@ static int run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t no
                     struct err *err)
 {
     struct sqlite_conn *conn = &db->writer;
+    const int64_t next_event = conn->next_event;
+    const int64_t token_base = conn->token_base;
     int rc = 0;
     write->tx.base.now = db_int(now_ms);
     if (!alone && (write->rc = sqlite_conn_fixed(conn, FIXED_SAVEPOINT, write->tx.base.err)) < 0)
@@ -78,8 +80,11 @@ static int run_body(struct sqlite_db *db, struct sqlite_write *write, int64_t no
         write->tx.base.ring = 0;
     if (alone || sqlite3_get_autocommit(conn->sqlite))
         return 0;
-    if (write->rc < 0)
+    if (write->rc < 0) {
         rc = sqlite_conn_fixed(conn, FIXED_UNDO, err);
+        conn->next_event = next_event;
+        conn->token_base = token_base;
+    }
     return rc < 0 ? rc : sqlite_conn_fixed(conn, FIXED_RELEASE, err);
 }
 

@@ -23,18 +23,24 @@ SELECT 0, 0, token_base FROM store WHERE id = 1;
 -- Primary key. Called by queue/care.c.
 SELECT version, checksum FROM migration ORDER BY version;
 
--- name: store_generation
--- The token above which this generation began, the largest that was given out, and the newest id. Reads all jobs. Called by
+-- name: store_lock
+-- One after the other: before anything is read from which ids or tokens are made. On SQLite every write is. Called by
 -- queue/generation.c.
-SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
-       (SELECT coalesce(max(id), 0) FROM event)
-FROM store
-WHERE id = 1;
+SELECT 1;
+-- dialect: postgres
+SELECT 1 FROM store WHERE id = 1 FOR UPDATE;
+
+-- name: store_generation
+-- The token above which this generation began, the largest that was given out, the newest id that was given out (which on
+-- PostgreSQL nobody may have used), and the newest event. Reads all jobs. Called by queue/generation.c.
+SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock), e.id, e.id
+FROM store, (SELECT coalesce(max(id), 0) AS id FROM event) e
+WHERE store.id = 1;
 -- dialect: postgres
 SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
-       (SELECT last_value FROM event_id)
-FROM store
-WHERE id = 1;
+       greatest((SELECT last_value FROM event_id), e.id), e.id
+FROM store, (SELECT coalesce(max(id), 0) AS id FROM event) e
+WHERE store.id = 1;
 
 -- name: store_begin_generation
 -- Called by store/db.c.
@@ -47,5 +53,5 @@ SELECT $1;
 SELECT setval('event_id', $1, false);
 
 -- name: generation_add
--- Ids go on at $1, and $2 was the newest before. Called by queue/generation.c.
+-- Ids go on at $1, and $2 was the newest event before. Called by queue/generation.c.
 INSERT INTO generation (first_id, after_id) VALUES ($1, $2);
