@@ -70,7 +70,7 @@ static void print_outcome(struct batch *batch, size_t index)
     }
 }
 
-/* What became of the lines before the one that ended it all. */
+/* A line that is at fault, and what became of those before it. */
 static int refuse_line(struct batch *batch, int code, const char *where, const char *why)
 {
     if (batch->added + batch->conflicts == 0)
@@ -89,16 +89,29 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
     return refuse_line(batch, TEND_EINVAL, where, fault->text);
 }
 
+/* The store failed, not the line: it may have saved what it could no longer acknowledge. Its
+ * sentence says what is known about that. */
+static int store_failed(struct batch *batch, size_t index, int code)
+{
+    return cli_fail(batch->cli, code,
+                    "add: %" PRId64 " job%s added; from line %" PRId64
+                    " of %s on none is acknowledged: %s",
+                    batch->added, batch->added == 1 ? " was" : "s were", batch->lines[index],
+                    batch->source, tend_errmsg(batch->cli->store));
+}
+
 /* The store refused the chunk as a whole: one by one up to the line that is at fault. */
 static int add_singly(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         int code = tend_add(batch->cli->store, &batch->specs[i], &batch->outcomes[i]);
-        if (code < 0 && code != TEND_ECONFLICT) {
+        if (code == TEND_EINVAL) {
             char where[32];
             snprintf(where, sizeof where, "line %" PRId64, batch->lines[i]);
             return refuse_line(batch, code, where, tend_errmsg(batch->cli->store));
         }
+        if (code < 0 && code != TEND_ECONFLICT)
+            return store_failed(batch, i, code);
         print_outcome(batch, i);
     }
     return EXIT_DONE;
@@ -112,9 +125,8 @@ static int add_chunk(struct batch *batch)
     int code = tend_add_many(batch->cli->store, batch->specs, batch->count, batch->outcomes);
     if (code == TEND_EINVAL) {
         status = add_singly(batch);
-    } else if (code < 0 && code != TEND_ECONFLICT) {
-        status = cli_fail(batch->cli, code, "add: from line %" PRId64 " on nothing was added: %s",
-                          batch->lines[0], tend_errmsg(batch->cli->store));
+    } else if (code < 0) {
+        status = store_failed(batch, 0, code);
     } else {
         for (size_t i = 0; i < batch->count; i++)
             print_outcome(batch, i);

@@ -302,7 +302,11 @@ int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, stru
      * first, unless that has ended by then and a third has the key. Each time somebody got on. */
     for (int tries = 0; tries < KEY_TRIES && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, add_body, &batch);
-    return rc;
+    return rc != TEND_ECONFLICT
+               ? rc
+               : handle_fail(t, TEND_EBUSY,
+                             "others add and finish jobs with the same key all the time; nothing "
+                             "was added, try again");
 }
 
 static int say_taken(tend *t, const struct tend_job_spec *spec, int64_t id)

@@ -279,6 +279,9 @@ static int sentence(tend *t, const struct verdict_call *call)
 
 int lease_unknown(const int64_t *changed, size_t count, int rc, int *ret_each)
 {
+    /* That would be the answer to an owner who has asked for something else before. */
+    if (rc == TEND_ECONFLICT)
+        rc = TEND_EBUSY;
     for (size_t i = 0; ret_each != NULL && i < count; i++)
         ret_each[i] = changed != NULL && changed[i] != 0 ? 0 : rc;
     return rc;

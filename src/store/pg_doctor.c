@@ -139,6 +139,29 @@ static int look_at_permissions(struct examination *exam, struct err *err)
     return 0;
 }
 
+/* A copy without its sequences begins to count anew. */
+static int look_at_ids(struct examination *exam, struct err *err)
+{
+    char text[256];
+    PGresult *row;
+    snprintf(text, sizeof text,
+             "SELECT (SELECT last_value FROM \"%s\".event_id), coalesce(max(id), 0) FROM "
+             "\"%s\".event",
+             exam->db->url.schema, exam->db->url.schema);
+    int rc = pg_db_ask(exam->db, -1, text, &row, err);
+    if (rc < 0)
+        return rc == TEND_EREADONLY ? 0 : rc; /* a right is missing, which was said */
+    bool behind = number(row, 0) < number(row, 1);
+    snprintf(text, sizeof text,
+             "the sequence event_id is at %lld and the newest event has id %lld: ids are given out "
+             "twice; run 'tend migrate --after-restore'",
+             number(row, 0), number(row, 1));
+    PQclear(row);
+    say(exam, behind ? TEND_WRONG : TEND_FINE, "ids",
+        behind ? text : "the next one is above all that were given out");
+    return 0;
+}
+
 static void look_at_replication(struct examination *exam, const PGresult *row)
 {
     char text[256];
@@ -215,7 +238,8 @@ int pg_db_doctor(struct db *base, void (*report)(void *, int, const char *, cons
     PGresult *row;
     enum pg_readonly why;
     int rc;
-    if ((rc = look_at_writing(&exam, &why, err)) < 0 || (rc = look_at_permissions(&exam, err)) < 0)
+    if ((rc = look_at_writing(&exam, &why, err)) < 0 ||
+        (rc = look_at_permissions(&exam, err)) < 0 || (rc = look_at_ids(&exam, err)) < 0)
         return rc;
     snprintf(
         sql, sizeof sql,

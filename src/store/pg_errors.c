@@ -83,6 +83,17 @@ bool pg_error_is_denied(const PGresult *result)
     return state != NULL && strcmp(state, DENIED) == 0;
 }
 
+/* Their ids come from a sequence, which gives each once: nobody was faster, it has begun anew. */
+static bool is_id_given_twice(const PGresult *result)
+{
+    static const char *const keys[] = {"job_pkey", "event_pkey", "worker_pkey", "control_pkey"};
+    const char *key = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    for (size_t i = 0; key != NULL && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
 enum pg_fault pg_error(const PGresult *result, const char *what, const char *where, struct err *err)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -97,6 +108,14 @@ enum pg_fault pg_error(const PGresult *result, const char *what, const char *whe
     if (row < 0) {
         err_set(err, TEND_EINTERNAL, "%s failed on PostgreSQL: %.300s (SQLSTATE %s)", what, message,
                 state);
+        return PG_REFUSED;
+    }
+    if (is_id_given_twice(result)) {
+        err_set(err, TEND_ECORRUPT,
+                "%s failed on PostgreSQL at %s: the store gives out ids that it has given out "
+                "already, as a copy does that was made without its sequences; run 'tend migrate "
+                "--after-restore'",
+                what, where);
         return PG_REFUSED;
     }
     if (pg_error_is_denied(

@@ -176,6 +176,40 @@ teardown() {
     [ "$(tend stats --json | jq .jobs.pending)" = 1 ]
 }
 
+# Whoever believed "nothing was added" added all of it twice.
+@test "a batch whose commit is not answered is not told as one that was not added" {
+    tend migrate >/dev/null
+    psql -qX "$TEND_STORE" -c "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS
+        \$\$BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END\$\$" \
+        -c "CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON tend.job DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW WHEN (NEW.kind = 'last') EXECUTE FUNCTION cut()"
+    printf '{}\n{"kind":"last"}\n' >jobs.jsonl
+    run --separate-stderr -69 tend add --batch jobs.jsonl
+    [ -z "$output" ]
+    says 'add: 0 jobs were added; from line 1 of jobs.jsonl on none is acknowledged: '
+    says 'whether it was saved is not known'
+}
+
+# A batch printed ids that were 0, with exit status 0; complete said that the job was done with another result.
+@test "a copy whose ids begin anew takes nothing, says so, and is healed" {
+    seq 20 | sed 's/.*/{}/' | tend add --batch - >/dev/null
+    lease=$(tend claim | jq -r .lease)
+    psql -qX "$TEND_STORE" -c "SELECT setval('tend.event_id', 1, false)" >/dev/null
+    echo '{}' >jobs.jsonl
+    fails 1 tend add --batch jobs.jsonl
+    says "from line 1 of jobs.jsonl on none is acknowledged: adding jobs failed on PostgreSQL"
+    says "as a copy does that was made without its sequences; run 'tend migrate --after-restore'"
+    fails 1 tend complete "$lease"
+    says "run 'tend migrate --after-restore'"
+    run -1 tend doctor
+    [[ "$output" == *"BAD  ids: the sequence event_id is at "*"tend migrate --after-restore"* ]]
+    tend migrate --after-restore
+    run -0 tend doctor
+    run -0 tend add --batch jobs.jsonl
+    run -0 tend complete "$lease"
+    [ "$(tend stats --json | jq '.jobs.pending + .jobs.done')" = 21 ]
+}
+
 @test "unique keys" {
     tend add --unique k --subject a >/dev/null
     run -0 tend add --unique k --subject a --json
