@@ -12,8 +12,9 @@
  *
  * Others wait for what one transaction adds, so there is a bound to it, in runs and in bytes of
  * payload. With catch-up "all" the rest comes with the next transaction. All that are due share the
- * room. Which one is the first changes from time to time, so that a long backlog of large payloads
- * leaves room for every other schedule soon.
+ * room, up to DUE_MOST of them. Which one is the first changes from time to time, and of more than
+ * DUE_MOST which ones have their turn, so that neither a long backlog of large payloads nor many
+ * that fail keep another schedule waiting for long.
  *
  * The run that is due is known, but the ones after it are not where the time zone can be read
  * neither here nor from the store. An event says so, and the schedule is looked at again every
@@ -35,6 +36,9 @@
 
 /* More runs than this are not counted one by one. */
 enum { CATCH_UP_MAX = 1000 };
+
+/* As many schedules have their turn in one transaction. */
+enum { DUE_MOST = 100 };
 
 enum { LOOK_AGAIN_MS = 3600000, LOOK_MARK_MS = 1 };
 
@@ -376,13 +380,34 @@ static size_t first_of(size_t count, int64_t now_ms)
     return (size_t)((uint64_t)now_ms * UINT64_C(0x9e3779b97f4a7c15) >> 32) % count;
 }
 
+/* Those that have their turn: DUE_MOST in a row, or fewer at either end, so that each has it as
+ * often as any other. */
+static int read_due(struct db_tx *tx, int64_t now_ms, struct db_result *ret)
+{
+    struct db_result count;
+    int64_t most = DUE_MOST;
+    int64_t skipped = 0;
+    const struct db_value now[] = {db_now(tx)};
+    int rc = db_run(tx, Q_SCHEDULE_COUNT_DUE, 0, now, &count);
+    if (rc < 0)
+        return rc;
+    int64_t due = db_number(&count, 0, 0);
+    if (due > DUE_MOST)
+        skipped = (int64_t)first_of((size_t)due + DUE_MOST - 1, now_ms) - (DUE_MOST - 1);
+    if (skipped < 0) {
+        most += skipped;
+        skipped = 0;
+    }
+    const struct db_value params[] = {now[0], db_int(most), db_int(skipped)};
+    return db_run(tx, Q_SCHEDULE_DUE, 0, params, ret);
+}
+
 int schedule_fire_due(struct db_tx *tx)
 {
     struct db_result rows;
     struct due due = {.left = SCHEDULE_ROOM};
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_SCHEDULE_DUE, 0, params, &rows);
-    if (rc < 0 || rows.rows == 0 || (rc = db_time(tx, &due.now_ms)) < 0)
+    int rc = db_time(tx, &due.now_ms);
+    if (rc < 0 || (rc = read_due(tx, due.now_ms, &rows)) < 0 || rows.rows == 0)
         return rc;
     size_t first = first_of(rows.rows, due.now_ms);
     for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++) {

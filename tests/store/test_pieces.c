@@ -229,6 +229,40 @@ TEST(pieces, a_backlog_of_large_payloads_leaves_room_for_one_that_is_as_late)
     check_int(jobs_of("backlog"), <, 100);
 }
 
+/* A hundred that failed were looked at again and again, and none behind them. */
+TEST(pieces, very_many_schedules_that_fail_keep_no_other_from_firing)
+{
+    enum { BAD = 120, LOOKS = 40 };
+    tend *t = store_open("w");
+    for (int i = 0; i < BAD; i++) {
+        struct tend_schedule schedule = schedule_of(keep_text("bad-%d", i), "@hourly");
+        schedule.kind = "bad";
+        check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    }
+    put_schedule(t, "zz", "@hourly");
+    forbid_jobs("NEW.kind = 'bad'");
+    clock_advance(HOUR_MS);
+    int looks = 0;
+    while (jobs_of("zz") == 0 && looks++ < LOOKS) {
+        clock_advance(10);
+        tend *other = store_open("other"); /* which need not pause after a failure */
+        claim_none(other, "none");
+        store_close(other);
+    }
+    check_int(looks, <, LOOKS);
+    allow_jobs();
+    /* All have their turn: */
+    while (sql_int("SELECT count(*) FROM schedule WHERE next_at <= %lld", (long long)clock_now()) >
+               0 &&
+           looks++ < 2 * LOOKS) {
+        clock_advance(10);
+        tend *other = store_open("other");
+        claim_none(other, "none");
+        store_close(other);
+    }
+    check_int(sql_int("SELECT count(*) FROM job"), ==, BAD + 1);
+}
+
 /* A week of "@every 1s" was one transaction of 604,800 jobs, for which an add waited 10 s. */
 TEST(pieces, putting_a_schedule_again_adds_a_backlog_in_pieces)
 {

@@ -29,20 +29,24 @@ ORDER BY name;
 -- define: firing
 name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
 
+-- name: schedule_count_due
+-- Index schedule_next. Called by queue/schedule_fire.c.
+SELECT count(*) FROM schedule WHERE next_at <= now($1) AND paused = 0;
+
 -- name: schedule_due
--- Names alone: payloads are read one at a time. Index schedule_next. Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is
--- skipped: whoever fires may wait for jobs.
+-- Names alone: payloads are read one at a time. $3 are passed over, then $2 at most. Index schedule_next. Called by
+-- queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: whoever fires may wait for jobs.
 SELECT name, overlap
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
 ORDER BY next_at DESC, name
-LIMIT 100;
+LIMIT $2 OFFSET $3;
 -- dialect: postgres
 SELECT name, overlap
 FROM schedule
 WHERE next_at <= now($1) AND paused = 0
 ORDER BY next_at DESC, name
-LIMIT 100
+LIMIT $2 OFFSET $3
 FOR UPDATE SKIP LOCKED;
 
 -- name: schedule_get

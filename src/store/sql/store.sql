@@ -33,14 +33,16 @@ SELECT 1 FROM store WHERE id = 1 FOR UPDATE;
 -- name: store_generation
 -- The token above which this generation began, the largest that was given out, the newest id that was given out (which on
 -- PostgreSQL nobody may have used), and the newest event. Reads all jobs. Called by queue/generation.c.
-SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock), e.id, e.id
-FROM store, (SELECT coalesce(max(id), 0) AS id FROM event) e
-WHERE store.id = 1;
+SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
+       (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(id), 0) FROM event)
+FROM store
+WHERE id = 1;
 -- dialect: postgres
 SELECT token_base, (SELECT coalesce(max(token), 0) FROM job), (SELECT coalesce(max(token), 0) FROM lock),
-       greatest((SELECT last_value FROM event_id), e.id), e.id
-FROM store, (SELECT coalesce(max(id), 0) AS id FROM event) e
-WHERE store.id = 1;
+       (SELECT greatest(last_value, (SELECT max(id) FROM event)) FROM event_id),
+       (SELECT coalesce(max(id), 0) FROM event)
+FROM store
+WHERE id = 1;
 
 -- name: store_begin_generation
 -- Called by store/db.c.
