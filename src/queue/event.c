@@ -101,7 +101,7 @@ int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret)
     struct events_call call = {.query = Q_EVENT_OF_JOB, .number = job_id};
     struct tend_events *events = NULL;
     int rc = read_events(t, &call, &events);
-    if (rc >= 0 && events->count == 0) {
+    if (rc >= 0 && events != NULL && events->count == 0) {
         tend_events_free(events);
         call.query = Q_EVENT_OF_GONE_JOB;
         rc = read_events(t, &call, &events);

@@ -196,7 +196,7 @@ TEST(bad_input, a_lease_has_the_same_longest_time_wherever_it_is_given)
     tend_lock_request_init(&request);
     request.name = "l";
     for (int64_t over_ms = 0; over_ms <= 1; over_ms++) {
-        const char *text = keep_text("%lldms", (long long)(longest_ms + over_ms));
+        const char *text = keep_text("%lldms", (long long)longest_ms + over_ms);
         const struct tend_setting setting = {.name = "lease", .value = text};
         int wanted = over_ms == 0 ? 0 : TEND_EINVAL;
         const char *says = over_ms == 0 ? "" : range;
