@@ -490,6 +490,30 @@ static bool name_stranger(void *arg, char *text, size_t size)
     return sqlite_wal_name_writer(arg, text, size);
 }
 
+static void use_files(struct sqlite_db *db)
+{
+    db->turnstile.fd = db->files.lock_fd;
+    sqlite_clock_open(&db->clock, db->files.lock_fd);
+}
+
+/*
+ * A store that cannot even be opened for want of space cannot be written by anybody: the time
+ * counts against no lease. Where others have it open they know better, and whoever has the turn
+ * writes down what comes of it.
+ */
+static void note_unwritable(struct sqlite_db *db)
+{
+    struct err ignored;
+    if (!db->writer.unwritable || db->files.lock_fd >= 0 || !sqlite_files_has_lock(&db->files) ||
+        sqlite_files_open(&db->files, &ignored) < 0)
+        return;
+    use_files(db);
+    if (!turnstile_try_enter(&db->turnstile))
+        return;
+    sqlite_clock_end(db, CLOCK_UNWRITABLE);
+    turnstile_leave(&db->turnstile);
+}
+
 int db_sqlite_open(struct db **ret, const char *path, const struct db_options *options,
                    struct err *err)
 {
@@ -526,13 +550,13 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     if (rc == 0 && (rc = open_writer(db, err)) == 0 && (rc = know_store(db, err)) == 0 &&
         (rc = look_inside(db, &content, err)) == 0 && (rc = refuse_empty(db, content, err)) == 0 &&
         (rc = sqlite_files_open(&db->files, err)) == 0) {
-        db->turnstile.fd = db->files.lock_fd;
-        sqlite_clock_open(&db->clock, db->files.lock_fd);
+        use_files(db);
         rc = content == CONTENT_CURRENT ? 0 : make_current(db, err);
     }
     if (rc == 0)
         rc = sqlite_conn_prepare_fixed(&db->writer, err);
     if (rc < 0) {
+        note_unwritable(db);
         sqlite_db_close(&db->base);
         return rc;
     }

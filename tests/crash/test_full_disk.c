@@ -3,6 +3,7 @@
  * on the size of files. Nothing acknowledged is lost, the answer is a code and a sentence, and once
  * there is room the same handle works again.
  */
+#include "base/clock.h"
 #include "ledger.h"
 #include "support/mounts.h"
 #include "verdict.h"
@@ -189,6 +190,34 @@ TEST(full_disk, a_store_that_cannot_be_read_for_want_of_room_can_be_read_later)
     make_room(&disk);
     t = store_open_real("v");
     check_int(job_of(t, id)->id, ==, id);
+}
+
+/* Whoever came failed to open the store, and nobody wrote down that nobody could write. */
+TEST_WITHIN(full_disk, BY_9_no_lease_ends_while_the_store_cannot_be_opened_for_want_of_room, 60)
+{
+    struct disk disk = prepare();
+    if (!disk.mounted) /* a limit on files is this process's own */
+        return;
+    tend *t = store_open_real("w");
+    struct tend_claim claim = claim_for("q");
+    struct tend_jobs *jobs;
+    int64_t id = add_one(t, "q");
+    claim.flags = TEND_CLAIM_BY_TIME;
+    claim.ttl_ms = 3000;
+    check_int(tend_claim_jobs(t, &claim, &jobs, NULL), ==, 1);
+    int64_t ends_ms = jobs->items[0].until_ms;
+    tend_jobs_free(jobs);
+    store_close(t);
+    fill(&disk);
+    check_does_not_open(&disk);
+    int64_t until_ms = clock_wall_ms() + 4000;
+    wait_until(clock_wall_ms() > until_ms, PATIENCE_MS);
+    make_room(&disk);
+    t = store_open_real("v");
+    check_int(claim_many(t, "q", 1, NULL), ==, 0);
+    check_int(job_of(t, id)->state, ==, TEND_RUNNING);
+    check_int(job_of(t, id)->crashes, ==, 0);
+    check_int(job_of(t, id)->until_ms, >=, ends_ms + 3000);
 }
 
 TEST(full_disk, a_store_that_cannot_be_made_for_want_of_room_can_be_made_later)
