@@ -363,12 +363,10 @@ int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *
     struct act_call call = {
         .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
     struct plan plan;
-    int rc = act_check_filter(t, action, filter, by);
+    struct acted_box *box;
+    int rc = act_begin(t, action, filter, by, &box);
     if (rc < 0)
         return rc;
-    struct acted_box *box = acted_new(t);
-    if (box == NULL)
-        return TEND_ENOMEM;
     plan_init(&plan, action);
     call.filter.states = act_states(action, filter->states);
     if (action == TEND_REDRIVE && call.filter.states != 0) {

@@ -10,9 +10,9 @@ struct plan;
 
 /* 0, or TEND_EINVAL for what is no action or no name. */
 int act_check_call(tend *t, enum tend_action action, const char *by);
-/* The same with a filter. */
-int act_check_filter(tend *t, enum tend_action action, const struct tend_filter *filter,
-                     const char *by);
+/* The same with a filter, and a box for what is done to those that match it. */
+int act_begin(tend *t, enum tend_action action, const struct tend_filter *filter, const char *by,
+              struct acted_box **ret);
 
 /* The states an action is meant for, among those that were asked for (0: none was named). Whoever
  * has cancelled jobs wants them back only when they are named. */

@@ -29,11 +29,14 @@ int act_plan_matching(tend *t, struct plan *plan, const struct tend_filter *filt
     return rc < 0 ? rc : refuse_left_out(t, plan, box);
 }
 
-int act_check_filter(tend *t, enum tend_action action, const struct tend_filter *filter,
-                     const char *by)
+int act_begin(tend *t, enum tend_action action, const struct tend_filter *filter, const char *by,
+              struct acted_box **ret)
 {
     int rc = act_check_call(t, action, by);
-    return rc < 0 ? rc : list_check_filter(t, filter);
+    if (rc < 0 || (rc = list_check_filter(t, filter)) < 0)
+        return rc;
+    *ret = acted_new(t);
+    return *ret == NULL ? TEND_ENOMEM : 0;
 }
 
 int tend_act_count(tend *t, enum tend_action action, const struct tend_filter *filter,
@@ -41,12 +44,10 @@ int tend_act_count(tend *t, enum tend_action action, const struct tend_filter *f
 {
     struct tend_filter meant = *filter;
     struct plan plan;
-    int rc = act_check_filter(t, action, filter, NULL);
+    struct acted_box *box;
+    int rc = act_begin(t, action, filter, NULL, &box);
     if (rc < 0)
         return rc;
-    struct acted_box *box = acted_new(t);
-    if (box == NULL)
-        return TEND_ENOMEM;
     plan_init(&plan, action);
     meant.states = act_states(action, filter->states);
     if (meant.states != 0)
