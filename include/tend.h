@@ -669,13 +669,23 @@ enum tend_action { TEND_HOLD, TEND_RESUME, TEND_CANCEL, TEND_REDRIVE };
 TEND_API int tend_act(tend *t, enum tend_action action, int64_t id, const char *by,
                       const char *why);
 
+/* A job that an action did not change. */
+struct tend_refused {
+    int64_t id;
+    int code;       /* TEND_ECONFLICT (of its unique key), TEND_ESTATE, TEND_ENOTFOUND */
+    char text[256]; /* why, in a sentence */
+};
+
 /* What an action has done. */
 struct tend_acted {
     int64_t count; /* jobs that it changed */
     /* Submissions that were remembered under the keys of running jobs (TEND_IF_RUNNING_AGAIN) and
      * have become jobs of their own, as those were cancelled: their ids. */
     size_t follower_count;
-    const int64_t *followers;
+    const int64_t *followers; /* NULL when it was only asked what would happen */
+    /* Jobs that were chosen and not changed, as another job has their unique keys. */
+    size_t refused_count;
+    const struct tend_refused *refused;
 };
 TEND_API void tend_acted_free(struct tend_acted *acted);
 
@@ -683,10 +693,22 @@ TEND_API void tend_acted_free(struct tend_acted *acted);
 TEND_API int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by,
                              const char *why, struct tend_acted **ret);
 
-/* The same for all that match and whose state allows it; ret may be NULL. TEND_REDRIVE takes failed
- * jobs, and cancelled ones only where filter->states names them. */
+/*
+ * The same for all that match and whose state allows it; ret may be NULL. TEND_REDRIVE takes failed
+ * jobs, and cancelled ones only where filter->states names them. One unfinished job can have a
+ * unique key: where one has it already, those that match stay as they are; else only the newest
+ * submission of those that match is started over. ret->refused has the others.
+ */
 TEND_API int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
                              const char *by, const char *why, struct tend_acted **ret);
+
+/* What the call above would tell now; changes nothing. */
+TEND_API int tend_act_count(tend *t, enum tend_action action, const struct tend_filter *filter,
+                            struct tend_acted **ret);
+/* What the action would tell of these jobs now, all that it would refuse among them; changes
+ * nothing. Of several with one unique key only the newest would be started over. */
+TEND_API int tend_act_check(tend *t, enum tend_action action, const int64_t *ids, size_t count,
+                            struct tend_acted **ret);
 
 struct tend_explanation {
     int state;

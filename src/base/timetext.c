@@ -212,6 +212,11 @@ const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYT
     return out;
 }
 
+const char *coming_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES])
+{
+    return relative_text(ms < now_ms ? now_ms : ms, now_ms, out);
+}
+
 /* ---- times ---- */
 
 /* Exactly `digits` digits; -1 when there are fewer. Moves *at behind them. */

@@ -48,4 +48,7 @@ const char *time_text(int64_t ms, char out[TIME_TEXT_BYTES]);
  * nearest: what is due in an hour is not "in 59m" a moment later. */
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES]);
 
+/* The same for a time that was still to come when it was read: "now" once it has passed. */
+const char *coming_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES]);
+
 #endif

@@ -28,12 +28,8 @@ struct act_args {
 /* One action as the commands describe it. */
 struct act {
     enum tend_action action;
-    const char *done;       /* "cancelled" */
-    unsigned states;        /* a bit per state in which it is allowed */
-    unsigned many_states;   /* ... and that are meant when options choose jobs and name no state; 0:
-                               all of them */
-    const char *state_text; /* the first in words */
-    const char *many_text;  /* the second in words; NULL: as the first */
+    const char *done;     /* "cancelled" */
+    const char *all_text; /* which jobs --all takes: "unfinished" */
 };
 
 /* Gives the exit status. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -27,6 +28,7 @@ enum {
 struct asking {
     struct cli *cli;
     int key_fd;
+    int reader_fd; /* standard output where it can lose its reader; else -1 */
     asking_away *away;
     void *away_arg;
     int64_t since_ms; /* wall time of the first question without an answer; 0: it is there */
@@ -83,16 +85,37 @@ static bool key_ends(const struct asking *asking)
     return got == 0 || (got == 1 && (key == 'q' || key == 'Q'));
 }
 
+/* What is written has a reader that can go away. */
+static int find_reader(void)
+{
+    struct stat info;
+    bool can_go =
+        fstat(STDOUT_FILENO, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+    return can_go ? STDOUT_FILENO : -1;
+}
+
+/* The command ends as after a write to a closed pipe, although it has nothing to write now. */
+static void lose_reader(struct asking *asking)
+{
+    asking->cli->out_errno = EPIPE;
+    tend_interrupt(asking->cli->store);
+}
+
 static enum news wait_for_news(struct asking *asking, int64_t timeout_ms)
 {
     int64_t until_ms = clock_mono_ms() + timeout_ms;
     for (;;) {
         struct pollfd fds[] = {{.fd = asking->answer_fd, .events = POLLIN},
-                               {.fd = asking->key_fd, .events = POLLIN}};
+                               {.fd = asking->key_fd, .events = POLLIN},
+                               {.fd = asking->reader_fd, .events = 0}};
         int64_t left_ms = until_ms - clock_mono_ms();
-        int ready = signals_poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
+        int ready = signals_poll(fds, 3, left_ms > 0 ? (int)left_ms : 0);
         if (signals_seen() || (ready > 0 && fds[1].revents && key_ends(asking)))
             return NEWS_END;
+        if (ready > 0 && (fds[2].revents & (POLLERR | POLLHUP)) != 0) {
+            lose_reader(asking);
+            return NEWS_END;
+        }
         uint64_t count;
         if (ready > 0 && fds[0].revents &&
             read(asking->answer_fd, &count, sizeof count) == (ssize_t)sizeof count)
@@ -188,8 +211,9 @@ int asking_pause(struct asking *asking, int64_t ms)
 
 int asking_fail(const struct asking *asking, int code)
 {
-    return code == TEND_EINTERRUPTED ? signals_exit_status()
-                                     : cli_fail(asking->cli, code, "%s", asking->sentence);
+    if (code != TEND_EINTERRUPTED)
+        return cli_fail(asking->cli, code, "%s", asking->sentence);
+    return asking->cli->out_errno ? EXIT_FAILED : signals_exit_status();
 }
 
 /* --- its life --- */
@@ -201,8 +225,12 @@ struct asking *asking_new(struct cli *cli, int key_fd, asking_away *away, void *
         cli_fail(cli, TEND_ENOMEM, "out of memory");
         return NULL;
     }
-    *asking = (struct asking){
-        .cli = cli, .key_fd = key_fd, .away = away, .away_arg = away_arg, .answer_fd = -1};
+    *asking = (struct asking){.cli = cli,
+                              .key_fd = key_fd,
+                              .reader_fd = find_reader(),
+                              .away = away,
+                              .away_arg = away_arg,
+                              .answer_fd = -1};
     pthread_mutex_init(&asking->mutex, NULL);
     pthread_cond_init(&asking->changed, NULL);
     asking->answer_fd = eventfd(0, EFD_CLOEXEC);

@@ -1,8 +1,9 @@
 /*
  * Questions to a store that may not answer, for commands that stay.
  *
- * A thread of its own asks, so that the caller can show since when there is no answer, and a key or
- * a signal ends the command at once, whatever the call waits for. A question that is left without
+ * A thread of its own asks, so that the caller can show since when there is no answer, and a key, a
+ * signal, or that nobody reads standard output any more (a pipe or socket whose other end is
+ * closed) ends the command at once, whatever the call waits for. A question that is left without
  * its answer is waited for by nobody: cli->store_left says so, the process then ends without
  * closing the store, and what the question writes to must stay until then. So does one that ends
  * while the store is away, as closing could wait for it.
@@ -41,7 +42,7 @@ int asking_ask_patiently(struct asking *asking, asking_question *question, void 
 /* Waits so long. 0, or TEND_EINTERRUPTED. */
 int asking_pause(struct asking *asking, int64_t ms);
 /* The exit status for a negative code of the above, after telling why; that a signal came is not
- * told. */
+ * told. That the reader has gone is main's to tell, as after a write that failed. */
 int asking_fail(const struct asking *asking, int code);
 
 #endif

@@ -220,11 +220,34 @@ static int read_tags(struct line_parser *parser, struct span value, const char *
     return *ret ? 0 : TEND_ENOMEM;
 }
 
+/* The member of the line that has set this one of the spec, or NULL. */
+static const struct field *find_said(const struct line_parser *parser, const char *member)
+{
+    for (int i = 0; i < FIELDS; i++)
+        if (parser->value_at[i] && strcmp(fields[i].member, member) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+/* Two members for one thing leave open which of them counts. */
+static int check_said(struct line_parser *parser, const struct field *field, struct span value)
+{
+    const struct field *said = find_said(parser, field->member);
+    if (said == field)
+        return fault_at(parser, value.at, "the line has this member twice; give it once");
+    return said ? fault_at(parser, value.at, "the line says this with \"%s\" already; give one",
+                           said->name)
+                : 0;
+}
+
 static int read_field(struct line_parser *parser, const struct field *field, struct span value)
 {
     char *target = (char *)parser->spec + field->offset;
     if (field->type != FIELD_RAW && value.bytes == 4 && memcmp(value.at, "null", 4) == 0)
         return 0; /* as if it were not there */
+    int code = check_said(parser, field, value);
+    if (code < 0)
+        return code;
     parser->value_at[field - fields] = value.at;
     switch (field->type) {
     case FIELD_TEXT:
@@ -272,15 +295,6 @@ static int read_member(struct line_parser *parser, struct span key, struct span 
 }
 
 /* ---- the line as a whole ---- */
-
-/* The member of the line that has set this one of the spec, or NULL. */
-static const struct field *find_said(const struct line_parser *parser, const char *member)
-{
-    for (int i = 0; i < FIELDS; i++)
-        if (parser->value_at[i] && strcmp(fields[i].member, member) == 0)
-            return &fields[i];
-    return NULL;
-}
 
 /* Where the line says that; its beginning when the options do. */
 static const char *place_of(const struct line_parser *parser, const char *member)

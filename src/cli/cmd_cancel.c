@@ -11,8 +11,7 @@ static int run(struct cli *cli, int argc, char **argv)
     static const struct act act = {
         .action = TEND_CANCEL,
         .done = "cancelled",
-        .states = 1u << TEND_SCHEDULED | 1u << TEND_PENDING | 1u << TEND_RUNNING | 1u << TEND_HELD,
-        .state_text = "unfinished",
+        .all_text = "unfinished",
     };
     return act_run(cli, &act, &args, argc, argv);
 }

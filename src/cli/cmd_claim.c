@@ -48,7 +48,7 @@ static void put_until(struct cli *cli, struct buf *out, const struct tend_none *
 {
     char when[DURATION_TEXT_BYTES];
     if (none->until_ms != TEND_UNSET)
-        buf_printf(out, "%s %s", words, relative_text(none->until_ms, cli_now_ms(cli), when));
+        buf_printf(out, "%s %s", words, coming_text(none->until_ms, cli_now_ms(cli), when));
 }
 
 /* The four answers that are no job (CL-2). */

@@ -46,7 +46,7 @@ static void print_outcome(struct cli *cli, struct tend_lease lease, int64_t due_
                    lease.id, lease.id);
     else
         buf_printf(&cli->out, "%" PRId64 " failed; tried again %s\n", lease.id,
-                   relative_text(due_ms, cli_now_ms(cli), when));
+                   coming_text(due_ms, cli_now_ms(cli), when));
 }
 
 /* The exit status is that of the first that went wrong. */

@@ -12,8 +12,7 @@ static int run(struct cli *cli, int argc, char **argv)
     static const struct act act = {
         .action = TEND_HOLD,
         .done = "held",
-        .states = 1u << TEND_SCHEDULED | 1u << TEND_PENDING | 1u << TEND_RUNNING,
-        .state_text = "scheduled, pending and running",
+        .all_text = "scheduled, pending and running",
     };
     return act_run(cli, &act, &args, argc, argv);
 }

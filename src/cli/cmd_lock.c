@@ -133,7 +133,7 @@ static int held_by_other(struct cli *cli, const struct tend_lock *lock)
     put_holder(&who, lock, holder);
     bool by_time = is_own_by_time(lock);
     int status = cli_fail_more(cli, EXIT_REFUSED, TEND_EBUSY, members.data, "%s and expires %s%s",
-                               who.data, relative_text(lock->expires_at_ms, cli_now_ms(cli), when),
+                               who.data, coming_text(lock->expires_at_ms, cli_now_ms(cli), when),
                                args.wait_ms > 0 || args.token > 0 ? ""
                                : by_time ? "; release it, or wait for it with --wait"
                                          : "; wait for it with --wait");
@@ -169,6 +169,8 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
     if (code < 0)
         return cli_fail_store(cli, code);
     const struct tend_worker process = {.pid = args.while_pid, .alive = 1};
+    if (!cli->json && lock.expires_at_ms < cli_now_ms(cli)) /* a very short one */
+        lock.expired = 1;
     print_lock(cli, &lock, args.while_pid ? &process : NULL);
     cli_did(cli, "lock \"%s\" was acquired under token %" PRId64 ", but the answer", lock.name,
             lock.token);

@@ -11,8 +11,7 @@ static int run(struct cli *cli, int argc, char **argv)
     static const struct act act = {
         .action = TEND_RESUME,
         .done = "resumed",
-        .states = 1u << TEND_HELD,
-        .state_text = "held",
+        .all_text = "held",
     };
     return act_run(cli, &act, &args, argc, argv);
 }

@@ -137,6 +137,8 @@ static int store_document(struct cli *cli, const struct option *option, const ch
     if (strcmp(value, "-") == 0) {
         source = "standard input";
         code = input_read("-", &text, &err);
+    } else if (strcmp(value, "@") == 0) {
+        code = err_set(&err, TEND_EINVAL, "a file name is missing after @");
     } else if (value[0] == '@') {
         source = value + 1;
         code = input_read(value + 1, &text, &err);

@@ -1,49 +1,15 @@
-/* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. */
+/* What operators do to jobs: hold, resume, cancel, redrive; one by one or all that match. Which of
+ * them a redrive leaves out because of their unique keys, and why: act_plan.h. */
 #include "queue/act.h"
 
+#include "queue/act_plan.h"
+#include "queue/acted.h"
 #include "queue/add.h"
 #include "queue/control.h"
 #include "queue/holder.h"
 #include "queue/row.h"
 
-#include <stdlib.h>
-
 enum { PAGE = 1000 };
-
-struct acted_box {
-    struct tend_acted acted; /* first: a pointer to it is a pointer to its box */
-    int64_t *followers;
-};
-
-void tend_acted_free(struct tend_acted *acted)
-{
-    struct acted_box *box = (struct acted_box *)acted;
-    if (box == NULL)
-        return;
-    free(box->followers);
-    free(box);
-}
-
-/* Room for count more, before there is anything that must not get lost. */
-static int acted_reserve(tend *t, struct acted_box *box, size_t count)
-{
-    int64_t *followers =
-        realloc(box->followers, (box->acted.follower_count + count) * sizeof *followers);
-    if (followers == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
-    box->acted.followers = box->followers = followers;
-    return 0;
-}
-
-/* ret may be NULL. */
-static int acted_give(struct acted_box *box, int rc, struct tend_acted **ret)
-{
-    if (rc >= 0 && ret != NULL)
-        *ret = &box->acted;
-    else
-        tend_acted_free(&box->acted);
-    return rc;
-}
 
 /* The verb for an action. A held or cancelled job goes on where it was: later, when its due time
  * has not come. */
@@ -68,9 +34,12 @@ struct act_call {
     struct tend_filter filter;
     const char *by, *why;
     int64_t moved;
-    bool raced;         /* somebody else moved the job between the look at it and the move */
-    int64_t page[PAGE]; /* ids of the jobs that are looked at */
+    bool raced;              /* somebody else moved the job between the look at it and the move */
+    const struct plan *plan; /* of a redrive of many; else NULL */
+    int64_t page[PAGE];      /* ids of the jobs that are to be moved */
     size_t page_count;
+    bool more; /* there may be others after the page, which ends with last_id */
+    int64_t last_id;
     int64_t before_id;       /* only jobs before this one; 0: all */
     int64_t followers[PAGE]; /* of those that were moved */
     size_t follower_count;
@@ -107,6 +76,11 @@ static const char *const action_names[] = {[TEND_HOLD] = "held",
                                            [TEND_CANCEL] = "cancelled",
                                            [TEND_REDRIVE] = "retried"};
 
+const char *act_done_name(enum tend_action action)
+{
+    return action_names[action];
+}
+
 /* The states from which an action leads anywhere. */
 static unsigned states_of(enum tend_action action)
 {
@@ -140,27 +114,33 @@ static int refuse(struct db_tx *tx, enum tend_action action, const struct tend_j
                    (long long)job->id, tend_state_name(job->state), allowed, action_names[action]);
 }
 
-static int act_body(struct db_tx *tx, void *arg)
+int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct tend_jobs *ret,
+                 int64_t *ret_now_ms)
 {
-    struct act_call *call = arg;
-    struct tend_jobs jobs;
     struct db_result found;
-    int64_t now_ms;
-    const struct db_value params[] = {db_int(call->id), db_now(tx)};
-    call->raced = false;
-    call->follower_count = 0;
+    const struct db_value params[] = {db_int(id), db_now(tx)};
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
     if (rc < 0)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
-                       "there is no job %lld; 'tend jobs' lists those that are",
-                       (long long)call->id);
-    now_ms = db_number(&found, 0, found.columns - 1);
-    if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
+                       "there is no job %lld; 'tend jobs' lists those that are", (long long)id);
+    *ret_now_ms = db_number(&found, 0, found.columns - 1);
+    if ((rc = jobs_read(db_arena(tx), &found, ret)) < 0)
         return rc;
-    if (!(states_of(call->action) & 1u << jobs.items[0].state))
-        return refuse(tx, call->action, &jobs.items[0]);
+    return states_of(action) & 1u << ret->items[0].state ? 0 : refuse(tx, action, &ret->items[0]);
+}
+
+static int act_body(struct db_tx *tx, void *arg)
+{
+    struct act_call *call = arg;
+    struct tend_jobs jobs;
+    int64_t now_ms;
+    call->raced = false;
+    call->follower_count = 0;
+    int rc = act_read_job(tx, call->action, call->id, &jobs, &now_ms);
+    if (rc < 0)
+        return rc;
     struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, call->by, call->why);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
@@ -173,7 +153,7 @@ static int act_body(struct db_tx *tx, void *arg)
                          "job %lld changed at the same moment; try again", (long long)call->id);
 }
 
-static int check_act(tend *t, enum tend_action action, const char *by)
+int act_check_call(tend *t, enum tend_action action, const char *by)
 {
     if ((int)action < 0 || (size_t)action >= sizeof action_names / sizeof *action_names)
         return handle_fail(
@@ -198,6 +178,13 @@ static int rival_body(struct db_tx *tx, void *arg)
     return rc;
 }
 
+void act_say_key(struct err *err, int64_t id, const char *done, int64_t rival, bool outdone)
+{
+    err_set(err, TEND_ECONFLICT, "job %lld cannot be %s: job %lld, which %s, has its unique key",
+            (long long)id, done, (long long)rival,
+            outdone ? "was submitted later" : "has not finished");
+}
+
 int act_fail_key(tend *t, int64_t id, const char *done)
 {
     struct rival_call call = {.id = id};
@@ -205,10 +192,8 @@ int act_fail_key(tend *t, int64_t id, const char *done)
         return handle_fail(t, TEND_ECONFLICT,
                            "job %lld cannot be %s: another live job has its unique key",
                            (long long)id, done);
-    return handle_fail(
-        t, TEND_ECONFLICT,
-        "job %lld cannot be %s: job %lld, which has not finished, has its unique key",
-        (long long)id, done, (long long)call.rival);
+    act_say_key(handle_err(t), id, done, call.rival, false);
+    return TEND_ECONFLICT;
 }
 
 static int act_on_one(tend *t, struct act_call *call, int64_t id)
@@ -232,12 +217,12 @@ int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by
                     struct tend_acted **ret)
 {
     struct act_call call = {.action = action, .by = handle_owner(t, by), .why = why};
-    int rc = check_act(t, action, by);
+    int rc = act_check_call(t, action, by);
     if (rc < 0)
         return rc;
-    struct acted_box *box = calloc(1, sizeof *box);
+    struct acted_box *box = acted_new(t);
     if (box == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
+        return TEND_ENOMEM;
     if ((rc = acted_reserve(t, box, 1)) == 0 && (rc = act_on_one(t, &call, id)) == 0)
         acted_take(box, &call);
     return acted_give(box, rc, ret);
@@ -248,9 +233,7 @@ int tend_act(tend *t, enum tend_action action, int64_t id, const char *by, const
     return tend_act_on_one(t, action, id, by, why, NULL);
 }
 
-/* The states an action is meant for, among those that were asked for. Who has cancelled jobs wants
- * them back only when they are named. */
-static unsigned states_for(enum tend_action action, unsigned asked)
+unsigned act_states(enum tend_action action, unsigned asked)
 {
     if (asked == 0 && action == TEND_REDRIVE)
         asked = 1u << TEND_FAILED;
@@ -296,6 +279,28 @@ int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_job
     return control_follow(tx, action, jobs, moved);
 }
 
+/* What is to be moved of a page. */
+static void choose_from_page(struct act_call *call, struct tend_jobs *jobs)
+{
+    struct tend_job *chosen = (struct tend_job *)jobs->items; /* they are ours */
+    size_t count = 0;
+    call->more = jobs->count == PAGE;
+    for (size_t i = 0; i < jobs->count; i++) {
+        int64_t id = jobs->items[i].id;
+        if (call->before_id != 0 && id >= call->before_id) {
+            call->more = false;
+            break;
+        }
+        call->last_id = id;
+        if (call->plan != NULL && plan_left_out(call->plan, id) != NULL)
+            continue;
+        call->page[count] = id;
+        chosen[count++] = jobs->items[i];
+    }
+    call->page_count = count;
+    *jobs = (struct tend_jobs){.count = count, .items = chosen};
+}
+
 static int act_on_page_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
@@ -303,16 +308,11 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     struct tend_jobs jobs;
     struct db_result found;
     int64_t now_ms;
-    int rc = list_page(tx, &call->filter, 0, &found);
+    int rc = list_page(tx, Q_JOB_LIST, &call->filter, 0, &found);
     if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0 ||
         (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
-    while (jobs.count > 0 && call->before_id != 0 &&
-           jobs.items[jobs.count - 1].id >= call->before_id)
-        jobs.count--;
-    call->page_count = jobs.count;
-    for (size_t i = 0; i < jobs.count; i++)
-        call->page[i] = jobs.items[i].id;
+    choose_from_page(call, &jobs);
     rc = act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &done);
     call->moved = done.moved;
     call->follower_count = done.follower_count;
@@ -321,18 +321,40 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     return rc;
 }
 
-/* One job of the page has a key that another live job has by now: that one stays, the others do
- * not. */
+/* One job of the page has a key that another job has taken since the plan was made: that one is
+ * refused, the others are not. The newest come first, as in the plan. */
 static int act_one_by_one(tend *t, struct act_call *call, struct acted_box *box)
 {
-    for (size_t i = 0; i < call->page_count; i++) {
-        int rc = act_on_one(t, call, call->page[i]);
+    int rc = acted_reserve_refused(t, box, call->page_count);
+    for (size_t i = call->page_count; rc >= 0 && i-- > 0;) {
+        rc = act_on_one(t, call, call->page[i]);
         if (rc == 0)
             acted_take(box, call);
-        if (rc < 0 && rc != TEND_ECONFLICT && rc != TEND_ESTATE && rc != TEND_ENOTFOUND)
-            return rc;
+        if (rc == TEND_ECONFLICT)
+            acted_refuse(box, call->page[i], rc, tend_errmsg(t));
+        if (rc == TEND_ECONFLICT || rc == TEND_ESTATE || rc == TEND_ENOTFOUND)
+            rc = 0;
     }
-    return 0;
+    return rc;
+}
+
+static int act_on_pages(tend *t, struct act_call *call, struct acted_box *box)
+{
+    int rc;
+    call->filter.limit = PAGE;
+    do {
+        call->more = false;
+        if ((rc = acted_reserve(t, box, PAGE)) == 0)
+            rc = handle_write(t, act_on_page_body, call);
+        if (rc == TEND_ECONFLICT)
+            rc = act_one_by_one(t, call, box);
+        else if (rc >= 0)
+            acted_take(box, call);
+        call->filter.after_id = call->last_id;
+        if (box->acted.follower_count > 0)
+            call->before_id = box->followers[0]; /* what has come of earlier pages stays */
+    } while (rc >= 0 && call->more);
+    return rc < 0 ? rc : 0;
 }
 
 int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
@@ -340,27 +362,20 @@ int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *
 {
     struct act_call call = {
         .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
-    int rc = check_act(t, action, by);
-    if (rc == 0)
-        rc = list_check_filter(t, filter);
+    struct plan plan;
+    struct acted_box *box;
+    int rc = act_begin(t, action, filter, by, &box);
     if (rc < 0)
         return rc;
-    struct acted_box *box = calloc(1, sizeof *box);
-    if (box == NULL)
-        return handle_fail(t, TEND_ENOMEM, "out of memory while changing jobs");
-    call.filter.states = states_for(action, filter->states);
-    call.filter.limit = PAGE;
-    do {
-        if ((rc = acted_reserve(t, box, PAGE)) == 0 && call.filter.states != 0)
-            rc = handle_write(t, act_on_page_body, &call);
-        if (rc == TEND_ECONFLICT)
-            rc = act_one_by_one(t, &call, box);
-        else if (rc >= 0)
-            acted_take(box, &call);
-        if (call.page_count > 0)
-            call.filter.after_id = call.page[call.page_count - 1];
-        if (box->acted.follower_count > 0)
-            call.before_id = box->followers[0]; /* what has come of earlier pages stays */
-    } while (rc >= 0 && call.page_count == PAGE);
-    return acted_give(box, rc < 0 ? rc : 0, ret);
+    plan_init(&plan, action);
+    call.filter.states = act_states(action, filter->states);
+    if (action == TEND_REDRIVE && call.filter.states != 0) {
+        rc = act_plan_matching(t, &plan, &call.filter, box);
+        call.plan = &plan;
+        call.before_id = plan.last_id + 1; /* what has failed since is not in the plan */
+    }
+    if (rc >= 0 && call.filter.states != 0)
+        rc = act_on_pages(t, &call, box);
+    plan_done(&plan);
+    return acted_give(box, rc, ret);
 }

@@ -4,6 +4,31 @@
 
 #include "queue/move.h"
 
+struct acted_box;
+struct err;
+struct plan;
+
+/* 0, or TEND_EINVAL for what is no action or no name. */
+int act_check_call(tend *t, enum tend_action action, const char *by);
+/* The same with a filter, and a box for what is done to those that match it. */
+int act_begin(tend *t, enum tend_action action, const struct tend_filter *filter, const char *by,
+              struct acted_box **ret);
+
+/* The states an action is meant for, among those that were asked for (0: none was named). Whoever
+ * has cancelled jobs wants them back only when they are named. */
+unsigned act_states(enum tend_action action, unsigned asked);
+/* "retried" */
+const char *act_done_name(enum tend_action action);
+
+/* A job whose state allows the action; TEND_ENOTFOUND or TEND_ESTATE with the sentence. */
+int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct tend_jobs *ret,
+                 int64_t *ret_now_ms);
+
+/* Makes the plan for all that match, and refuses those it leaves out. filter->states as of
+ * act_states. */
+int act_plan_matching(tend *t, struct plan *plan, const struct tend_filter *filter,
+                      struct acted_box *box);
+
 /* The move that carries out an action on a job as it stands. */
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
                      int64_t now_ms, const char *by, const char *why);
@@ -18,6 +43,10 @@ struct act_done {
 /* Carries it out on jobs whose state allows it, with what follows from it. */
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
                 int64_t now_ms, const char *by, const char *why, struct act_done *ret);
+
+/* TEND_ECONFLICT with the sentence that job id cannot be `done`, as job rival has its key; outdone:
+ * because that one was submitted later. */
+void act_say_key(struct err *err, int64_t id, const char *done, int64_t rival, bool outdone);
 
 /* TEND_ECONFLICT, with the sentence that job id cannot be `done`, as another live job has its key.
  */

@@ -214,7 +214,7 @@ int list_check_filter(tend *t, const struct tend_filter *filter)
     return 0;
 }
 
-int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
+int list_page(struct db_tx *tx, enum db_query query, const struct tend_filter *filter, unsigned how,
               struct db_result *ret)
 {
     int64_t changed_before = TEND_UNSET;
@@ -234,14 +234,14 @@ int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
         db_int(filter->after_id),
         db_int(page_limit(filter->limit)),
     };
-    return db_run(tx, Q_JOB_LIST, how, params, ret);
+    return db_run(tx, query, how, params, ret);
 }
 
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct list_call *call = arg;
     struct db_result found;
-    int rc = list_page(tx, call->filter, DB_LAST, &found);
+    int rc = list_page(tx, Q_JOB_LIST, call->filter, DB_LAST, &found);
     return rc < 0 ? rc : jobs_box_fill(call->box, &found);
 }
 

@@ -25,8 +25,8 @@ int64_t page_limit(size_t limit);
 /* 0, or TEND_EINVAL with a sentence. */
 int list_check_filter(tend *t, const struct tend_filter *filter);
 
-/* One page of {job} that match, in order of id. */
-int list_page(struct db_tx *tx, const struct tend_filter *filter, unsigned how,
+/* One page of those that match, in order of id: Q_JOB_LIST or Q_JOB_CHOSEN. */
+int list_page(struct db_tx *tx, enum db_query query, const struct tend_filter *filter, unsigned how,
               struct db_result *ret);
 
 #endif

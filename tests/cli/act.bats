@@ -90,6 +90,58 @@ load helper
     [ "$output" = '1 job started over' ]
 }
 
+# 'retry --all --dry-run' announced jobs whose key another job had, and 'retry --all' left them out without a word.
+@test "retry says whose key another job has, also before" {
+    tend add --unique k >/dev/null
+    claim
+    tend fail "$lease" --final >/dev/null
+    tend add --unique k >/dev/null
+    live=$(tend jobs -s pending --json | jq .id)
+    because="job 1 cannot be retried: job $live, which has not finished, has its unique key"
+    run --separate-stderr -0 tend retry --all --dry-run
+    [ "$output" = '0 jobs would be started over' ]
+    [[ "$stderr" == *'retry: 1 job would stay as it is, because another job that has not finished would have its unique key: 1' ]]
+    run --separate-stderr -0 tend retry --all
+    [ "$output" = '0 jobs started over' ]
+    [[ "$stderr" == *'retry: 1 job stays as it is, because another job that has not finished has its unique key: 1' ]]
+    for dry in '' --dry-run; do
+        run -0 tend retry --all --json $dry
+        json '.count == 0 and (.refused | length) == 1 and .refused[0].id == 1 and .refused[0].code == "ECONFLICT"'
+        [ "$(jq -r '.refused[0].message' <<<"$output")" = "$because" ]
+    done
+    run --separate-stderr -0 tend retry 1 --dry-run
+    [ "$output" = '0 jobs would be started over' ]
+    [[ "$stderr" == *"retry: job 1 would be refused: $because" ]]
+    run -0 tend retry 1 --dry-run --json
+    json '.count == 0 and .refused[0].code == "ECONFLICT"'
+    fails 4 tend retry 1
+    says "$because"
+}
+
+# The others were not tried when the key of one was taken.
+@test "retry of several ids goes on after one whose key is taken; of one key the newest is started over" {
+    for key in taken two two; do
+        tend add --unique $key >/dev/null
+        tend cancel --all >/dev/null
+    done
+    ids=($(tend jobs -s cancelled --json | jq .id | sort -n))
+    tend add --unique taken >/dev/null
+    run --separate-stderr -0 tend retry "${ids[@]}" --dry-run
+    [ "$output" = '1 job would be started over' ]
+    [ "${#stderr_lines[@]}" = 2 ]
+    run --separate-stderr -4 tend retry "${ids[@]}" --json
+    json '.count == 1 and (.refused | length) == 2 and all(.refused[]; .code == "ECONFLICT")'
+    [ "$(jq .error.code <<<"$stderr")" = '"ECONFLICT"' ]
+    [ "$(state_of "${ids[0]}")$(state_of "${ids[1]}")$(state_of "${ids[2]}")" = cancelledcancelledpending ]
+    tend cancel "${ids[2]}" >/dev/null
+    run --separate-stderr -0 tend retry --state cancelled --dry-run
+    [ "$output" = '1 job would be started over' ]
+    run --separate-stderr -0 tend retry --state cancelled
+    [ "$output" = '1 job started over' ]
+    [[ "$stderr" == *"retry: 2 jobs stay as they are, because another job that has not finished has their unique key: ${ids[0]},${ids[1]}" ]]
+    [ "$(state_of "${ids[2]}")" = pending ]
+}
+
 @test "many at once needs to be asked for" {
     tend add >/dev/null
     for command in cancel retry hold resume; do

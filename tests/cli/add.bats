@@ -48,6 +48,8 @@ load helper
     says "payload.json is not JSON: line 3, column 2"
     fails 2 tend add --payload @missing.json
     says "missing.json"
+    fails 2 tend add --payload @ # "cannot open : No such file or directory"
+    says "add: --payload: a file name is missing after @"
     [ ! -e .tend ]
 }
 

@@ -61,6 +61,10 @@ bad_lines() {
         '{"lease":"1ms"}|column 10: the lease is 1ms; it must be a duration from 100ms to 366d' \
         '{"delay_ms":-1}|column 13: the delay is -1ms; it must be a duration from 0s' \
         '{"at":"now","in":"1h"}|column 18: "in" and "at" exclude each other; give one' \
+        '{"in":"1h","delay_ms":5}|column 23: delay_ms: the line says this with "in" already; give one' \
+        '{"unique_key":"a","unique":"b"}|column 28: unique: the line says this with "unique_key" already; give one' \
+        '{"queue":"a","kind":"x","queue":"b"}|column 33: queue: the line has this member twice; give it once' \
+        '{"payload":1,"payload":null}|column 24: payload: the line has this member twice; give it once' \
         '{"delay_ms":5,"due_at_ms":7}|column 13: "delay_ms" and "due_at_ms" exclude each other; give one' \
         '{"subject":"s"}|column 12: "subject" says what a key stands for; give "unique" too' \
         '{"if_running":"keep"}|column 15: "if_running" is about a job with a key; give "unique" too' \

@@ -189,6 +189,13 @@ load helper
     [ "$(jq .id seen | tr '\n' ' ')" = '1 2 ' ]
 }
 
+# It stayed until the next event came, which nobody was there to read.
+@test "events -f ends when its reader has gone" {
+    tend add >/dev/null
+    run -141 timeout 30 bash -c 'set -o pipefail; "$0" events -f --json | head -n 1' "$TEND"
+    json '.what == "job.added"'
+}
+
 @test "events -f of one job" {
     tend add >/dev/null
     "$TEND" events -f --job 1 --json >seen 3>&- &

@@ -212,6 +212,19 @@ has_worker() {
     [[ "$output" == *"tried again in "*ms ]]
 }
 
+# "expires 5ms ago", "tried again 55ms ago"
+@test "what is over when it is told is told so" {
+    for _ in {1..5}; do
+        run -0 tend lock acquire deploy -w ann --ttl 1ms
+        [[ "$output" != *' expires '*' ago' ]]
+        [[ "$output" == *' was held by ann, '*', expired '*' ago' || "$output" == *' is held by ann, '*', expires '* ]]
+    done
+    tend add >/dev/null
+    claim
+    run -0 tend fail "$lease" --retry-in 0s
+    [[ "$output" == *' failed; tried again now' ]]
+}
+
 @test "a process that is not there is refused" {
     sleep 0 3>&- &
     wait $!

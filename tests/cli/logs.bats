@@ -96,6 +96,15 @@ run_all() {
     [ "$status" = 143 ]
 }
 
+# It stayed until the step wrote something else.
+@test "-f ends when its reader has gone" {
+    id=$(tend add --payload "$(jq -n --arg run "echo early; $(gated one)" '{$run}')")
+    start_worker
+    run -141 timeout 30 bash -c 'set -o pipefail; "$0" logs -f "$1" | head -n 1' "$TEND" "$id"
+    [ "$output" = early ]
+    [ "$(state_of "$id")" = running ]
+}
+
 # SH-15, SH-16
 @test "secrets are not shown, and the middle of very long output is left out" {
     id=$(API_TOKEN=s3cr3t-value-123 tend add --payload '{"env": {"API_TOKEN": "s3cr3t-value-123"},

@@ -2,6 +2,7 @@
  * letters). */
 #include "support/store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 TEST(operators, a_held_job_is_not_handed_out_until_it_is_resumed)
@@ -240,5 +241,134 @@ TEST(operators, redriving_all_passes_over_those_whose_key_is_taken)
     check_ok(t, tend_act_on_all(t, TEND_CANCEL, &filter, NULL, NULL, NULL));
     filter.states = 1u << TEND_CANCELLED;
     check_int(act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL), ==, 4);
-    check_int(state_of(t, older) == TEND_PENDING, !=, state_of(t, newer) == TEND_PENDING);
+    check_int(state_of(t, older), ==, TEND_CANCELLED);
+    check_int(state_of(t, newer), ==, TEND_PENDING);
+}
+
+/* --- what a redrive leaves out because of keys, told before and after --- */
+
+static int64_t add_cancelled(tend *t, const char *key)
+{
+    struct tend_job_spec spec = spec_for("q");
+    spec.unique_key = key;
+    int64_t id = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    return id;
+}
+
+static struct tend_filter all_cancelled(void)
+{
+    struct tend_filter filter;
+    tend_filter_init(&filter);
+    filter.states = 1u << TEND_CANCELLED;
+    return filter;
+}
+
+static void check_refused(const struct tend_acted *acted, size_t i, int64_t id, const char *text)
+{
+    check_int((int64_t)acted->refused_count, >, (int64_t)i);
+    check_int(acted->refused[i].id, ==, id);
+    check_int(acted->refused[i].code, ==, TEND_ECONFLICT);
+    check_contains(acted->refused[i].text, text);
+}
+
+/* Symptom: the call announced every job that matched; and it left jobs out without a word. */
+TEST(operators, a_redrive_of_many_tells_whose_key_is_taken_before_and_after)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter = all_cancelled();
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_acted *acted = NULL;
+    int64_t old = add_cancelled(t, "k");
+    int64_t other = add_cancelled(t, "other");
+    int64_t plain = add_cancelled(t, NULL);
+    char why[64];
+    spec.unique_key = "k";
+    snprintf(why, sizeof why, "job %lld, which has not finished", (long long)add_spec(t, &spec));
+    const char *before = store_snapshot();
+    check_ok(t, tend_act_count(t, TEND_REDRIVE, &filter, &acted));
+    check_str(store_snapshot(), before);
+    check_int(acted->count, ==, 2);
+    check_int((int64_t)acted->refused_count, ==, 1);
+    check_refused(acted, 0, old, why);
+    tend_acted_free(acted);
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &acted));
+    check_int(acted->count, ==, 2);
+    check_int((int64_t)acted->refused_count, ==, 1);
+    check_refused(acted, 0, old, why);
+    tend_acted_free(acted);
+    check_int(state_of(t, old), ==, TEND_CANCELLED);
+    check_int(state_of(t, other), ==, TEND_PENDING);
+    check_int(state_of(t, plain), ==, TEND_PENDING);
+}
+
+/* Symptom: the oldest submission of a key came back, and what was submitted since did not. Between
+ * the two are more jobs than one transaction moves. */
+TEST(operators, of_several_jobs_with_one_key_the_newest_is_redriven)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter = all_cancelled();
+    struct tend_filter everything;
+    struct tend_acted *acted = NULL;
+    int64_t first = add_cancelled(t, "k");
+    int64_t second = add_cancelled(t, "k");
+    tend_filter_init(&everything);
+    add_number(t, "q", 1100);
+    check_ok(t, tend_act_on_all(t, TEND_CANCEL, &everything, NULL, NULL, NULL));
+    int64_t newest = add_cancelled(t, "k");
+    check_ok(t, tend_act_count(t, TEND_REDRIVE, &filter, &acted));
+    check_int(acted->count, ==, 1101);
+    check_int((int64_t)acted->refused_count, ==, 2);
+    tend_acted_free(acted);
+    check_ok(t, tend_act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL, &acted));
+    check_int(acted->count, ==, 1101);
+    check_int((int64_t)acted->refused_count, ==, 2);
+    check_refused(acted, 0, first, "which was submitted later, has its unique key");
+    check_refused(acted, 1, second, "which was submitted later, has its unique key");
+    tend_acted_free(acted);
+    check_int(state_of(t, first), ==, TEND_CANCELLED);
+    check_int(state_of(t, second), ==, TEND_CANCELLED);
+    check_int(state_of(t, newest), ==, TEND_PENDING);
+}
+
+/* The same key in another queue is another key. */
+TEST(operators, jobs_of_two_queues_with_one_key_are_both_redriven)
+{
+    tend *t = store_open("w");
+    struct tend_filter filter = all_cancelled();
+    struct tend_job_spec spec = spec_for("p");
+    spec.unique_key = "k";
+    add_cancelled(t, "k");
+    check_ok(t, tend_act(t, TEND_CANCEL, add_spec(t, &spec), NULL, NULL));
+    check_int(act_on_all(t, TEND_REDRIVE, &filter, NULL, NULL), ==, 2);
+}
+
+/* Symptom: it was announced that a job would be started over, whose key another had. */
+TEST(operators, what_an_action_would_refuse_is_known_before)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    struct tend_acted *acted = NULL;
+    int64_t older = add_cancelled(t, "two");
+    int64_t newer = add_cancelled(t, "two");
+    int64_t taken = add_cancelled(t, "k");
+    spec.unique_key = "k";
+    int64_t live = add_spec(t, &spec);
+    const int64_t ids[] = {older, newer, taken, live, live + 1000, newer};
+    const char *before = store_snapshot();
+    check_ok(t, tend_act_check(t, TEND_REDRIVE, ids, 6, &acted));
+    check_str(store_snapshot(), before);
+    check_int(acted->count, ==, 1);
+    check_int((int64_t)acted->refused_count, ==, 5);
+    check_int(acted->refused[0].code, ==, TEND_ESTATE);
+    check_contains(acted->refused[0].text, "only failed or cancelled jobs can be retried");
+    check_int(acted->refused[1].code, ==, TEND_ENOTFOUND);
+    check_contains(acted->refused[2].text, "named twice");
+    check_refused(acted, 3, older, "which was submitted later");
+    check_refused(acted, 4, taken, "which has not finished");
+    tend_acted_free(acted);
+    check_ok(t, tend_act_check(t, TEND_CANCEL, &live, 1, &acted));
+    check_int(acted->count, ==, 1);
+    check_int((int64_t)acted->refused_count, ==, 0);
+    tend_acted_free(acted);
 }

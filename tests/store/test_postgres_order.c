@@ -262,12 +262,19 @@ static void *add_batch(void *arg)
     return NULL;
 }
 
+/* The batch gets both keys, after it was planned to bring both back: both are refused. */
 static void *bring_back(void *arg)
 {
     struct tend_filter filter;
+    struct tend_acted *acted = NULL;
     tend_filter_init(&filter);
     filter.states = 1u << TEND_CANCELLED;
-    check_ok(arg, tend_act_on_all(arg, TEND_REDRIVE, &filter, "ann", NULL, NULL));
+    check_ok(arg, tend_act_on_all(arg, TEND_REDRIVE, &filter, "ann", NULL, &acted));
+    check_int(acted->count, ==, 0);
+    check_int((int64_t)acted->refused_count, ==, 2);
+    for (int i = 0; i < 2; i++)
+        check_contains(acted->refused[i].text, "has its unique key");
+    tend_acted_free(acted);
     return NULL;
 }
 

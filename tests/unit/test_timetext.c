@@ -169,6 +169,15 @@ TEST(duration, relative_times_are_rounded_to_the_largest_unit)
     }
 }
 
+/* Symptom: "tried again 55ms ago" of a job that is to be tried at once. */
+TEST(duration, what_is_to_come_is_never_ago)
+{
+    char text[DURATION_TEXT_BYTES];
+    check_str(coming_text(6000, 1000, text), "in 5s");
+    check_str(coming_text(1000, 1000, text), "now");
+    check_str(coming_text(945, 1000, text), "now");
+}
+
 TEST(civil, agrees_with_the_c_library_and_with_itself_over_800_years)
 {
     int64_t first = civil_to_days(1700, 1, 1);

@@ -26,27 +26,25 @@ result, payload, stopped_token, nominal_at, followed
 SELECT {job}, now($2) FROM job WHERE id = $1;
 
 -- name: job_rival
--- The live job that has the unique key of job $1. Primary key, then index job_unique. Called by queue/act.c.
+-- The live job that has the unique key of job $1. Primary key, then index job_unique. Called by queue/act.c
+-- and queue/act_plan.c.
 SELECT other.id
 FROM job JOIN job AS other ON other.queue = job.queue AND other.unique_key = job.unique_key
 WHERE job.id = $1 AND other.id <> $1 AND other.finished_at IS NULL;
 
--- name: job_list
--- A page in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
-SELECT {job}
-FROM job
-WHERE id > $6
+-- Which jobs a filter chooses, in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
+-- define: chosen
+id > $6
   AND ($1 IS NULL OR queue = $1)
   AND ($2 = 0 OR ((1 << state) & $2) <> 0)
   AND ($3 IS NULL OR kind = $3)
   AND ($4 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = $4))
   AND ($5 IS NULL OR changed_at <= $5)
 ORDER BY id
-LIMIT $7;
--- dialect: postgres
-SELECT {job}
-FROM job
-WHERE id > $6
+LIMIT $7
+
+-- define: chosen_postgres
+id > $6
   AND ($1::text IS NULL OR queue = $1)
   AND ($2 = 0 OR ((1 << state) & $2) <> 0)
   AND ($3::text IS NULL OR kind = $3)
@@ -54,7 +52,26 @@ WHERE id > $6
                                    WHERE t.tag = $4))
   AND ($5::bigint IS NULL OR changed_at <= $5)
 ORDER BY id
-LIMIT $7;
+LIMIT $7
+
+-- name: job_list
+-- A page of those that are chosen. Called by queue/row.c.
+SELECT {job} FROM job WHERE {chosen};
+-- dialect: postgres
+SELECT {job} FROM job WHERE {chosen_postgres};
+
+-- name: job_chosen
+-- The same page, with what decides about an action only: the key, and the live job that has it. Index job_unique.
+-- Called by queue/act_plan.c.
+SELECT id, queue, unique_key, followed,
+       (SELECT other.id FROM job AS other
+        WHERE other.queue = job.queue AND other.unique_key = job.unique_key AND other.finished_at IS NULL) AS rival
+FROM job WHERE {chosen};
+-- dialect: postgres
+SELECT id, queue, unique_key, followed,
+       (SELECT other.id FROM job AS other
+        WHERE other.queue = job.queue AND other.unique_key = job.unique_key AND other.finished_at IS NULL) AS rival
+FROM job WHERE {chosen_postgres};
 
 -- name: job_queue
 -- Where a job is. Primary key. Called by queue/bell.c.
