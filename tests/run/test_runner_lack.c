@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,19 +182,6 @@ TEST(runner_lack, BY_9_a_workspace_without_a_folder_is_no_failure_of_the_job)
     runner_join(&running);
     check_nothing_charged();
     check_int(state_of(t, id), ==, TEND_SCHEDULED);
-}
-
-/* This process may open so many descriptors more. Returns the limit before. */
-static struct rlimit leave_descriptors(rlim_t count)
-{
-    struct rlimit before;
-    check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
-    struct rlimit limit = before;
-    for (limit.rlim_cur = 0; fcntl((int)limit.rlim_cur, F_GETFD) >= 0 || count > 0;
-         limit.rlim_cur++)
-        count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
-    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-    return before;
 }
 
 /* Nobody listens at that port: with descriptors the call fails, and that is the job's. */
