@@ -19,6 +19,9 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* The number of the machine's own time namespace, the same in every kernel that has others. */
+static const ino_t namespace_of_machine = 0xEFFFFFFA;
+
 /* "SECONDS NANOSECONDS" in microseconds. */
 static int64_t parse_us(const char *text)
 {
@@ -27,8 +30,8 @@ static int64_t parse_us(const char *text)
     return seconds * 1000000 + strtoll(end, NULL, 10) / 1000;
 }
 
-/* The file tells it of the namespace for children, which is one's own but for a process that has
- * made another one. */
+/* Most are in the machine's own namespace, and know that without a descriptor. The file tells it of
+ * the namespace for children, which is one's own but for a process that has made another one. */
 static void read_shift(void)
 {
     struct stat own;
@@ -36,8 +39,8 @@ static void read_shift(void)
     char line[128];
     shift.boottime_us = shift.monotonic_us = 0;
     shift.unknown = 0;
-    if (stat("/proc/self/ns/time", &own) != 0)
-        return; /* the kernel has no others, or nothing can be told */
+    if (stat("/proc/self/ns/time", &own) != 0 || own.st_ino == namespace_of_machine)
+        return; /* its own, or the kernel has no others, or nothing can be told */
     FILE *file = stat("/proc/self/ns/time_for_children", &of_children) == 0 &&
                          own.st_ino == of_children.st_ino
                      ? fopen("/proc/self/timens_offsets", "re")

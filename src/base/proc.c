@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ int proc_stat(int64_t pid, struct proc_stat *ret_stat)
     return TEND_EIO;
 }
 
-static int read_pid_ns(uint64_t *ret_inode)
+int proc_pid_ns(uint64_t *ret_inode)
 {
     struct stat status;
     if (stat("/proc/self/ns/pid", &status) < 0)
@@ -98,15 +99,36 @@ static int read_pid_ns(uint64_t *ret_inode)
     return 0;
 }
 
-static int read_boot_id(char *out, size_t size)
+static int read_boot_id(char out[PROC_BOOT_BYTES])
 {
     char line[64];
     ssize_t len = read_file("/proc/sys/kernel/random/boot_id", line, sizeof line);
     if (len <= 0)
         return len < 0 ? unread() : TEND_EIO;
     line[strcspn(line, "\n")] = '\0';
-    snprintf(out, size, "%.39s", line);
+    memset(out, 0, PROC_BOOT_BYTES); /* it is compared and kept whole */
+    snprintf(out, PROC_BOOT_BYTES, "%.*s", PROC_BOOT_BYTES - 1, line);
     return 0;
+}
+
+/* Without a lock, which a fork could leave locked for ever: whoever comes while another one keeps
+ * the id goes by what it has read itself. */
+int proc_boot_id(char out[PROC_BOOT_BYTES])
+{
+    enum { UNREAD, BEING_KEPT, KEPT };
+    static char kept[PROC_BOOT_BYTES];
+    static atomic_int state;
+    int unread_yet = UNREAD;
+    if (atomic_load(&state) == KEPT) {
+        memcpy(out, kept, sizeof kept);
+        return 0;
+    }
+    int r = read_boot_id(out);
+    if (r == 0 && atomic_compare_exchange_strong(&state, &unread_yet, BEING_KEPT)) {
+        memcpy(kept, out, sizeof kept);
+        atomic_store(&state, KEPT);
+    }
+    return r;
 }
 
 int proc_of(int64_t pid, struct proc_id *ret_id)
@@ -115,9 +137,9 @@ int proc_of(int64_t pid, struct proc_id *ret_id)
     struct proc_stat stat;
     int r = proc_stat(pid, &stat);
     if (r == 0)
-        r = read_pid_ns(&id.pid_ns);
+        r = proc_pid_ns(&id.pid_ns);
     if (r == 0)
-        r = read_boot_id(id.boot_id, sizeof id.boot_id);
+        r = proc_boot_id(id.boot_id);
     if (r < 0)
         return r;
     id.start_ticks = stat.start_ticks;
@@ -146,11 +168,11 @@ enum proc_fate proc_fate(const struct proc_id *id)
 {
     char boot_id[sizeof id->boot_id];
     uint64_t pid_ns;
-    if (id->pid <= 0 || read_boot_id(boot_id, sizeof boot_id) < 0)
+    if (id->pid <= 0 || proc_boot_id(boot_id) < 0)
         return PROC_UNKNOWN;
     if (strncmp(boot_id, id->boot_id, sizeof boot_id) != 0)
         return PROC_DEAD;
-    if (read_pid_ns(&pid_ns) < 0 || pid_ns != id->pid_ns)
+    if (proc_pid_ns(&pid_ns) < 0 || pid_ns != id->pid_ns)
         return PROC_UNKNOWN;
 
     struct proc_stat stat;

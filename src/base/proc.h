@@ -12,12 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { PROC_BOOT_BYTES = 40 };
+
 /* Names one process of one machine for ever. */
 struct proc_id {
     int64_t pid;
     int64_t start_ticks; /* clock ticks from boot to its start: tells apart two uses of a pid */
     uint64_t pid_ns;     /* inode of its pid namespace: in which the pid counts */
-    char boot_id[40];    /* which boot of the machine */
+    char boot_id[PROC_BOOT_BYTES]; /* which boot of the machine */
 };
 
 enum proc_fate {
@@ -51,6 +53,17 @@ int proc_self(struct proc_id *ret_id);
 
 /* As proc_stat. */
 int proc_of(int64_t pid, struct proc_id *ret_id);
+
+/*
+ * Which boot of the machine this is: the same for all processes, and for as long as they live. So
+ * it is kept once it has been read, and a process that runs out of descriptors later still knows
+ * it: what others have noted of this boot must not look like that of another. Whoever opens a store
+ * reads it. As proc_stat; any thread.
+ */
+int proc_boot_id(char out[PROC_BOOT_BYTES]);
+
+/* The inode of this process's pid namespace. Needs no descriptor. As proc_stat. */
+int proc_pid_ns(uint64_t *ret_inode);
 
 /*
  * Asked only about processes of this machine: an id from another one looks like a reboot, that is,

@@ -16,14 +16,14 @@ const char *tend_attempt_state_name(int state)
 
 int attempt_machine(tend *t)
 {
-    struct proc_id self;
+    char boot_id[PROC_BOOT_BYTES];
     int rc = 0;
     pthread_mutex_lock(&t->mutex);
     if (t->boot_id[0] == '\0') {
-        if (proc_self(&self) < 0 || proc_host(t->host, sizeof t->host) < 0)
+        if (proc_boot_id(boot_id) < 0 || proc_host(t->host, sizeof t->host) < 0)
             rc = handle_fail(t, TEND_EIO, "this machine cannot be identified; is /proc mounted?");
         else
-            memcpy(t->boot_id, self.boot_id, sizeof t->boot_id);
+            memcpy(t->boot_id, boot_id, sizeof t->boot_id);
     }
     pthread_mutex_unlock(&t->mutex);
     return rc;

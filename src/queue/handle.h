@@ -70,7 +70,7 @@ struct tend {
 
     pthread_mutex_t mutex; /* guards what follows */
     char host[128];        /* this machine and its boot, for attempts; "": not asked yet */
-    char boot_id[40];
+    char boot_id[PROC_BOOT_BYTES];
     int64_t worker_id;    /* 0: not registered */
     int64_t registration; /* of that worker, or of one that may be half registered; 0: none */
     int64_t *buried; /* earlier ids of it, under which it was taken for dead; leases may be left */

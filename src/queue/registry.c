@@ -15,12 +15,12 @@ static int load_body(struct db_tx *tx, void *arg)
 {
     struct registry *registry = arg;
     struct db_result rows;
-    struct proc_id self = {0};
+    char boot_id[PROC_BOOT_BYTES];
     const struct db_value params[] = {db_now(tx)};
     int rc = db_run(tx, Q_WORKER_LIST, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
-    bool known = proc_self(&self) == 0;
+    bool known = proc_boot_id(boot_id) == 0;
     registry->entries = arena_zalloc(db_arena(tx), (rows.rows + 1) * sizeof(struct registry_entry));
     if (registry->entries == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading workers");
@@ -41,7 +41,7 @@ static int load_body(struct db_tx *tx, void *arg)
         };
         snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s",
                  db_string(&rows, i, 3));
-        entry->here = known && strcmp(entry->process.boot_id, self.boot_id) == 0;
+        entry->here = known && strcmp(entry->process.boot_id, boot_id) == 0;
         entry->elsewhere = known && !entry->here;
         registry->now_ms = db_number(&rows, i, 10);
     }

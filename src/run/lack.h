@@ -12,7 +12,8 @@
  * with the reason in its event.
  *   - A claim that fails because this worker has no descriptors or memory for it is a try as well.
  *   - A worker that cannot begin anything is done with each job at once. It must not claim, or it
- *     takes the work of those that can: it pauses for 1 s, doubling to 60 s.
+ *     takes the work of those that can: it pauses for 1 s, doubling to 60 s. What it lacks may be
+ * what it needs to wait for news: then it looks twice a second whether it can.
  *   - After a pause it tries with one job, and with the next when the process of that has started:
  *     a worker with descriptors for eight jobs of twelve comes to run eight. Only the job that is
  *     tried tells whether the worker is well; what was claimed before says nothing about now. A job

@@ -247,8 +247,16 @@ static bool is_drained(tend_runner *runner, const struct round *round)
            round->nothing == runner->options.queue_count;
 }
 
+/* After something that cannot be done now, and would fail again at once. */
+static void wait_for_stop(tend_runner *runner, int64_t most_ms)
+{
+    struct pollfd stop = {.fd = runner->stop_fd, .events = POLLIN};
+    poll(&stop, 1, (int)(most_ms < STORE_AGAIN_MS ? most_ms : STORE_AGAIN_MS));
+}
+
 /* Sleeps until the bell of a queue rings, a task ends or changes its kind (which interrupts the
- * sleep), or the time is over. */
+ * sleep), or the time is over; for a while also where the store cannot be listened to, because it
+ * cannot be reached or there are no descriptors or memory for it. */
 static void wait_for_news(tend_runner *runner, int64_t wait_ms)
 {
     uint64_t bells = 0;
@@ -256,8 +264,11 @@ static void wait_for_news(tend_runner *runner, int64_t wait_ms)
         wait_ms = STORE_AGAIN_MS;
     for (size_t i = 0; i < runner->options.queue_count; i++)
         bells |= db_bell_of(runner->options.queues[i]);
-    wait_for_bells(runner->t, bells, &runner->seen,
-                   wait_ms < WAIT_LEAST_MS ? WAIT_LEAST_MS : wait_ms);
+    if (wait_ms < WAIT_LEAST_MS)
+        wait_ms = WAIT_LEAST_MS;
+    int rc = wait_for_bells(runner->t, bells, &runner->seen, wait_ms);
+    if (rc < 0 && rc != TEND_EINTERRUPTED)
+        wait_for_stop(runner, wait_ms);
 }
 
 /* Sleeps until there may be something to claim: there are news, or the time has come that a claim
@@ -301,9 +312,8 @@ static int claim_until_stopped(tend_runner *runner)
             return 0;
         if (round.claimed > 0 || lack_pause(runner) > 0)
             continue;
-        struct pollfd stop = {.fd = runner->stop_fd, .events = POLLIN};
         if (round.failed < 0)
-            poll(&stop, 1, STORE_AGAIN_MS);
+            wait_for_stop(runner, STORE_AGAIN_MS);
         else
             wait_for_work(runner, &round);
     }

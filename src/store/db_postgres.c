@@ -224,7 +224,7 @@ static void close_db(struct db *base)
     pg_group_done(&db->group);
     pg_url_done(&db->url);
     pg_claims_done(&db->claims);
-    pthread_mutex_destroy(&db->own_mark.mutex);
+    pg_clock_done(db);
     pthread_mutex_destroy(&db->rng_mutex);
     free(db);
 }
@@ -371,7 +371,7 @@ int db_postgres_open(struct db **ret, const char *url, const struct db_options *
     write_own_sql(db);
     pthread_mutex_init(&db->rng_mutex, NULL);
     pg_claims_init(&db->claims);
-    pthread_mutex_init(&db->own_mark.mutex, NULL);
+    pg_clock_init(db);
     pg_pool_init(&db->pool, options->connections);
     pg_group_init(&db->group);
     int waiter_rc = waiter_init(&db->waiter, nothing_readable, db, err);

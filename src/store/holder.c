@@ -1,6 +1,7 @@
 #include "store/holder.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/proc.h"
 
 #include <ctype.h>
@@ -25,17 +26,33 @@ struct holder_note holder_self(void)
 
 enum holds { HOLDS, HOLDS_NOT, HOLDS_UNKNOWN };
 
+/* What is looked for. */
+struct search {
+    struct stat file;
+    int64_t byte;
+    const char *lack; /* what to do so that this process can look (err_lack); NULL: it can */
+};
+
+/* After a call that has failed. */
+static void note_lack(struct search *search)
+{
+    if (search->lack == NULL)
+        search->lack = err_lack(errno);
+}
+
 /* Whether fdinfo shows a write lock on the byte: "lock:\t1: OFDLCK ADVISORY WRITE -1 08:01:7 0 0".
  */
-static bool shows_lock(const char *path, int64_t byte)
+static bool shows_lock(struct search *search, const char *path)
 {
     char line[256];
     char range[48];
     bool shown = false;
     FILE *file = fopen(path, "re");
-    if (file == NULL)
+    if (file == NULL) {
+        note_lack(search);
         return false;
-    snprintf(range, sizeof range, " %lld %lld\n", (long long)byte, (long long)byte);
+    }
+    snprintf(range, sizeof range, " %lld %lld\n", (long long)search->byte, (long long)search->byte);
     while (!shown && fgets(line, sizeof line, file) != NULL) {
         size_t len = strlen(line);
         size_t end = strlen(range);
@@ -46,24 +63,26 @@ static bool shows_lock(const char *path, int64_t byte)
     return shown;
 }
 
-static enum holds holds(int64_t pid, const struct stat *file, int64_t byte)
+static enum holds holds(struct search *search, int64_t pid)
 {
     char path[320];
     snprintf(path, sizeof path, "/proc/%lld/fd", (long long)pid);
     DIR *folder = opendir(path);
-    if (folder == NULL)
+    if (folder == NULL) {
+        note_lack(search);
         return errno == ENOENT ? HOLDS_NOT : HOLDS_UNKNOWN;
+    }
     enum holds answer = HOLDS_NOT;
     for (struct dirent *entry; answer != HOLDS && (entry = readdir(folder)) != NULL;) {
         struct stat status;
         snprintf(path, sizeof path, "/proc/%lld/fd/%s", (long long)pid, entry->d_name);
         if (!isdigit((unsigned char)entry->d_name[0]) || stat(path, &status) != 0 ||
-            status.st_dev != file->st_dev || status.st_ino != file->st_ino)
+            status.st_dev != search->file.st_dev || status.st_ino != search->file.st_ino)
             continue;
         snprintf(path, sizeof path, "/proc/%lld/fdinfo/%s", (long long)pid, entry->d_name);
         if (access(path, R_OK) != 0)
             answer = HOLDS_UNKNOWN;
-        else if (shows_lock(path, byte))
+        else if (shows_lock(search, path))
             answer = HOLDS;
     }
     closedir(folder);
@@ -71,15 +90,17 @@ static enum holds holds(int64_t pid, const struct stat *file, int64_t byte)
 }
 
 /* The process that /proc shows to hold the byte; 0: none that can be seen. */
-static int64_t search(const struct stat *file, int64_t byte)
+static int64_t search_all(struct search *search)
 {
     int64_t pid = 0;
     DIR *folder = opendir("/proc");
-    if (folder == NULL)
+    if (folder == NULL) {
+        note_lack(search);
         return 0;
+    }
     for (struct dirent *entry; pid == 0 && (entry = readdir(folder)) != NULL;)
         if (isdigit((unsigned char)entry->d_name[0]) &&
-            holds(strtoll(entry->d_name, NULL, 10), file, byte) == HOLDS)
+            holds(search, strtoll(entry->d_name, NULL, 10)) == HOLDS)
             pid = strtoll(entry->d_name, NULL, 10);
     closedir(folder);
     return pid;
@@ -120,9 +141,13 @@ static void describe(struct holder *holder, const struct proc_stat *stat, const 
 }
 
 static void describe_unseen(struct holder *holder, const struct holder_note *noted,
-                            const char *where, bool foreign)
+                            const char *where, bool foreign, const char *lack)
 {
-    if (foreign)
+    if (lack != NULL)
+        snprintf(holder->text, sizeof holder->text,
+                 "a process is %s; this one has no descriptors or memory to find out which: %s",
+                 where, lack);
+    else if (foreign)
         snprintf(
             holder->text, sizeof holder->text,
             "a process of another container (%lld there) seems to be %s; see there whether it is "
@@ -139,18 +164,18 @@ static void describe_unseen(struct holder *holder, const struct holder_note *not
 void holder_find(int fd, int64_t byte, const char *where, const struct holder_note *noted,
                  struct holder *ret)
 {
-    struct stat file;
+    struct search search = {.byte = byte};
     struct proc_stat stat;
-    struct holder_note self = holder_self();
-    bool foreign = noted->pid > 0 && noted->pid_ns != self.pid_ns;
+    uint64_t pid_ns;
+    bool foreign = noted->pid > 0 && proc_pid_ns(&pid_ns) == 0 && noted->pid_ns != pid_ns;
     bool there = noted->pid > 0 && !foreign && proc_stat(noted->pid, &stat) == 0 &&
                  stat.start_ticks == noted->start_ticks;
     enum holds noted_holds = HOLDS_NOT;
     *ret = (struct holder){0};
-    if (fstat(fd, &file) == 0) {
+    if (fstat(fd, &search.file) == 0) {
         if (there)
-            noted_holds = holds(noted->pid, &file, byte);
-        ret->pid = noted_holds == HOLDS ? noted->pid : search(&file, byte);
+            noted_holds = holds(&search, noted->pid);
+        ret->pid = noted_holds == HOLDS ? noted->pid : search_all(&search);
         ret->found = ret->pid != 0;
     }
     if (ret->pid == 0 && noted_holds == HOLDS_UNKNOWN)
@@ -161,5 +186,5 @@ void holder_find(int fd, int64_t byte, const char *where, const struct holder_no
     }
     ret->pid = 0;
     ret->found = false;
-    describe_unseen(ret, noted, where, foreign);
+    describe_unseen(ret, noted, where, foreign, search.lack);
 }

@@ -13,11 +13,9 @@ enum { LOOK_TRIES = 3, ROUND_TRIP_MS = 1000, MARK_MS = 60000 };
 enum { BACK_WITHIN_MS = 3600000, ALIKE_MS = 5000 };
 static const int64_t forgotten_ms = 30LL * 24 * 3600 * 1000;
 
-enum { BOOT_BYTES = 64 };
-
 /* What was found, and what follows from it. */
 struct clock_view {
-    char boot[BOOT_BYTES];
+    const char *boot; /* as in pg_db */
     int64_t boottime_ms, store_ms, round_trip_ms;
     int64_t clock_steps;
     int64_t server_since; /* when the server that was asked was started */
@@ -25,7 +23,7 @@ struct clock_view {
     bool has_mark;        /* this machine, since the last step */
     int64_t mark_boottime_ms, mark_store_ms;
     int64_t stepped_ms, stepped_at_ms; /* its last step */
-    bool doubtful;                     /* two clocks go by its name */
+    bool doubtful;                     /* its name says nothing: it has none, or two clocks do */
     int64_t by_ms;                     /* the clock was set forward by so much; < 0: back */
     int64_t mark_is_old_ms;
     bool left; /* something was left alone when the clock was set */
@@ -37,14 +35,19 @@ static int64_t boottime_ms(const struct pg_db *db)
                                         : clock_boot_ms();
 }
 
-/* Whose time since boot it is; "": that cannot be told. A time namespace has one of its own. */
-static void name_boot(char out[BOOT_BYTES])
+/* A time namespace whose clocks are not known has a time since boot of its own. */
+void pg_clock_init(struct pg_db *db)
 {
-    struct proc_id self;
-    out[0] = '\0';
-    if (proc_self(&self) == 0)
-        snprintf(out, BOOT_BYTES, "%.40s:%llu", self.boot_id,
+    char boot_id[PROC_BOOT_BYTES];
+    pthread_mutex_init(&db->own_mark.mutex, NULL);
+    if (proc_boot_id(boot_id) == 0)
+        snprintf(db->boot, sizeof db->boot, "%s:%llu", boot_id,
                  (unsigned long long)clock_namespace());
+}
+
+void pg_clock_done(struct pg_db *db)
+{
+    pthread_mutex_destroy(&db->own_mark.mutex);
 }
 
 static int64_t ms_to_us(int64_t ms)
@@ -72,7 +75,7 @@ static void read_view(struct clock_view *view, const struct db_result *row)
     view->left = db_number(row, 0, 6) != 0;
     view->stepped_ms = db_number(row, 0, 7);
     view->stepped_at_ms = db_number(row, 0, 8);
-    view->doubtful = db_number(row, 0, 9) == 1;
+    view->doubtful = view->boot[0] == '\0' || db_number(row, 0, 9) == 1;
     view->mark_is_old_ms = view->has_mark ? view->boottime_ms - view->mark_boottime_ms : 0;
 }
 
@@ -135,8 +138,7 @@ static void remember_step(struct pg_db *db, const struct clock_view *view)
 static int look(struct db_tx *tx, struct clock_view *view)
 {
     struct pg_db *db = (struct pg_db *)tx->db;
-    *view = (struct clock_view){.round_trip_ms = INT64_MAX};
-    name_boot(view->boot);
+    *view = (struct clock_view){.boot = db->boot, .round_trip_ms = INT64_MAX};
     for (int i = 0; i < LOOK_TRIES && view->round_trip_ms > ROUND_TRIP_MS; i++) {
         struct db_result row;
         const struct db_value params[] = {db_text(view->boot), db_now(tx)};
@@ -213,8 +215,7 @@ static int note(struct db_tx *tx, const struct clock_view *view, int64_t stepped
                                     db_int_or_null(stepped_ms)};
     const struct db_value old[] = {db_int(view->clock_steps),
                                    db_int(view->store_ms - forgotten_ms)};
-    int rc =
-        view->boot[0] == '\0' || view->doubtful ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
+    int rc = view->doubtful ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL);
 }
 

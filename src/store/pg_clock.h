@@ -24,7 +24,9 @@
  * this process looked for the first time, if the clock has run evenly for this process since then.
  * And when a mark tells of the last step once more, the other way round, within an hour in which
  * the server's clock has only gone on, no mark of that name counts any more, until it is forgotten
- * after thirty days: each process goes by what it has seen itself (struct pg_own_mark).
+ * after thirty days: each process goes by what it has seen itself (struct pg_own_mark). So does a
+ * process that cannot name its machine, where /proc cannot be read. The name is read when the store
+ * is opened: later there may be no descriptor for it, and the machine's mark would be ignored.
  *
  * Rules: a clock that was set back makes no lease longer than its length from now. No more than
  * that is given by a wrong mark either (a machine that was restored from a snapshot has a time
@@ -43,6 +45,11 @@
 #define STORE_PG_CLOCK_H
 
 #include "store/db.h"
+
+struct pg_db;
+
+void pg_clock_init(struct pg_db *db);
+void pg_clock_done(struct pg_db *db);
 
 /* db_clock_look and db_clock_settle. */
 int pg_clock_look(struct db_tx *tx);

@@ -150,15 +150,36 @@ enum pg_fault pg_conn_flush(struct pg_conn *conn)
     }
 }
 
+/* False: PQgetResult tells what is wrong. */
+static bool read_more(struct pg_conn *conn)
+{
+    short events;
+    return PQflush(conn->pg) >= 0 && wait_for(conn, POLLIN, &events) &&
+           PQconsumeInput(conn->pg) == 1;
+}
+
 PGresult *pg_conn_result(struct pg_conn *conn)
 {
-    while (PQisBusy(conn->pg)) {
-        short events;
-        if (PQflush(conn->pg) < 0 || !wait_for(conn, POLLIN, &events) ||
-            PQconsumeInput(conn->pg) != 1)
-            break; /* PQgetResult tells what is wrong */
-    }
+    while (PQisBusy(conn->pg) && read_more(conn))
+        ;
     return PQgetResult(conn->pg);
+}
+
+/*
+ * Whether the next result can be waited for. If libpq has no memory for that of a synchronisation
+ * point, it says so nowhere but in its message, and waits for another one, which the server does
+ * not send: the connection would stay in its transaction until one of the two gives up.
+ */
+static bool await_point(struct pg_conn *conn)
+{
+    size_t said = strlen(PQerrorMessage(conn->pg));
+    while (PQisBusy(conn->pg)) {
+        if (strlen(PQerrorMessage(conn->pg)) > said)
+            return false;
+        if (!read_more(conn))
+            break;
+    }
+    return true;
 }
 
 /* The first of several. */
@@ -180,7 +201,9 @@ static enum pg_fault skip_one(struct pg_conn *conn, PGresult **ret_refusal)
     bool ended =
         false; /* a NULL ends a query's results; two in a row mean that there are no more */
     for (;;) {
-        PGresult *result = pg_conn_result(conn);
+        if (!await_point(conn))
+            return PG_LOST;
+        PGresult *result = PQgetResult(conn->pg);
         if (PQstatus(conn->pg) != CONNECTION_OK) {
             PQclear(result);
             return PG_LOST;

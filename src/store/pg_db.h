@@ -391,6 +391,8 @@ int pg_gone_missing(struct pg_db *db, struct err *err);
 
 /* --- pg_clock.c --- */
 
+enum { PG_BOOT_BYTES = 64 };
+
 /* What this process has seen of the clocks itself: pg_clock.h. */
 struct pg_own_mark {
     pthread_mutex_t mutex;
@@ -504,6 +506,7 @@ struct pg_db {
     struct pg_keeper keeper;
     struct pg_claims claims;
     struct pg_own_mark own_mark;
+    char boot[PG_BOOT_BYTES]; /* whose time since boot this process sees; "": that is not known */
     struct pg_group group;
     pthread_mutex_t rng_mutex;
     struct rng rng;

@@ -153,10 +153,16 @@ static bool take_all(struct pg_flight *flight, unsigned owed_before)
         return false;
     PGresult *refusal;
     bool ended = pg_conn_end(conn, &refusal) == PG_FINE;
-    if (refusal != NULL && is_made_up(flight, refusal))
-        ended = false; /* in place of the synchronisation point, or of what the server said there */
-    else if (refusal != NULL)
+    if (refusal != NULL && is_made_up(flight, refusal)) {
+        /* In place of the synchronisation point, or of what the server said there. */
+        ended = false;
+        flight->fault = PG_LOST;
+        err_set(flight->err, TEND_EUNREACHABLE,
+                "the connection to PostgreSQL at %s was lost: out of memory for an answer",
+                flight->db->url.where);
+    } else if (refusal != NULL) {
         refuse(flight, refusal, "saving");
+    }
     PQclear(refusal);
     conn->owed = owed_after;
     return ended;

@@ -70,16 +70,14 @@ void sqlite_clock_done(struct sqlite_clock *clock)
 
 void sqlite_clock_open(struct sqlite_clock *clock, int fd)
 {
-    struct proc_id self = {0};
     clock->has_page = clock->options->clock_ms == NULL || clock->options->uptime_ms != NULL;
     if (!clock->has_page)
         return;
     clock->fd = fd;
     make_room(fd);
-    proc_self(&self);
     clock->blank = (struct clock_page){.magic = page_magic, .time_namespace = clock_namespace()};
-    _Static_assert(sizeof self.boot_id <= sizeof clock->blank.boot_id, "a boot id fits");
-    memcpy(clock->blank.boot_id, self.boot_id, sizeof self.boot_id);
+    _Static_assert(PROC_BOOT_BYTES <= sizeof clock->blank.boot_id, "a boot id fits");
+    proc_boot_id(clock->blank.boot_id);
 }
 
 /*

@@ -37,8 +37,9 @@ enum { UNSEEN_MS = 3 * STILL_MS };
 /* "process 12 (sqlite3)", perhaps several. */
 enum { STRANGER_BYTES = 192 };
 
-/* How many bits of a noted time say which boot of the machine it belongs to. */
-enum { BOOT_BITS = 16 };
+/* How many bits of a noted time say which boot of the machine it belongs to, and what they say
+ * where /proc does not tell. */
+enum { BOOT_BITS = 16, BOOT_MASK = (1 << BOOT_BITS) - 1, BOOT_UNKNOWN = 0 };
 
 static const char writing[] = "in the middle of a write";
 static const char in_line[] = "at the head of the line of those who want to write";
@@ -97,20 +98,37 @@ static bool same_note(const struct holder_note *a, const struct holder_note *b)
 
 /* --- time in which nobody could write --- */
 
-/* A time of this boot: what was noted before the machine went down says nothing now. */
+static int64_t this_boot(void)
+{
+    char id[PROC_BOOT_BYTES];
+    if (proc_boot_id(id) < 0)
+        return BOOT_UNKNOWN;
+    int64_t boot = (int64_t)(text_hash(id) & BOOT_MASK);
+    return boot != BOOT_UNKNOWN ? boot : BOOT_MASK;
+}
+
 static int64_t stamp(int64_t boot_ms)
 {
-    struct proc_id self;
-    uint64_t hash = proc_self(&self) == 0 ? text_hash(self.boot_id) : 0;
-    hash &= (1u << BOOT_BITS) - 1;
-    return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | hash) & INT64_MAX);
+    return (int64_t)(((uint64_t)boot_ms << BOOT_BITS | (uint64_t)this_boot()) & INT64_MAX);
+}
+
+/*
+ * What was noted before the machine went down says nothing now. Where the reader or the writer of
+ * the note does not know its boot, the note is taken for one of this boot: if it is not, leases
+ * last longer; nobody loses one.
+ */
+static bool is_of_this_boot(int64_t since)
+{
+    int64_t noted = since & BOOT_MASK;
+    int64_t here = this_boot();
+    return since > 0 && (noted == here || noted == BOOT_UNKNOWN || here == BOOT_UNKNOWN);
 }
 
 static struct blocked_note read_blocked(const struct turnstile *turnstile)
 {
     struct blocked_note note;
     if (pread(turnstile->fd, &note, sizeof note, BLOCKED_AT) != (ssize_t)sizeof note ||
-        (note.since != 0 && note.since != stamp(note.since >> BOOT_BITS)))
+        (note.since != 0 && !is_of_this_boot(note.since)))
         note = (struct blocked_note){0};
     return note;
 }

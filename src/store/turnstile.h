@@ -64,7 +64,7 @@ enum { TURNSTILE_STILL_MS = 1000 };
  * can write begins a new stretch of time; the length of the stretches before it is kept.
  */
 struct blocked_note {
-    int64_t since;   /* clock_boot_ms, and which boot of the machine; 0: nothing noted */
+    int64_t since;   /* clock_boot_ms, and in the lowest bits which boot; 0: nothing noted */
     int64_t seen_ms; /* clock_boot_ms: until when, as far as anybody has seen */
     int64_t owed_ms; /* the length of the stretches before this one */
 };

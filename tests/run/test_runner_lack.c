@@ -5,6 +5,8 @@
  * job twice within milliseconds, "alike", before its command had started. The jobs were given up
  * (stuck_no_progress), and the worker claimed the next ones, before healthy workers could.
  */
+#include "base/clock.h"
+#include "run/runner.h"
 #include "runner_case.h"
 #include "support/mounts.h"
 
@@ -13,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -185,17 +186,49 @@ TEST(runner_lack, BY_9_a_workspace_without_a_folder_is_no_failure_of_the_job)
     check_int(state_of(t, id), ==, TEND_SCHEDULED);
 }
 
-/* This process may open so many descriptors more. Returns the limit before. */
-static struct rlimit leave_descriptors(rlim_t count)
+/* How often a handle has asked for the time, which each of its reads and writes does. */
+static atomic_int asked;
+
+static int64_t count_and_tell(void *arg)
 {
+    (void)arg;
+    atomic_fetch_add(&asked, 1);
+    return clock_wall_ms();
+}
+
+static int64_t tries_of(tend_runner *runner)
+{
+    pthread_mutex_lock(&runner->mutex);
+    int64_t tries = runner->lack.tries;
+    pthread_mutex_unlock(&runner->mutex);
+    return tries;
+}
+
+/* Symptom: without descriptors a worker could not wait either. It said that it tries again in 1s,
+ * and asked the store for news thousands of times a second meanwhile. */
+TEST(runner_lack, BY_9_a_worker_that_cannot_even_wait_pauses_all_the_same)
+{
+    enum { SOME = 300 }; /* two pauses of 1 s and 2 s, and a few reads for each look at the news */
+    tend *t = store_open_real("w");
+    struct tend_options sick_options = store_options("sick");
+    struct tend_runner_options options = listening("run");
     struct rlimit before;
+    sick_options.clock_ms = count_and_tell;
+    struct running_runner running = runner_start(store_open_with(&sick_options), &options);
+    int64_t warm = add_plan(t, "{\"sleep\":\"0s\"}"); /* whatever the store opens is open */
+    wait_until(state_of(t, warm) == TEND_DONE, PATIENCE_MS);
     check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
-    struct rlimit limit = before;
-    for (limit.rlim_cur = 0; fcntl((int)limit.rlim_cur, F_GETFD) >= 0 || count > 0;
-         limit.rlim_cur++)
-        count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+    struct rlimit limit = {.rlim_cur = 1, .rlim_max = before.rlim_max}; /* a poll has more */
     check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-    return before;
+    int64_t id = add_plan(t, "{\"sleep\":\"0s\"}");
+    wait_until(tries_of(running.runner) >= 1, PATIENCE_MS);
+    int asked_before = asked;
+    wait_until(tries_of(running.runner) >= 3, PATIENCE_MS);
+    check_int(asked - asked_before, <, SOME);
+    check_int(setrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
 }
 
 /* Nobody listens at that port: with descriptors the call fails, and that is the job's. */

@@ -3,7 +3,8 @@
  * alone and together with others (store/pg_flight.c, store/pg_group.c).
  *
  * libpq makes up a result without SQLSTATE when it has no memory for the one that the server sent.
- * PQgetResult of this program does so for the results that a test spoils.
+ * PQgetResult of this program does so for the results that a test spoils. That of a synchronisation
+ * point it drops; PQmakeEmptyPGresult, by which libpq makes it, fails here when a test wants it to.
  */
 #include "queue/handle.h"
 #include "store/pg_db.h"
@@ -43,6 +44,39 @@ PGresult *PQgetResult(PGconn *conn)
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
     }
     return result;
+}
+
+/* How many synchronisation points from now libpq has no memory for one; 0: it has, for all. */
+static atomic_int lose_point;
+static _Atomic(PGconn *) loser; /* whose point was lost, as long as it is open */
+static atomic_int lost, waited; /* how many were lost, and what was read of losers after that */
+
+PGresult *PQmakeEmptyPGresult(PGconn *conn, ExecStatusType status)
+{
+    PGresult *(*real)(PGconn *, ExecStatusType) =
+        (PGresult * (*)(PGconn *, ExecStatusType)) dlsym(RTLD_NEXT, "PQmakeEmptyPGresult");
+    if (status != PGRES_PIPELINE_SYNC || atomic_load(&lose_point) == 0 ||
+        atomic_fetch_sub(&lose_point, 1) != 1)
+        return real(conn, status);
+    atomic_store(&loser, conn);
+    atomic_fetch_add(&lost, 1);
+    return NULL;
+}
+
+int PQconsumeInput(PGconn *conn)
+{
+    int (*real)(PGconn *) = (int (*)(PGconn *))dlsym(RTLD_NEXT, "PQconsumeInput");
+    if (conn == atomic_load(&loser))
+        atomic_fetch_add(&waited, 1);
+    return real(conn);
+}
+
+void PQfinish(PGconn *conn)
+{
+    void (*real)(PGconn *) = (void (*)(PGconn *))dlsym(RTLD_NEXT, "PQfinish");
+    if (conn == atomic_load(&loser))
+        atomic_store(&loser, NULL);
+    real(conn);
 }
 
 /* --- threads that commit together --- */
@@ -230,6 +264,33 @@ TEST_WITHIN(postgres_answer, ids_that_are_missing_concern_only_those_who_added, 
         check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, 2 * rounds);
     } while (sql_int("SELECT count(*) FROM event WHERE what = 'job.completed' AND "
                      "xmin IN (SELECT by::xid FROM swallowed)") == 0);
+}
+
+/*
+ * Symptom: without memory for the result of a synchronisation point, a claim waited for another
+ * one, with its rows locked, until the server ended the session.
+ */
+TEST(postgres_answer, a_synchronisation_point_that_is_lost_is_not_waited_for)
+{
+    enum { POINTS = 4 }; /* of looks before the claim, of the claim, of the bell */
+    struct tend_claim claim = claim_for("q");
+    for (int point = 1; point <= POINTS; point++) {
+        tend *t = open_shared();
+        struct tend_jobs *jobs;
+        add_one(t, "q");
+        atomic_store(&lose_point, point);
+        int rc = tend_claim_jobs(t, &claim, &jobs, NULL);
+        atomic_store(&lose_point, 0);
+        check_int(waited, ==, 0);
+        if (rc > 0) { /* on another connection */
+            tend_jobs_free(jobs);
+            continue;
+        }
+        check_int(rc, ==, TEND_EUNREACHABLE);
+        check_contains(tend_errmsg(t), "out of memory");
+        check_contains(tend_errmsg(t), "whether it was saved is not known");
+    }
+    check_int(lost, >=, 2);
 }
 
 /* --- refusals --- */

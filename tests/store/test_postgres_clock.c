@@ -8,6 +8,8 @@
  * half of the tests has a server's clock and a time since boot of its own, which it moves apart.
  */
 #include "clock_case.h"
+#include "queue/handle.h"
+#include "store/pg_db.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -183,6 +185,46 @@ TEST(postgres_clock, BY_9_a_clock_that_is_set_forward_ends_no_lease_and_charges_
     check_str(sql_rows("SELECT DISTINCT data FROM event WHERE what = 'clock.stepped'"),
               "{\"by_ms\":7200000}\n");
     check_contains(store_log(), "the server's clock was set");
+}
+
+/* Symptom: who had used up its descriptors could not read which machine it is. It ignored the mark
+ * of the machine, and took what was held by time alone. */
+TEST(postgres_clock, BY_9_without_descriptors_a_clock_that_is_set_forward_ends_no_lease)
+{
+    struct held held = hold_all();
+    struct tend_recovery recovery;
+    live(LEASE_MS / 2);
+    set_clock_by(2 * HOUR_MS);
+    struct rlimit limit = leave_descriptors(0);
+    int rc = tend_detect_and_recover_stale(held.other, &recovery);
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_ok(held.other, rc);
+    check_int(recovery.entries_reclaimed, ==, 0);
+    check_int(recovery.locks_cleaned, ==, 0);
+    check_left(&held, LEASE_MS / 2);
+    check_int(count_events("clock.stepped"), ==, 1);
+}
+
+/* Where /proc cannot be read. */
+TEST(postgres_clock, BY_9_who_cannot_name_its_machine_goes_by_what_it_has_seen_itself)
+{
+    struct held held = hold_all();
+    ((struct pg_db *)held.other->db)->boot[0] = '\0';
+    for (int round = 1; round <= 3; round++) {
+        live(LEASE_MS / 2);
+        recover_now(held.other);
+        set_clock_by(2 * HOUR_MS);
+        struct tend_recovery recovery = recover_now(held.other);
+        check_int(recovery.entries_reclaimed, ==, 0);
+        check_int(recovery.locks_cleaned, ==, 0);
+        check_left(&held, LEASE_MS / 2);
+        recover_now(held.other);
+        check_int(count_events("clock.stepped"), ==, round);
+        const struct tend_lease leases[] = {held.registered, held.by_time};
+        check_ok(held.t, tend_heartbeat(held.t, leases, 2, LEASE_MS, NULL));
+        check_int(tend_lock_extend(held.t, "door", NULL, LEASE_MS), ==, 1);
+    }
+    check_int(sql_int("SELECT count(*) FROM clock_mark WHERE boot = ''"), ==, 0);
 }
 
 /* Silence while the clock ran evenly is evidence, however often it was set. */

@@ -333,7 +333,9 @@ TEST(turnstile, BY_9_the_time_in_which_nobody_could_write_is_told_once)
     check_int(turnstile_blocked_ms(&line), >=, 11 * SECOND_MS);
     check_int(turnstile_blocked_ms(&line), <, 30 * SECOND_MS);
     /* What is left of an earlier boot says nothing. */
-    const struct blocked_note old = {.since = 123LL << 16, .seen_ms = 456, .owed_ms = 789};
+    const int64_t boot = note.since & 0xffff;
+    const struct blocked_note old = {
+        .since = 123LL << 16 | (boot == 0xffff ? 1 : boot + 1), .seen_ms = 456, .owed_ms = 789};
     write_blocked(fd, &old);
     check_int(turnstile_enter(&line, 1000, &err), ==, 0);
     check_int(turnstile_take_blocked(&line), ==, 0);
@@ -410,6 +412,86 @@ TEST(turnstile, BY_9_a_turn_that_never_changed_hands_is_one_stretch_however_seld
     turnstile_leave(&holder);
     close_line(&line);
     close_line(&holder);
+}
+
+/*
+ * Symptom: a process that had used up its descriptors could not read which boot it is. It took the
+ * note of the others for one of another boot, replaced it by one that they did not believe, and a
+ * lease expired although nobody could have renewed it. Its log called the process whose note was
+ * there, which was itself, one of another container.
+ */
+TEST(turnstile, BY_9_without_descriptors_the_time_in_which_nobody_could_write_is_kept)
+{
+    struct turnstile line;
+    struct turnstile poor;
+    struct err err = {0};
+    store_open("w");
+    open_line(&line);
+    open_line(&poor);
+    check_int(turnstile_enter(&poor, 1000, &err), ==, 0); /* so the note of the turn is its own */
+    turnstile_leave(&poor);
+    struct helper holder = start_holder(TURN, false);
+    check_int(turnstile_enter(&line, 1300, &err), ==, TEND_EBUSY);
+    int64_t noted_ms = turnstile_blocked_ms(&line);
+    check_int(noted_ms, >=, SECOND_MS);
+    struct rlimit limit = leave_descriptors(0);
+    int64_t seen_ms = turnstile_blocked_ms(&poor);
+    int rc = turnstile_enter(&poor, 1300, &err);
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_int(rc, ==, TEND_EBUSY);
+    check_contains(err.text, "a process is in the middle of a write; this one has no descriptors");
+    check_contains(err.text, "ulimit -n");
+    check_int(seen_ms, >=, noted_ms);
+    check_int(turnstile_blocked_ms(&line), >=, noted_ms + SECOND_MS);
+    helper_kill(&holder);
+    close_line(&poor);
+    close_line(&line);
+}
+
+/* Nobody can write since so long, as far as this one has seen. */
+static void say_blocked(struct turnstile *line, int64_t ms)
+{
+    struct err err = {0};
+    check_int(turnstile_enter(line, 1000, &err), ==, 0);
+    turnstile_wait_for_stranger(line, clock_boot_ms() - ms);
+    turnstile_leave(line);
+}
+
+static void say_blocked_for_a_minute(struct helper *parent, void *arg)
+{
+    struct turnstile line;
+    (void)arg;
+    open_line(&line);
+    say_blocked(&line, 60 * SECOND_MS);
+    close_line(&line);
+    helper_say(parent, 0);
+    helper_hear(parent);
+}
+
+/* Symptom: where /proc cannot be read, all notes were those of another boot. */
+TEST(turnstile, BY_9_who_does_not_know_its_boot_believes_the_others_and_is_believed)
+{
+    struct turnstile line;
+    struct err err = {0};
+    close(open(test_path("tend.db-lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    struct helper other = helper_start(say_blocked_for_a_minute, NULL);
+    helper_hear(&other);
+    open_line(&line);
+    struct rlimit limit = leave_descriptors(0); /* before it has read which boot it is */
+    int64_t believed_ms = turnstile_blocked_ms(&line);
+    check_int(turnstile_enter(&line, 1000, &err), ==, 0);
+    check_int(turnstile_take_blocked(&line), >=, 60 * SECOND_MS);
+    turnstile_settle_blocked(&line);
+    turnstile_leave(&line);
+    int64_t settled_ms = turnstile_blocked_ms(&line);
+    say_blocked(&line, 30 * SECOND_MS);
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_int(believed_ms, >=, 60 * SECOND_MS);
+    check_int(settled_ms, ==, 0);
+    check_int(turnstile_blocked_ms(&line), >=, 30 * SECOND_MS); /* now it knows its boot */
+    check_int(turnstile_blocked_ms(&line), <, 60 * SECOND_MS);
+    helper_kill(&other);
+    close_line(&line);
 }
 
 static void note_line(void *arg, const char *line)

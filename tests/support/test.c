@@ -9,6 +9,7 @@
 #include "support/test_runner.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,4 +118,16 @@ const char *test_path(const char *name)
                                         __ATOMIC_ACQUIRE))
         continue;
     return path->text;
+}
+
+struct rlimit leave_descriptors(rlim_t count)
+{
+    struct rlimit before;
+    check_int(getrlimit(RLIMIT_NOFILE, &before), ==, 0);
+    struct rlimit limit = before;
+    for (limit.rlim_cur = 0; fcntl((int)limit.rlim_cur, F_GETFD) >= 0 || count > 0;
+         limit.rlim_cur++)
+        count -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    return before;
 }

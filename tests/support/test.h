@@ -26,6 +26,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 #define TEST_DEFAULT_TIMEOUT_S 60
 
@@ -92,6 +93,10 @@ const char *test_folder(void);
 
 /* test_folder() + "/" + name. The string lives as long as the test. */
 const char *test_path(const char *name);
+
+/* From now on this process can open so many descriptors more. Returns the limit before, for
+ * setrlimit(RLIMIT_NOFILE). */
+struct rlimit leave_descriptors(rlim_t count);
 
 /* What the macros above are made of. */
 struct test_case {

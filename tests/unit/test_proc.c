@@ -56,6 +56,32 @@ TEST(proc, without_descriptors_it_is_not_proc_that_is_missing)
     check_int(problem, ==, EMFILE);
 }
 
+/* Symptom: a process that had used up its descriptors took the notes of others for those of another
+ * boot, and its own clocks for those of another time namespace. */
+TEST(proc, without_descriptors_it_still_knows_its_boot_and_its_clocks)
+{
+    char before[PROC_BOOT_BYTES], without[PROC_BOOT_BYTES], unread[PROC_BOOT_BYTES] = "";
+    uint64_t pid_ns = 0;
+    struct rlimit limit = leave_descriptors(0);
+    int unknown = proc_boot_id(unread); /* nobody has asked for it before */
+    int problem = errno;
+    uint64_t time_namespace = clock_namespace();
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_int(unknown, ==, TEND_ENOMEM);
+    check_int(problem, ==, EMFILE);
+    check_str(unread, "");
+    check_int(time_namespace, ==, 0);
+    check_int(proc_boot_id(before), ==, 0); /* that it failed once is not kept */
+    limit = leave_descriptors(0);
+    int known = proc_boot_id(without);
+    int seen = proc_pid_ns(&pid_ns);
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    check_int(known, ==, 0);
+    check_str(without, before);
+    check_int(seen, ==, 0);
+    check_int(pid_ns, >, 0);
+}
+
 TEST(proc, a_killed_child_is_dead_as_zombie_and_after)
 {
     pid_t child = start_child();
