@@ -288,7 +288,8 @@ static int claim_until_stopped(tend_runner *runner)
             continue;
         }
         struct round round = go_round(runner, turn);
-        recover_on_timer(runner->t, -1); /* one that is never idle never waits */
+        if (runner->stop == STOP_NOT) /* one that is never idle never waits */
+            recover_on_timer(runner->t, -1, -1);
         has_worked |= round.answered;
         if (round.answered)
             runner->answered_ms = clock_mono_ms();

@@ -14,29 +14,6 @@
 /* How long a write waits, and what is much less on a busy machine too. */
 enum { BUSY_MS = 50000, WELL_BELOW_MS = 25000 };
 
-static void keep_the_workers_locked(struct helper *parent, void *arg)
-{
-    (void)arg;
-    sql_exec(store_is_postgres() ? "BEGIN; LOCK TABLE worker IN EXCLUSIVE MODE"
-                                 : "BEGIN IMMEDIATE");
-    helper_say(parent, 0);
-    helper_hear(parent);
-    sql_exec("COMMIT");
-}
-
-static struct helper lock_workers(void)
-{
-    struct helper locker = helper_start(keep_the_workers_locked, NULL);
-    helper_hear(&locker);
-    return locker;
-}
-
-static void unlock_workers(struct helper *locker)
-{
-    helper_say(locker, 0);
-    helper_join(locker);
-}
-
 /* A thread that claims. */
 struct claimer {
     tend *t;
@@ -83,7 +60,7 @@ static bool is_registering(tend *t)
 TEST_WITHIN(registering, a_thread_that_waits_shortly_is_not_kept_by_one_that_registers, 120)
 {
     tend *t = store_open_busy("w", BUSY_MS);
-    struct helper locker = lock_workers();
+    struct helper locker = sql_lock_start("worker");
     struct claimer patient = {.t = t, .expected = TEND_EEMPTY};
     struct claimer hurried = {.t = t, .wait_ms = 1500, .expected = TEND_EBUSY};
     start_claimer(&patient);
@@ -93,7 +70,7 @@ TEST_WITHIN(registering, a_thread_that_waits_shortly_is_not_kept_by_one_that_reg
     check_int(test_clock_ms() - begun_ms, <, WELL_BELOW_MS);
     if (!store_is_postgres()) /* the sentence is the store's */
         check_contains(tend_errmsg(t), keep_text("process %d (", (int)locker.pid));
-    unlock_workers(&locker);
+    sql_lock_end(&locker);
     pthread_join(patient.thread, NULL);
     hurried.expected = TEND_EEMPTY;
     try_claim(&hurried);
@@ -106,7 +83,7 @@ TEST_WITHIN(registering, when_the_one_that_registers_gives_up_another_one_does, 
 {
     tend *t = store_open_busy("w", BUSY_MS);
     add_one(t, "q");
-    struct helper locker = lock_workers();
+    struct helper locker = sql_lock_start("worker");
     struct claimer hurried = {.t = t, .wait_ms = 1, .expected = TEND_EBUSY};
     struct claimer patient = {.t = t, .wait_ms = -1, .expected = 1};
     start_claimer(&hurried);
@@ -114,7 +91,7 @@ TEST_WITHIN(registering, when_the_one_that_registers_gives_up_another_one_does, 
     start_claimer(&patient);
     pthread_join(hurried.thread, NULL);
     wait_until(is_registering(t), PATIENCE_MS);
-    unlock_workers(&locker);
+    sql_lock_end(&locker);
     pthread_join(patient.thread, NULL);
     check_int(sql_int("SELECT count(*) FROM worker"), ==, 1);
     check_int(count_events("worker.joined"), ==, 1);
@@ -124,7 +101,7 @@ TEST_WITHIN(registering, when_the_one_that_registers_gives_up_another_one_does, 
 TEST_WITHIN(registering, a_child_forked_meanwhile_waits_for_nobody, 120)
 {
     tend *t = store_open_busy("w", BUSY_MS);
-    struct helper locker = lock_workers();
+    struct helper locker = sql_lock_start("worker");
     struct claimer claimers[] = {{.t = t, .expected = TEND_EEMPTY},
                                  {.t = t, .wait_ms = 1500, .expected = TEND_EBUSY}};
     struct claimer inherited = {.t = t, .wait_ms = -1, .expected = TEND_ESTATE};
@@ -143,6 +120,6 @@ TEST_WITHIN(registering, a_child_forked_meanwhile_waits_for_nobody, 120)
     check(WIFEXITED(status));
     check_int(WEXITSTATUS(status), ==, 0);
     pthread_join(claimers[1].thread, NULL);
-    unlock_workers(&locker);
+    sql_lock_end(&locker);
     pthread_join(claimers[0].thread, NULL);
 }
