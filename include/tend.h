@@ -1047,8 +1047,9 @@ TEND_API int tend_runner_run(tend_runner *runner);
 /*
  * Claims end; what runs is waited for up to stop_ms, then stopped and released, free of charge.
  * at_once: without waiting. Any thread may call it, and any signal handler. A server that does not
- * answer is waited for no longer than that: from here on until tend_runner_free, no call on the
- * handle waits for it longer than stop_ms, and longer than a second or so once what runs must end.
+ * answer, and whoever keeps an SQLite store from being written, is waited for no longer than that:
+ * from here on until tend_runner_free, no call on the handle waits for it longer than stop_ms, and
+ * longer than a second or so once what runs must end.
  */
 TEND_API void tend_runner_stop(tend_runner *runner, int at_once);
 TEND_API void tend_runner_free(tend_runner *runner);

@@ -200,11 +200,14 @@ static void log_notice(void *arg, const char *text)
     handle_log(arg, "%s", text);
 }
 
-/* In the child of a fork. Another thread may have held one, and is not there to unlock it. */
+/* In the child of a fork. Another thread may have held one, and is not there to unlock it; one that
+ * was registering the worker, or waited for that, is not there either. */
 static void renew_mutexes(void *arg)
 {
     tend *t = arg;
     pthread_mutex_init(&t->mutex, NULL);
+    pthread_cond_init(&t->registered, NULL);
+    t->registering = false;
     err_table_after_fork(&t->errors);
 }
 
@@ -224,6 +227,7 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
         return TEND_ENOMEM;
     }
     pthread_mutex_init(&t->mutex, NULL);
+    pthread_cond_init(&t->registered, NULL);
     t->options = *options;
     if (t->options.connections <= 0)
         t->options.connections = CONNECTIONS;
@@ -266,6 +270,7 @@ void tend_close(tend *t)
     forks_remove(&t->link);
     free(t->buried);
     err_table_done(&t->errors);
+    pthread_cond_destroy(&t->registered);
     pthread_mutex_destroy(&t->mutex);
     free(t);
 }

@@ -68,11 +68,13 @@ struct tend {
     struct err_table errors; /* one per thread */
     struct err open_error;   /* also the last resort when memory is out */
 
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards what follows; nobody holds it while waiting for the store */
     char host[128];        /* this machine and its boot, for attempts; "": not asked yet */
     char boot_id[PROC_BOOT_BYTES];
-    int64_t worker_id;    /* 0: not registered */
-    int64_t registration; /* of that worker, or of one that may be half registered; 0: none */
+    int64_t worker_id;         /* 0: not registered */
+    int64_t registration;      /* of that worker, or of one that may be half registered; 0: none */
+    bool registering;          /* a thread does so; the mutex is free meanwhile */
+    pthread_cond_t registered; /* ... and is through, whatever came of it */
     int64_t *buried; /* earlier ids of it, under which it was taken for dead; leases may be left */
     size_t buried_count;
     struct rng rng;

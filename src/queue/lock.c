@@ -340,7 +340,10 @@ static int bury_dead_holder(tend *t, const char *name)
 {
     struct tend_lock lock;
     int rc = tend_lock_get(t, name, &lock);
-    if (rc > 0 && lock.worker_id != TEND_UNSET && lock.worker_id != t->worker_id)
+    pthread_mutex_lock(&t->mutex);
+    int64_t own_id = t->worker_id;
+    pthread_mutex_unlock(&t->mutex);
+    if (rc > 0 && lock.worker_id != TEND_UNSET && lock.worker_id != own_id)
         recover_dead_quietly(t, -1);
     return rc < 0 ? rc : 0;
 }

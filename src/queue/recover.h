@@ -77,8 +77,11 @@ void recover_log(tend *t, const struct recovery *recovery);
 /* Finds dead workers and recovers what they held. Their number, or a negative code. */
 int recover_dead_workers(tend *t, struct recovery *total);
 
-/* The timers of a thread that waits or claims in a loop: what is stale, retention. Errors are
- * logged only. */
-void recover_on_timer(tend *t, int64_t wait_ms);
+/*
+ * The timers of a thread that waits or claims in a loop: what is stale, retention. Errors are
+ * logged only. Recovery has wait_ms, as in db_write_within. Retention can wait, the caller need
+ * not: it has spare_ms, the time for which the caller would sleep anyway; -1: for ever.
+ */
+void recover_on_timer(tend *t, int64_t wait_ms, int64_t spare_ms);
 
 #endif

@@ -15,6 +15,8 @@ enum {
     /* A worker deletes for a tenth of its time at most while there is more to delete. */
     PURGE_AT_ONCE_MS = 100,
     PURGE_REST_MS = 900,
+    /* When it is tried again after it could not be done in the time there was. */
+    PURGE_AGAIN_MS = 10000,
 };
 
 /* Events older than this go; those of jobs that are kept longer go too. */
@@ -229,12 +231,14 @@ void retain_on_timer(tend *t, int64_t wait_ms)
         return;
     struct tend_purged gone = {0};
     bool more = false;
-    if (purge_until(t, now_ms + PURGE_AT_ONCE_MS, wait_ms, &place, &gone, &more) < 0)
+    int rc = purge_until(t, now_ms + PURGE_AT_ONCE_MS, wait_ms, &place, &gone, &more);
+    bool put_off = rc == TEND_EBUSY && wait_ms >= 0;
+    if (rc < 0 && !put_off)
         handle_log(t, "retention failed: %s", handle_err(t)->text);
     pthread_mutex_lock(&t->mutex);
     t->purge_place = place;
-    if (more)
-        t->purge_next_ms = clock_mono_ms() + PURGE_REST_MS;
+    if (more || put_off)
+        t->purge_next_ms = clock_mono_ms() + (put_off ? PURGE_AGAIN_MS : PURGE_REST_MS);
     pthread_mutex_unlock(&t->mutex);
 }
 

@@ -8,7 +8,11 @@
 
 #include "queue/handle.h"
 
-/* Deletes some of what is over when it is time to. Errors are logged only. */
+/*
+ * Deletes some of what is over when it is time to. Errors are logged only. It is housekeeping, for
+ * which nobody is kept waiting: what cannot be done within wait_ms (as in db_write_within) is tried
+ * again some seconds later, and nobody is told.
+ */
 void retain_on_timer(tend *t, int64_t wait_ms);
 
 #endif

@@ -32,6 +32,15 @@ int64_t wait_clock_patience(const struct wait_clock *clock)
     return left_ms > PATIENCE_LEAST_MS ? left_ms : PATIENCE_LEAST_MS;
 }
 
+/* Until the deadline; -1: for ever. */
+static int64_t time_left_ms(const struct wait_clock *clock)
+{
+    if (clock->deadline_ms == INT64_MAX)
+        return -1;
+    int64_t left_ms = clock->deadline_ms - clock_mono_ms();
+    return left_ms < 0 ? 0 : left_ms;
+}
+
 bool wait_clock_over(const struct wait_clock *clock)
 {
     return clock->deadline_ms != INT64_MAX && clock_mono_ms() >= clock->deadline_ms;
@@ -159,7 +168,7 @@ static bool recovery_is_due(tend *t, bool *ret_first)
     return due;
 }
 
-void recover_on_timer(tend *t, int64_t wait_ms)
+void recover_on_timer(tend *t, int64_t wait_ms, int64_t spare_ms)
 {
     struct tend_recovery done;
     bool first;
@@ -167,7 +176,7 @@ void recover_on_timer(tend *t, int64_t wait_ms)
         recover_stale_quietly(t, wait_ms, &done);
     if (first) /* from here on this machine can tell whether the store's clock was set */
         recover_settle_clock(t, recover_wait_ms(t, wait_ms));
-    retain_on_timer(t, wait_ms);
+    retain_on_timer(t, recover_wait_ms(t, spare_ms));
 }
 
 /* When recover_on_timer has something to do again, once it has been called; 1 at least. */
@@ -213,7 +222,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
         int rc = wait_watch(t, clock);
         if (rc < 0)
             return rc;
-        recover_on_timer(t, wait_clock_patience(clock));
+        recover_on_timer(t, wait_clock_patience(clock), time_left_ms(clock));
         int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
         int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
@@ -330,17 +339,16 @@ int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t time
     uint64_t seen = bell;
     *last = (struct wait_seen){.bell = bell, .waited = true};
     pthread_mutex_unlock(&t->mutex);
-    recover_on_timer(t, -1); /* also where news come so often that nobody ever sleeps */
+    struct wait_clock clock = wait_clock_start(timeout_ms);
+    /* Also where news come so often that nobody ever sleeps. */
+    recover_on_timer(t, -1, news ? 0 : time_left_ms(&clock));
     if (news)
         return 1;
-    struct wait_clock clock = wait_clock_start(timeout_ms);
     int rc;
     do {
-        int64_t left_ms =
-            clock.deadline_ms == INT64_MAX ? -1 : wait_clock_limit(&clock, timeout_ms);
-        rc = wait_once(t, bells, seen, left_ms, &clock);
+        rc = wait_once(t, bells, seen, time_left_ms(&clock), &clock);
         if (rc == 0)
-            recover_on_timer(t, wait_clock_patience(&clock));
+            recover_on_timer(t, wait_clock_patience(&clock), time_left_ms(&clock));
     } while (rc == 0 && !wait_clock_over(&clock));
     if (rc <= 0) /* what rings from now on is news for the next call */
         return rc;

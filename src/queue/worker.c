@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { HELD_CHUNK = 1000, LEAVE_TRIES = 3, LEAVE_AGAIN_MS = 1000 };
 
@@ -94,17 +95,23 @@ static int64_t new_registration(tend *t)
     return (int64_t)(rng_u64(&t->rng) >> 1);
 }
 
-/* Under the mutex. Claims made before it was noticed are given back when the worker leaves; without
- * memory they end by their time. */
-static void note_buried(tend *t)
+/*
+ * The worker that was taken for dead, if there is one, is this handle's no longer: its id, or 0.
+ * Claims made before it was noticed are given back when the worker leaves; without memory they end
+ * by their time. Under the mutex.
+ */
+static int64_t note_buried(tend *t)
 {
+    int64_t id = t->worker_id;
+    if (id == 0)
+        return 0;
     int64_t *more = realloc(t->buried, (t->buried_count + 1) * sizeof *more);
     if (more != NULL) {
         t->buried = more;
-        t->buried[t->buried_count++] = t->worker_id;
+        t->buried[t->buried_count++] = id;
     }
-    db_alive_end(t->db, t->worker_id);
     t->worker_id = t->registration = 0;
+    return id;
 }
 
 /* What could not be read of a process: rc is of proc_self or proc_of, and errno as they left it. */
@@ -117,40 +124,106 @@ static int fail_unread(tend *t, int rc, const char *who)
                        err_lack(problem));
 }
 
+/* In the store. Not under the mutex. */
+static int register_in_store(tend *t, int64_t wait_ms, struct register_call *call)
+{
+    bool in_body = db_alive_in_body(t->db);
+    if (in_body)
+        call->alive = t->db;
+    proc_host(call->host, sizeof call->host);
+    int rc = proc_self(&call->process);
+    if (rc < 0)
+        return fail_unread(t, rc, "this process");
+    rc = handle_write_within(t, wait_ms, register_body, call);
+    if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
+        rc = handle_write_within(t, wait_ms, register_body, call);
+    if (rc >= 0 && !in_body)
+        rc = db_alive_begin(t->db, call->id, wait_ms, handle_err(t));
+    if (rc < 0 && in_body && call->id != 0) /* the entry is not there, or not known to be */
+        db_alive_end(t->db, call->id);
+    return rc;
+}
+
 /*
  * The registration is drawn anew only when a worker has left or was taken for dead: when a call
- * fails, nobody knows whether its entry was made, and the next call takes that one.
+ * fails, nobody knows whether its entry was made, and the next call takes that one. Under the
+ * mutex, which is given up meanwhile: whoever needs it for something else does not wait for the
+ * store.
  */
+static int register_self(tend *t, int64_t wait_ms)
+{
+    int64_t buried_id = note_buried(t);
+    if (t->registration == 0)
+        t->registration = new_registration(t);
+    struct register_call call = {.name = t->name, .session = true, .registration = t->registration};
+    t->registering = true;
+    pthread_mutex_unlock(&t->mutex);
+    if (buried_id != 0)
+        db_alive_end(t->db, buried_id);
+    int rc = register_in_store(t, wait_ms, &call);
+    pthread_mutex_lock(&t->mutex);
+    if (rc >= 0)
+        t->worker_id = call.id;
+    t->registering = false;
+    pthread_cond_broadcast(&t->registered);
+    return rc;
+}
+
+/* Under the mutex. */
+static bool is_registered(tend *t)
+{
+    return t->worker_id != 0 && !db_alive_buried(t->db, t->worker_id);
+}
+
+/*
+ * One thread registers, the others wait for it, each no longer than its own *wait_ms, of which the
+ * rest is left in it. 1: it is registered; 0: nobody does so, the caller is next; TEND_EBUSY: its
+ * time is over. Under the mutex, which is given up meanwhile.
+ */
+static int wait_for_other(tend *t, int64_t *wait_ms)
+{
+    if (!t->registering)
+        return 0;
+    int64_t most_ms = *wait_ms < 0 ? t->options.busy_ms : *wait_ms;
+    int64_t until_ms = clock_mono_ms() + (most_ms < SPAN_MOST_MS ? most_ms : SPAN_MOST_MS);
+    const struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+    while (t->registering &&
+           pthread_cond_clockwait(&t->registered, &t->mutex, CLOCK_MONOTONIC, &until) == 0)
+        continue;
+    *wait_ms = until_ms - clock_mono_ms();
+    if (is_registered(t))
+        return 1;
+    return t->registering || *wait_ms <= 0 ? TEND_EBUSY : 0;
+}
+
+static int nothing_body(struct db_tx *tx, void *arg)
+{
+    (void)tx;
+    (void)arg;
+    return 0;
+}
+
+/* Why the other thread is not through, the store knows; without waiting for it. */
+static int fail_late(tend *t)
+{
+    int rc = handle_write_within(t, 0, nothing_body, NULL);
+    return rc < 0
+               ? rc
+               : handle_fail(t, TEND_EBUSY,
+                             "worker %s is being registered by another thread; try again", t->name);
+}
+
 int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 {
-    int rc = 0;
     pthread_mutex_lock(&t->mutex);
-    if (t->worker_id != 0 && db_alive_buried(t->db, t->worker_id))
-        note_buried(t);
-    if (t->worker_id == 0) {
-        if (t->registration == 0)
-            t->registration = new_registration(t);
-        bool in_body = db_alive_in_body(t->db);
-        struct register_call call = {.name = t->name,
-                                     .session = true,
-                                     .alive = in_body ? t->db : NULL,
-                                     .registration = t->registration};
-        proc_host(call.host, sizeof call.host);
-        if ((rc = proc_self(&call.process)) < 0)
-            rc = fail_unread(t, rc, "this process");
-        if (rc == 0)
-            rc = handle_write_within(t, wait_ms, register_body, &call);
-        if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
-            rc = handle_write_within(t, wait_ms, register_body, &call);
-        if (rc >= 0 && !in_body)
-            rc = db_alive_begin(t->db, call.id, wait_ms, handle_err(t));
-        if (rc >= 0)
-            t->worker_id = call.id;
-        else if (in_body && call.id != 0) /* the entry is not there, or not known to be */
-            db_alive_end(t->db, call.id);
-    }
+    int rc = is_registered(t) ? 1 : wait_for_other(t, &wait_ms);
+    bool late = rc < 0;
+    if (rc == 0)
+        rc = register_self(t, wait_ms);
     *ret_id = t->worker_id;
     pthread_mutex_unlock(&t->mutex);
+    if (late)
+        return fail_late(t);
     return rc < 0 ? rc : 0;
 }
 

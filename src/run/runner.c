@@ -5,9 +5,11 @@
  * all; then every task ends its attempt and gives its job back. tend_runner_run returns when the
  * last thread has ended, so nothing stays leased or running (LS-6).
  *
- * Unless the server is silent: a runner that stops waits for no answer longer than stop_ms, from
- * the signal on, and then only a few seconds in all. What it could not give back it says, and the
- * lease ends by itself.
+ * Unless the server is silent, or another process keeps an SQLite store from being written: a
+ * runner that stops waits for neither longer than stop_ms, from the signal on, and then only a few
+ * seconds in all (db_hurry). An interrupt does not reach a write that waits, as it must not:
+ * whatever else the handle writes is in the same line. What it could not give back it says, and
+ * the lease ends by itself. Housekeeping is not begun any more.
  */
 #include "run/runner.h"
 
@@ -299,7 +301,8 @@ static int claim_until_stopped(tend_runner *runner)
             continue;
         }
         struct round round = go_round(runner, turn);
-        recover_on_timer(runner->t, -1); /* one that is never idle never waits */
+        if (runner->stop == STOP_NOT) /* one that is never idle never waits */
+            recover_on_timer(runner->t, -1, -1);
         has_worked |= round.answered;
         if (round.answered)
             runner->answered_ms = clock_mono_ms();

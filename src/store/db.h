@@ -228,8 +228,9 @@ int64_t db_mono_ms(const struct db *db);
 int db_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
 void db_interrupt(struct db *db); /* async-signal-safe */
 /*
- * No call waits for a silent server longer than most_ms (at least a second or so) from its
- * beginning, or from now on if it is under way; 0: as the options say. Async-signal-safe.
+ * No call waits for a silent server, or for others that write to an SQLite store, longer than
+ * most_ms (at least a second or so) from its beginning, or from now on if it is under way; 0: as
+ * the options say. Async-signal-safe.
  */
 void db_hurry(struct db *db, int64_t most_ms);
 

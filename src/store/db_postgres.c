@@ -94,7 +94,7 @@ static void interrupt(struct db *base)
 
 static void hurry(struct db *base, int64_t most_ms)
 {
-    pg_hurry_set(&((struct pg_db *)base)->hurry, most_ms);
+    hurry_set(&((struct pg_db *)base)->hurry, most_ms);
 }
 
 static bool is_blocked(struct db *base)
@@ -217,7 +217,7 @@ static int schema_version(struct db *base, int *ret_store, struct err *err)
 static void close_db(struct db *base)
 {
     struct pg_db *db = (struct pg_db *)base;
-    pg_hurry_set(&db->hurry, CLOSE_MS); /* the keeper may just be connecting */
+    hurry_set(&db->hurry, CLOSE_MS); /* the keeper may just be connecting */
     pg_keeper_done(&db->keeper);
     waiter_done(&db->waiter);
     pg_pool_done(&db->pool);

@@ -37,7 +37,8 @@ struct sqlite_write {
     db_body *body;
     void *arg;
     int rc;
-    int64_t until_ns; /* monotonic: how long it may wait for its turn */
+    int64_t begun_ms; /* monotonic */
+    int64_t until_ns; /* ... how long it may wait for its turn */
     bool taken;       /* it is in a group */
     bool done;
     bool lead; /* its thread is to lead the next group */
@@ -188,6 +189,13 @@ int64_t sqlite_db_until_ns(const struct sqlite_db *db, int64_t wait_ms)
     return clock_mono_ns() + (longest_ms < LONGEST_MS ? longest_ms : LONGEST_MS) * 1000000;
 }
 
+/* When the wait of a body is over, as its handle may have been told to hurry. */
+static int64_t hurried_ns(const struct sqlite_db *db, const struct sqlite_write *mine)
+{
+    int64_t hurried_ms = hurry_until(&db->hurry, mine->begun_ms, INT64_MAX);
+    return hurried_ms < mine->until_ns / 1000000 ? hurried_ms * 1000000 : mine->until_ns;
+}
+
 static struct timespec to_timespec(int64_t ns)
 {
     return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -246,7 +254,7 @@ static int begin(struct sqlite_db *db, int64_t until_ns, struct err *err)
 static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine)
 {
     struct err err = {0};
-    int rc = begin(db, mine->until_ns, &err);
+    int rc = begin(db, hurried_ns(db, mine), &err);
     if (rc < 0)
         return give_up(db, mine, &err);
     struct sqlite_write *group = take_waiting(db, GROUP_MAX);
@@ -271,7 +279,8 @@ static struct sqlite_write *lead(struct sqlite_db *db, struct sqlite_write *mine
 /* Until its body is answered, it is to lead, or its time is over. Under the mutex. */
 static void wait_for_leader(struct sqlite_db *db, struct sqlite_write *mine)
 {
-    struct timespec until = to_timespec(mine->until_ns);
+    /* One that hurries meanwhile ends with the one that leads, which sees it. */
+    struct timespec until = to_timespec(hurried_ns(db, mine));
     while (db->leading && !mine->lead && !mine->done) {
         if (mine->taken)
             pthread_cond_wait(&mine->answered, &db->mutex);
@@ -293,6 +302,7 @@ int sqlite_db_write_within(struct db *base, int64_t wait_ms, struct arena *arena
         .tx = {.base = {.db = base, .arena = arena, .err = err}, .conn = &db->writer},
         .body = body,
         .arg = arg,
+        .begun_ms = clock_mono_ms(),
         .until_ns = sqlite_db_until_ns(db, wait_ms)};
     bool tell = false;
     pthread_cond_init(&mine.answered, NULL);

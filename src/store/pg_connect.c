@@ -100,12 +100,12 @@ static bool passfile_is_unfit(const struct pg_url *url)
 /* --- one host --- */
 
 /* Goes on when the server has; false: it has not within its time. */
-static bool wait_for(PGconn *pg, short events, int64_t until_ms, const struct pg_hurry *hurry)
+static bool wait_for(PGconn *pg, short events, int64_t until_ms, const struct hurry *hurry)
 {
     int64_t begun_ms = clock_mono_ms();
     for (;;) {
         struct pollfd fd = {.fd = PQsocket(pg), .events = events};
-        int64_t left_ms = pg_hurry_until(hurry, begun_ms, until_ms) - clock_mono_ms();
+        int64_t left_ms = hurry_until(hurry, begun_ms, until_ms) - clock_mono_ms();
         if (left_ms <= 0)
             return false;
         if (poll(&fd, 1, (int)(left_ms < HURRY_LOOK_MS ? left_ms : HURRY_LOOK_MS)) > 0)
@@ -115,7 +115,7 @@ static bool wait_for(PGconn *pg, short events, int64_t until_ms, const struct pg
 
 /* *ret_silent: it failed because there was no answer in time. */
 static PGconn *connect_to(const char *const *keywords, const char *const *values, int64_t limit_ms,
-                          const struct pg_hurry *hurry, bool *ret_silent)
+                          const struct hurry *hurry, bool *ret_silent)
 {
     *ret_silent = false;
     PGconn *pg = PQconnectStartParams(keywords, values, 0);
@@ -157,8 +157,8 @@ static bool refuses_options(const PGconn *pg)
     return strstr(PQerrorMessage(pg), "unsupported startup parameter") != NULL;
 }
 
-int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms,
-               const struct pg_hurry *hurry, bool *ret_refused, struct err *err)
+int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, const struct hurry *hurry,
+               bool *ret_refused, struct err *err)
 {
     static const char *const lists[] = {"host", "hostaddr", "port"};
     enum { LISTS = sizeof lists / sizeof *lists };

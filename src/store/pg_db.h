@@ -30,6 +30,7 @@
 
 #include "base/rng.h"
 #include "store/db_engine.h"
+#include "store/hurry.h"
 #include "store/waiter.h"
 
 #include <libpq-fe.h>
@@ -106,28 +107,14 @@ enum pg_fault pg_error_silent(const char *where, int64_t limit_ms, struct err *e
 /* Why no connection could be made. Returns the code. */
 int pg_error_connect(PGconn *pg, const struct pg_url *url, struct err *err);
 
-/* --- pg_patience.c --- */
-
-/* What all calls of a handle are told by db_hurry, those under way too. */
-struct pg_hurry {
-    int64_t most_ms; /* 0: no hurry */
-    int64_t since_ms;
-};
-
-enum { HURRY_LOOK_MS = 200 }; /* how soon one who waits for the server sees it */
-
-void pg_hurry_set(struct pg_hurry *hurry, int64_t most_ms);
-/* When a wait ends that began at begun_ms and would last until until_ms. hurry may be NULL. */
-int64_t pg_hurry_until(const struct pg_hurry *hurry, int64_t begun_ms, int64_t until_ms);
-
 /* --- pg_connect.c --- */
 
 /*
  * As PQconnectdbParams, and silent. TEND_EUNREACHABLE. No host gets more than most_ms, whatever the
  * URL says. *ret_refused: a pooler did not let us in because of the startup options.
  */
-int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms,
-               const struct pg_hurry *hurry, bool *ret_refused, struct err *err);
+int pg_connect(PGconn **ret, const struct pg_url *url, int64_t most_ms, const struct hurry *hurry,
+               bool *ret_refused, struct err *err);
 
 /* As PQfinish. A child of a fork keeps no copy of the sockets in between. */
 void pg_disconnect(PGconn *pg);
@@ -138,10 +125,10 @@ void pg_disconnect(PGconn *pg);
  * Waits for the socket: > 0 when it is ready, 0 when it was not within the limit, after which
  * nothing goes through it any more, < 0 when there is none. hurry may be NULL.
  */
-int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct pg_hurry *hurry,
+int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct hurry *hurry,
             short *ret_events);
 /* As PQexec, outside pipeline mode. NULL: no answer within the limit; the connection is lost. */
-PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms, const struct pg_hurry *hurry);
+PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms, const struct hurry *hurry);
 
 /* --- pg_settings.c --- */
 
@@ -184,12 +171,12 @@ const char *pg_patience_sql(const struct pg_patience *patience, char out[PG_HURR
 
 struct pg_conn {
     PGconn *pg;
-    const struct pg_hurry *hurry; /* the handle's */
-    int64_t limit_ms;             /* how long to wait for the server to say something */
-    bool silent;                  /* it has not */
-    struct pg_conn *next;         /* in the pool's list of idle ones */
-    unsigned owed;                /* synchronisation points whose answers nobody has waited for */
-    bool one_by_one;              /* behind a pooler: nothing is sent while an answer is owed */
+    const struct hurry *hurry; /* the handle's */
+    int64_t limit_ms;          /* how long to wait for the server to say something */
+    bool silent;               /* it has not */
+    struct pg_conn *next;      /* in the pool's list of idle ones */
+    unsigned owed;             /* synchronisation points whose answers nobody has waited for */
+    bool one_by_one;           /* behind a pooler: nothing is sent while an answer is owed */
     /* per query: 0 not prepared, 1 on its way, 2 prepared */
     unsigned char prepared[DB_QUERIES];
 };
@@ -517,7 +504,7 @@ struct pg_db {
     struct pg_identity identity;
     bool gone; /* see pg_gone.c */
     bool away; /* the last call failed because the server was out of reach; see db_is_blocked */
-    struct pg_hurry hurry;
+    struct hurry hurry;
 };
 
 /* How long a call waits for the server to say something: longer than a statement may take there. */

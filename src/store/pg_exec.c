@@ -15,7 +15,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct pg_hurry *hurry,
+int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct hurry *hurry,
             short *ret_events)
 {
     struct pollfd fd = {.fd = PQsocket(pg), .events = events};
@@ -28,7 +28,7 @@ int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct pg_hurry *h
         ready = poll(&fd, 1, (int)(left_ms < HURRY_LOOK_MS ? left_ms : HURRY_LOOK_MS));
         if (ready > 0 || (ready < 0 && errno != EINTR))
             break;
-        left_ms = pg_hurry_until(hurry, begun_ms, begun_ms + limit_ms) - clock_mono_ms();
+        left_ms = hurry_until(hurry, begun_ms, begun_ms + limit_ms) - clock_mono_ms();
         if (left_ms <= 0) {
             ready = 0;
             break;
@@ -41,7 +41,7 @@ int pg_wait(PGconn *pg, short events, int64_t limit_ms, const struct pg_hurry *h
 }
 
 /* False: it was silent for too long. */
-static bool send_all(PGconn *pg, int64_t limit_ms, const struct pg_hurry *hurry)
+static bool send_all(PGconn *pg, int64_t limit_ms, const struct hurry *hurry)
 {
     short events;
     while (PQflush(pg) == 1) {
@@ -54,7 +54,7 @@ static bool send_all(PGconn *pg, int64_t limit_ms, const struct pg_hurry *hurry)
     return true;
 }
 
-PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms, const struct pg_hurry *hurry)
+PGresult *pg_exec(PGconn *pg, const char *sql, int64_t limit_ms, const struct hurry *hurry)
 {
     PGresult *last = NULL;
     short events;

@@ -202,7 +202,7 @@ static int wait_until_held(struct pg_keeper *keeper, int64_t wait_ms, struct err
     for (;;) {
         int64_t look_ms = clock_mono_ms() + HURRY_LOOK_MS;
         bool now = have_served(keeper, look_ms < until_ms ? look_ms : until_ms);
-        until_ms = pg_hurry_until(&keeper->db->hurry, begun_ms, until_ms);
+        until_ms = hurry_until(&keeper->db->hurry, begun_ms, until_ms);
         served |= now;
         if (now && keeper->complete)
             return 0;

@@ -21,30 +21,12 @@
 #include <stdio.h>
 
 enum {
-    LEAST_MS = 1000,        /* for a statement, however late it is */
-    LOCK_MARGIN_MS = 100,   /* a wait for a lock ends before its statement does */
-    ANSWER_MARGIN_MS = 250, /* ... and that before we give up */
+    LEAST_MS = HURRY_LEAST_MS,          /* for a statement, however late it is */
+    LOCK_MARGIN_MS = 100,               /* a wait for a lock ends before its statement does */
+    ANSWER_MARGIN_MS = HURRY_MARGIN_MS, /* ... and that before we give up */
     ALIKE_MS = 250,
     CONNECT_LEAST_MS = 2000, /* without hurry */
 };
-
-void pg_hurry_set(struct pg_hurry *hurry, int64_t most_ms)
-{
-    __atomic_store_n(&hurry->since_ms, clock_mono_ms(), __ATOMIC_SEQ_CST);
-    __atomic_store_n(&hurry->most_ms, most_ms, __ATOMIC_SEQ_CST);
-}
-
-int64_t pg_hurry_until(const struct pg_hurry *hurry, int64_t begun_ms, int64_t until_ms)
-{
-    int64_t most_ms = hurry == NULL ? 0 : __atomic_load_n(&hurry->most_ms, __ATOMIC_SEQ_CST);
-    if (most_ms == 0)
-        return until_ms;
-    if (most_ms < LEAST_MS)
-        most_ms = LEAST_MS;
-    int64_t since_ms = __atomic_load_n(&hurry->since_ms, __ATOMIC_SEQ_CST);
-    int64_t hurried_ms = (since_ms > begun_ms ? since_ms : begun_ms) + most_ms + ANSWER_MARGIN_MS;
-    return hurried_ms < until_ms ? hurried_ms : until_ms;
-}
 
 static int64_t left_ms(const struct pg_patience *patience, int64_t least_ms)
 {
@@ -68,7 +50,7 @@ struct pg_patience pg_patience_start(const struct pg_db *db, int64_t wait_ms)
 
 int64_t pg_patience_deadline(const struct pg_patience *patience, const struct pg_db *db)
 {
-    return pg_hurry_until(&db->hurry, patience->begun_ms, patience->deadline_ms);
+    return hurry_until(&db->hurry, patience->begun_ms, patience->deadline_ms);
 }
 
 int64_t pg_patience_answer_ms(const struct pg_patience *patience, const struct pg_db *db)

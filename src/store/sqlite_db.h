@@ -25,6 +25,7 @@ struct sqlite_wal {
 struct sqlite_stranger {
     int64_t until_ns; /* monotonic: how long whoever has the turn may wait */
     int64_t since_ms; /* clock_boot_ms when this wait began; 0: it has not */
+    int64_t begun_ms; /* ... monotonic */
     int64_t note_ns;  /* monotonic: when it is noted next that nobody can write */
 };
 
@@ -46,6 +47,7 @@ struct sqlite_db {
     int64_t *own_workers;              /* whose liveness locks this handle holds */
     size_t own_worker_count;
 
+    struct hurry hurry;
     bool deaf_told; /* atomic: it was said that inotify cannot be had */
     struct sqlite_clock clock;
 

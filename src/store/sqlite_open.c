@@ -341,6 +341,11 @@ static void interrupt(struct db *base)
     waiter_interrupt(&((struct sqlite_db *)base)->waiter);
 }
 
+static void hurry(struct db *base, int64_t most_ms)
+{
+    hurry_set(&((struct sqlite_db *)base)->hurry, most_ms);
+}
+
 static void on_neighbour_end(void *arg)
 {
     waiter_death(&((struct sqlite_db *)arg)->waiter);
@@ -469,6 +474,7 @@ static const struct db_engine engine = {
     .bell = bell,
     .wait = wait_for_news,
     .interrupt = interrupt,
+    .hurry = hurry,
     .watch = watch,
     .alive_begin = alive_begin,
     .alive_end = alive_end,
@@ -540,6 +546,7 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
     db->turnstile.log_arg = options->notice_arg;
     db->turnstile.name_stranger = name_stranger;
     db->turnstile.name_arg = db;
+    db->turnstile.hurry = &db->hurry;
     sqlite_stranger_limit(db, sqlite_db_until_ns(db, options->busy_ms));
     struct rng rng;
     rng_seed_random(&rng);

@@ -4,9 +4,10 @@
  * it begins its transaction.
  *
  * It waits in the turn, since nobody else could write either, but no longer than its caller may
- * wait. From a second on, it notes every second that nobody can write: that time counts against no
- * lease (sqlite_clock.h), and its owners know (run/pulse.c). Those who wait for the turn say who
- * the stranger is, not that the one with the turn is slow (turnstile.h).
+ * wait, also when it is told to hurry meanwhile (hurry.h). From a second on, it notes every second
+ * that nobody can write: that time counts against no lease (sqlite_clock.h), and its owners know
+ * (run/pulse.c). Those who wait for the turn say who the stranger is, not that the one with the
+ * turn is slow (turnstile.h).
  *
  * Where nobody is in the way, none of this costs a system call: SQLite calls the handler below only
  * when it finds the store locked.
@@ -26,6 +27,7 @@ static void note_wait(struct sqlite_db *db, int64_t now_ns)
     struct sqlite_stranger *wait = &db->stranger;
     if (wait->since_ms == 0) {
         wait->since_ms = clock_boot_ms();
+        wait->begun_ms = now_ns / 1000000;
         wait->note_ns = now_ns + (int64_t)TURNSTILE_STILL_MS * 1000000;
         turnstile_meet_stranger(&db->turnstile);
     } else if (now_ns >= wait->note_ns) {
@@ -42,7 +44,8 @@ static int wait_a_little(void *arg, int tries)
     int64_t pause_ns = 1000LL * (tries < 5 ? FIRST_PAUSE_US << tries : LONGEST_PAUSE_US);
     int64_t left_ns = db->stranger.until_ns - now_ns;
     note_wait(db, now_ns);
-    if (left_ns <= 0)
+    if (left_ns <= 0 ||
+        now_ns / 1000000 >= hurry_until(&db->hurry, db->stranger.begun_ms, INT64_MAX))
         return 0;
     if (pause_ns > left_ns)
         pause_ns = left_ns;

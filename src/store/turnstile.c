@@ -551,6 +551,7 @@ static bool take_past_door(struct turnstile *turnstile)
 
 /* A wait as it goes on. Times in ns are monotonic. */
 struct turn_wait {
+    int64_t begun_ms; /* monotonic */
     int64_t until_ns;
     int64_t look_ns;  /* when it is looked whether anything has moved */
     int64_t since_ms; /* since when the turn has not changed hands (clock_boot_ms) */
@@ -616,6 +617,12 @@ static void sleep_in_line(struct turnstile *turnstile, struct turn_wait *wait)
         wait->until_ns += late_ns;
 }
 
+static bool is_over(const struct turnstile *turnstile, const struct turn_wait *wait)
+{
+    return clock_mono_ns() >= wait->until_ns ||
+           clock_mono_ms() >= hurry_until(turnstile->hurry, wait->begun_ms, INT64_MAX);
+}
+
 static bool is_in_line(const struct turnstile *turnstile)
 {
     return turnstile->turn == TURN_WANTED || turnstile->turn == TURN_NEXT;
@@ -625,7 +632,8 @@ static bool is_in_line(const struct turnstile *turnstile)
 static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct err *err)
 {
     int64_t longest_ms = busy_ms < LONGEST_MS ? busy_ms : LONGEST_MS;
-    struct turn_wait wait = {.until_ns = clock_mono_ns() + longest_ms * 1000000,
+    struct turn_wait wait = {.begun_ms = clock_mono_ms(),
+                             .until_ns = clock_mono_ns() + longest_ms * 1000000,
                              .since_ms = clock_boot_ms()};
     int rc = start(turnstile, err);
     if (rc < 0)
@@ -640,7 +648,7 @@ static int wait_for_turn(struct turnstile *turnstile, int64_t busy_ms, struct er
     while (is_in_line(turnstile)) {
         if (turnstile->stuck && take_past_door(turnstile))
             return 0;
-        if (clock_mono_ns() >= wait.until_ns) {
+        if (is_over(turnstile, &wait)) {
             turnstile->abandoned = true;
             return turnstile_say_busy(turnstile, err);
         }

@@ -10,7 +10,8 @@
  * The kernel's wait has no time limit, and a stopped process may hold the turn or the door. So:
  *
  *   - Whoever does not get the turn at once has a thread of the turnstile's wait for it, and waits
- *     for that thread only as long as it wants to.
+ *     for that thread only as long as it wants to. When its handle is told to hurry (hurry.h)
+ *     meanwhile, it sees that within a second.
  *   - When the line before the door has not moved for a second, its head is stopped or hung. Then
  *     the turn is tried past the door, again and again. Fairness is lost, not exclusion. The lock
  *     file notes it, so that others go past the same one at once.
@@ -41,6 +42,7 @@
 
 #include "base/err.h"
 #include "store/holder.h"
+#include "store/hurry.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -73,6 +75,7 @@ struct turnstile {
     int fd;
     void (*log)(void *arg, const char *line); /* NULL: nobody is told */
     void *log_arg;
+    const struct hurry *hurry; /* the handle's; NULL: none */
     struct holder_note self;   /* pid 0: not looked at yet */
     bool told;                 /* the log has said that nobody can write */
     int64_t told_since_ms;     /* ... since when (clock_boot_ms) */

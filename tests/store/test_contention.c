@@ -132,15 +132,6 @@ TEST(contention, a_rate_is_not_exceeded_by_a_crowd)
 
 /* --- CL-5 --- */
 
-static void keep_the_jobs_locked(struct helper *parent, void *arg)
-{
-    (void)arg;
-    sql_exec(store_is_postgres() ? "BEGIN; LOCK TABLE job IN EXCLUSIVE MODE" : "BEGIN IMMEDIATE");
-    helper_say(parent, 0);
-    helper_hear(parent);
-    sql_exec("COMMIT");
-}
-
 static void *add_in_thread(void *t)
 {
     add_one(t, "q");
@@ -151,16 +142,14 @@ TEST(contention, CL_5_a_caller_never_sees_that_another_program_has_locked_the_da
 {
     tend *t = store_open_real("w");
     pthread_t thread;
-    struct helper other = helper_start(keep_the_jobs_locked, NULL);
-    helper_hear(&other);
+    struct helper other = sql_lock_start("job");
     check_int(pthread_create(&thread, NULL, add_in_thread, t), ==, 0);
     for (int i = 0; i < 100; i++) { /* reading goes on meanwhile */
         check_int(sql_int("SELECT count(*) FROM job"), ==, 0);
         test_pause();
     }
-    helper_say(&other, 0);
+    sql_lock_end(&other);
     pthread_join(thread, NULL);
-    helper_join(&other);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
 }
 

@@ -203,3 +203,23 @@ TEST(retain, a_worker_that_never_sleeps_sees_to_retention_too)
     check_int(tend_wait(t, PATIENCE_MS), ==, 1);
     check(!is_there(done));
 }
+
+/* Symptom: nobody could write, and the first tend_wait(t, 100), which has news, answered after
+ * 30 s: it began with retention, which waited for busy_ms. */
+TEST_WITHIN(retain, whoever_waits_is_not_kept_by_it, 120)
+{
+    enum { BUSY_MS = 50000, WELL_BELOW_MS = 25000 };
+    tend *t = store_open_busy("w", BUSY_MS);
+    int64_t done = finish(t, TEND_DONE);
+    clock_advance(7 * DAY_MS);
+    struct helper locker = sql_lock_start("job");
+    long long begun_ms = test_clock_ms();
+    check_rc(t, tend_wait(t, 100), 1);
+    check_int(tend_wait(t, 100), >=, 0);
+    check_int(test_clock_ms() - begun_ms, <, WELL_BELOW_MS);
+    check(is_there(done));
+    sql_lock_end(&locker);
+    /* It is made up for soon, and was no failure. */
+    wait_until(tend_wait(t, 1000) >= 0 && !is_there(done), PATIENCE_MS);
+    check(strstr(store_log(), "retention failed") == NULL);
+}

@@ -5,6 +5,7 @@
 #include "support/store.h"
 
 #include "base/clock.h"
+#include "queue/handle.h"
 #include "store/db.h"
 #include "store/turnstile.h"
 
@@ -257,6 +258,31 @@ TEST_WITHIN(turnstile, one_that_gives_up_takes_nobody_with_it, 60)
     helper_kill(&holder);
     pthread_join(adder.thread, NULL);
     check_int(sql_int("SELECT count(*) FROM job"), ==, 1);
+}
+
+static void *add_in_vain(void *t)
+{
+    check_rc(t, try_add(t), TEND_EBUSY);
+    return NULL;
+}
+
+/* Symptom: a worker whose claim was in line ended half a minute after it was told to stop. */
+TEST_WITHIN(turnstile, a_handle_that_is_told_to_hurry_ends_the_calls_that_are_in_line, 60)
+{
+    tend *t = store_open_busy("w", 50000);
+    pthread_t threads[2]; /* one leads, the other waits for it */
+    struct helper holder = start_holder(TURN, true);
+    for (int i = 0; i < 2; i++)
+        check_int(pthread_create(&threads[i], NULL, add_in_vain, t), ==, 0);
+    wait_until(strstr(store_log(), "the store cannot be written") != NULL, PATIENCE_MS);
+    int64_t begun_ms = clock_mono_ms();
+    db_hurry(t->db, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    check_rc(t, try_add(t), TEND_EBUSY); /* one that comes later hurries too */
+    check_int(clock_mono_ms() - begun_ms, <, 25000);
+    helper_kill(&holder);
+    check_ok(t, try_add(t));
 }
 
 /* --- time in which nobody could write --- */

@@ -128,6 +128,11 @@ const char *store_snapshot(void);
 /* Makes every change of a job from one state to another fail inside the database. */
 void sql_forbid_move(int from_state, int to_state);
 
+/* Another program that keeps everybody from writing to the table, or on SQLite to the store, until
+ * it is told to end. */
+struct helper sql_lock_start(const char *table);
+void sql_lock_end(struct helper *locker);
+
 /* A text that lives until the test ends. */
 char *keep_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -210,6 +210,30 @@ void sql_forbid_move(int from_state, int to_state)
                  from_state, to_state);
 }
 
+static void keep_locked(struct helper *parent, void *table)
+{
+    if (store_is_postgres())
+        sql_exec("BEGIN; LOCK TABLE %s IN EXCLUSIVE MODE", (char *)table);
+    else
+        sql_exec("BEGIN IMMEDIATE");
+    helper_say(parent, 0);
+    helper_hear(parent);
+    sql_exec("COMMIT");
+}
+
+struct helper sql_lock_start(const char *table)
+{
+    struct helper locker = helper_start(keep_locked, (void *)table);
+    helper_hear(&locker);
+    return locker;
+}
+
+void sql_lock_end(struct helper *locker)
+{
+    helper_say(locker, 0);
+    helper_join(locker);
+}
+
 /* --- session.h --- */
 
 PGconn *session_open(void)
