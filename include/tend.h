@@ -114,7 +114,10 @@ struct tend_options {
      * machine slept. clock_ms is then the wall clock (on PostgreSQL the server's), which may jump;
      * NULL: it runs evenly. */
     int64_t (*uptime_ms)(void *arg, int with_sleep);
-    int64_t open_ms; /* PostgreSQL: how long opening waits for the server; 0: as busy_ms */
+    /* PostgreSQL: how long opening waits for the server; 0: as busy_ms. For each connection,
+     * opening or later, no longer than connect_timeout in the URL says (seconds, default 10; 0: no
+     * limit of its own). */
+    int64_t open_ms;
 };
 
 TEND_API void tend_options_init(struct tend_options *options);
