@@ -114,7 +114,10 @@ struct tend_options {
      * machine slept. clock_ms is then the wall clock (on PostgreSQL the server's), which may jump;
      * NULL: it runs evenly. */
     int64_t (*uptime_ms)(void *arg, int with_sleep);
-    int64_t open_ms; /* PostgreSQL: how long opening waits for the server; 0: as busy_ms */
+    /* PostgreSQL: how long opening waits for the server; 0: as busy_ms. For each connection,
+     * opening or later, no longer than connect_timeout in the URL says (seconds, default 10; 0: no
+     * limit of its own). */
+    int64_t open_ms;
 };
 
 TEND_API void tend_options_init(struct tend_options *options);
@@ -235,7 +238,8 @@ struct tend_job {
     int state, priority;
     int64_t token;
     int64_t due_at_ms, created_at_ms, changed_at_ms;
-    int64_t until_ms; /* running: end of the lease; otherwise TEND_UNSET (also the next four) */
+    int64_t until_ms; /* running: end of the lease as stored (tend_explain: as the next writer will
+                         find it); otherwise TEND_UNSET (also the next four) */
     int64_t started_at_ms, seen_at_ms, finished_at_ms;
     int64_t worker_id; /* registered worker behind the lease */
     const char *owner; /* NULL when not running (also below: NULL when there is none) */
@@ -790,7 +794,9 @@ TEND_API void tend_locks_free(struct tend_locks *locks);
 struct tend_recovery {
     int64_t locks_cleaned;
     int64_t entries_reclaimed;
-    int64_t recovery_timestamp_ms; /* store time, less what counts against no lease */
+    /* Store time; in tend_get_recovery_stats less what counts against no lease (0: PostgreSQL's
+     * server was restarted, and all leases begin anew). */
+    int64_t recovery_timestamp_ms;
     /* PostgreSQL: jobs that are stale but were left alone, because another session is writing their
      * rows, or was cut off while it did. They are taken back when that session has ended. */
     int64_t entries_skipped;

@@ -108,7 +108,9 @@ static int run(struct cli *cli, int argc, char **argv)
             args.dry_run ? tend_purge_count(cli->store, &purged) : tend_purge(cli->store, &purged);
     if (code < 0)
         return cli_fail_store(cli, code);
-    if (!args.dry_run)
+    if (args.dry_run)
+        recovery.recovery_timestamp_ms = cli_now_ms(cli); /* not that of leases */
+    else
         cli_did(cli, "the store was healed, but the answer");
     struct buf *out = &cli->out;
     if (cli->json) {

@@ -63,7 +63,16 @@ static void put_limits(struct cli *cli, const struct tend_job *job)
         put_line(cli, "backoff-max", duration_text(job->backoff_max_ms, text));
 }
 
-static void put_lease(struct cli *cli, const struct tend_job *job, int64_t now_ms)
+/* As whoever writes next will find it, which is not always what the store has. */
+static int64_t end_of_lease(const struct tend_job *job, const struct tend_explanation *explanation)
+{
+    bool told =
+        strcmp(explanation->reason, "leased") == 0 || strcmp(explanation->reason, "warned") == 0;
+    return told ? explanation->until_ms : job->until_ms;
+}
+
+static void put_lease(struct cli *cli, const struct tend_job *job,
+                      const struct tend_explanation *explanation, int64_t now_ms)
 {
     if (job->state != TEND_RUNNING)
         return;
@@ -72,12 +81,13 @@ static void put_lease(struct cli *cli, const struct tend_job *job, int64_t now_m
              job->started_at_ms == TEND_UNSET ? " (not started)" : "");
     put_line(cli, "owner", job->owner);
     put_line(cli, "lease", lease);
-    put_time(cli, "until", job->until_ms, now_ms);
+    put_time(cli, "until", end_of_lease(job, explanation), now_ms);
     put_time(cli, "started", job->started_at_ms, now_ms);
     put_time(cli, "last sign", job->seen_at_ms, now_ms);
 }
 
-static void put_job(struct cli *cli, const struct tend_job *job, int64_t now_ms)
+static void put_job(struct cli *cli, const struct tend_job *job,
+                    const struct tend_explanation *explanation, int64_t now_ms)
 {
     char priority[16];
     snprintf(priority, sizeof priority, "%d", job->priority);
@@ -93,7 +103,7 @@ static void put_job(struct cli *cli, const struct tend_job *job, int64_t now_ms)
     put_line(cli, "schedule", job->schedule);
     put_time(cli, "run of", job->nominal_at_ms, now_ms);
     put_limits(cli, job);
-    put_lease(cli, job, now_ms);
+    put_lease(cli, job, explanation, now_ms);
     put_time(cli, "created", job->created_at_ms, now_ms);
     if (job->state == TEND_SCHEDULED || job->state == TEND_PENDING)
         put_time(cli, "due", job->due_at_ms, now_ms);
@@ -111,16 +121,15 @@ static void put_json(struct cli *cli, const char *title, const char *json, size_
     json_pretty(&cli->out, json, bytes, "  ");
 }
 
-static void put_explanation(struct cli *cli, int64_t id)
+static void put_explanation(struct cli *cli, const struct tend_explanation *explanation)
 {
-    struct tend_explanation explanation;
-    if (tend_explain(cli->store, id, &explanation) < 0 || !*explanation.text)
+    if (!*explanation->text)
         return;
     buf_putc(&cli->out, '\n');
-    put_clean(&cli->out, explanation.text);
+    put_clean(&cli->out, explanation->text);
     buf_putc(&cli->out, '\n');
-    if (*explanation.hint)
-        buf_printf(&cli->out, "%s\n", explanation.hint);
+    if (*explanation->hint)
+        buf_printf(&cli->out, "%s\n", explanation->hint);
 }
 
 static const struct column columns[] = {
@@ -170,8 +179,10 @@ static int show(struct cli *cli, const struct tend_job *job, const struct job_st
         print_document(cli, job, steps, events);
     } else {
         int64_t now_ms = cli_now_ms(cli);
-        put_job(cli, job, now_ms);
-        put_explanation(cli, job->id);
+        struct tend_explanation explanation = {0}; /* stays so if it cannot be had */
+        tend_explain(cli->store, job->id, &explanation);
+        put_job(cli, job, &explanation, now_ms);
+        put_explanation(cli, &explanation);
         put_json(cli, "payload", job->payload, job->payload_bytes);
         put_json(cli, "result", job->result, job->result ? strlen(job->result) : 0);
         status = job_steps_print(cli, steps, now_ms);

@@ -52,8 +52,8 @@ static void explain_running(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
     char left[DURATION_TEXT_BYTES];
-    explain_because(call, "leased", job->owner, job->until_ms);
-    if (job->until_ms <= call->lease_now_ms) {
+    explain_because(call, "leased", job->owner, call->until_ms);
+    if (call->until_ms <= call->now_ms) {
         SAY(call, "It is held by %s, whose lease has expired; the next claim takes it back.",
             job->owner);
         explain_take_back(call);
@@ -61,33 +61,42 @@ static void explain_running(struct explain_call *call)
     }
     SAY(call, "It is %s by %s; the lease ends in %s unless it is renewed%s.",
         job->started_at_ms != TEND_UNSET ? "being worked on" : "leased but not yet started",
-        job->owner, duration_text(job->until_ms - call->lease_now_ms, left),
+        job->owner, explain_left(call, call->until_ms, left),
         job->worker_id != TEND_UNSET ? ", or at once when that worker dies" : "");
-    if (call->blocked_ms > 0)
+    if (call->owed.blocked_ms > 0)
         explain_add(call, " Nobody could write to the store for %s, which is not counted.",
-                    duration_text(call->blocked_ms, left));
+                    duration_text(call->owed.blocked_ms, left));
     /* Who works renews the lease long before half of it is over. */
-    int64_t silent_ms = call->lease_now_ms - job->seen_at_ms;
-    if (job->seen_at_ms != TEND_UNSET && 2 * silent_ms >= job->until_ms - job->seen_at_ms)
+    int64_t silent_ms = call->now_ms - call->owed.all_ms - job->seen_at_ms;
+    if (job->seen_at_ms != TEND_UNSET && silent_ms >= call->until_ms - call->now_ms)
         explain_add(call, " Nothing was heard of it for %s.", duration_text(silent_ms, left));
 }
 
 /* Its lease has ended once already, and was extended so that its worker can renew it (recover.c).
  */
-static int explain_warning(struct db_tx *tx, struct explain_call *call)
+static void explain_warning(struct explain_call *call)
 {
-    struct db_result found;
     char left[DURATION_TEXT_BYTES];
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_JOB_WARNED, 0, params, &found);
-    if (rc < 0 || found.rows == 0 || db_number(&found, 0, 0) != 1 ||
-        call->job->until_ms <= call->lease_now_ms)
-        return rc;
-    explain_because(call, "warned", call->job->owner, call->job->until_ms);
+    explain_because(call, "warned", call->job->owner, call->until_ms);
     SAY(call,
         "It is held by %s, whose lease has ended without a sign of death: it has been warned and "
         "has %s to renew the lease.",
-        call->job->owner, explain_left(call, call->job->until_ms, left));
+        call->job->owner, explain_left(call, call->until_ms, left));
+}
+
+/* When the lease ends; what a move has left alone will begin anew. */
+static int read_lease(struct db_tx *tx, struct explain_call *call)
+{
+    struct db_result lease;
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_LEASE, 0, params, &lease);
+    if (rc < 0 || lease.rows == 0)
+        return rc;
+    int64_t length_ms = db_number(&lease, 0, 2);
+    call->warned = db_number(&lease, 0, 0) == 1;
+    call->until_ms = db_number(&lease, 0, 1) == 1
+                         ? call->now_ms + length_ms
+                         : db_owed_end(&call->owed, call->job->until_ms, call->now_ms, length_ms);
     return 0;
 }
 
@@ -188,8 +197,11 @@ static int explain_state(struct db_tx *tx, struct explain_call *call)
     case TEND_PENDING:
         return explain_pending(tx, call);
     case TEND_RUNNING:
-        explain_running(call);
-        return explain_warning(tx, call);
+        if (call->warned && call->until_ms > call->now_ms)
+            explain_warning(call);
+        else
+            explain_running(call);
+        return 0;
     case TEND_HELD:
         explain_because(call, "held", job->changed_by, TEND_UNSET);
         SAY(call, "It is held by %s%s%s.", job->changed_by, job->changed_why != NULL ? ": " : "",
@@ -207,10 +219,9 @@ static int explain_body(struct db_tx *tx, void *arg)
     struct explain_call *call = arg;
     struct db_result found;
     struct tend_jobs jobs;
-    struct db_owed owed;
     const struct db_value params[] = {db_int(call->id), db_now(tx)};
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
-    if (rc < 0 || (rc = db_owed(tx, &owed)) < 0)
+    if (rc < 0 || (rc = db_owed(tx, &call->owed)) < 0)
         return rc;
     if (found.rows == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
@@ -220,13 +231,12 @@ static int explain_body(struct db_tx *tx, void *arg)
         return rc;
     call->job = &jobs.items[0];
     call->now_ms = db_number(&found, 0, found.columns - 1);
-    call->lease_now_ms = call->now_ms - owed.all_ms;
-    call->blocked_ms = owed.blocked_ms;
     call->worker_id = call->job->worker_id;
     snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
     call->out = (struct tend_explanation){.state = call->job->state, .until_ms = TEND_UNSET};
     call->out.waiting = call->job->state != TEND_RUNNING && call->job->state < TEND_DONE;
-    if (call->job->state == TEND_RUNNING && (rc = holder_read(tx, call->id, call->locked_by)) < 0)
+    if (call->job->state == TEND_RUNNING &&
+        ((rc = read_lease(tx, call)) < 0 || (rc = holder_read(tx, call->id, call->locked_by)) < 0))
         return rc;
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;

@@ -12,9 +12,10 @@ struct explain_call {
     struct tend_explanation out;
     const struct tend_job *job; /* as long as the transaction lasts */
     int64_t now_ms;
-    int64_t lease_now_ms; /* the same for leases: see db_lease_now */
-    int64_t blocked_ms;   /* for so long nobody could write */
-    int64_t worker_id;    /* of a running job, or TEND_UNSET */
+    struct db_owed owed; /* ends of leases are told as they will be when it was given back */
+    int64_t until_ms;    /* of a running job: the end of its lease */
+    bool warned;         /* ... and that it ended once already (recover.c) */
+    int64_t worker_id;   /* of a running job, or TEND_UNSET */
     char queue[NAME_BYTES];
     char locked_by[HOLDER_BYTES]; /* of a running job: who keeps its row from being taken back; or
                                      "" */

@@ -23,13 +23,31 @@ static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
     const char *name = arena_printf(db_arena(tx), "queue:%s", call->job->queue);
     const struct db_value params[] = {db_text(name), db_now(tx)};
     int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
-    if (rc < 0 || lock.rows == 0 || db_number(&lock, 0, 4) <= call->lease_now_ms)
+    if (rc < 0 || lock.rows == 0)
         return rc;
-    explain_because(call, "lock", db_string(&lock, 0, 1), db_number(&lock, 0, 4));
+    int64_t length_ms = db_number(&lock, 0, 9);
+    bool left_alone = db_number(&lock, 0, 8) == 1;
+    int64_t until_ms =
+        left_alone ? call->now_ms + length_ms
+                   : db_owed_end(&call->owed, db_number(&lock, 0, 4), call->now_ms, length_ms);
+    if (until_ms <= call->now_ms)
+        return 0;
+    explain_because(call, "lock", db_string(&lock, 0, 1), until_ms);
     SAY(call, "Its queue takes one job at a time, and %s holds the lock for another %s.",
-        db_string(&lock, 0, 1), duration_text(db_number(&lock, 0, 4) - call->lease_now_ms, left));
+        db_string(&lock, 0, 1), explain_left(call, until_ms, left));
     *ret = true;
     return 0;
+}
+
+/* The first end of leases, from column `at`; TEND_UNSET also when all of them begin anew, each with
+ * a length of its own. */
+static int64_t first_end(const struct explain_call *call, const struct db_result *running,
+                         size_t row, size_t at)
+{
+    int64_t until_ms = db_number(running, row, at);
+    return until_ms == TEND_UNSET || call->owed.all_ms > LEASE_MOST_MS
+               ? TEND_UNSET
+               : until_ms + call->owed.all_ms;
 }
 
 /* Jobs that run keep it waiting; one of them may end with its lease. */
@@ -38,13 +56,13 @@ static void add_first_end(struct explain_call *call, int64_t until_ms)
     char left[DURATION_TEXT_BYTES];
     if (until_ms == TEND_UNSET)
         return;
-    if (until_ms <= call->lease_now_ms)
+    if (until_ms <= call->now_ms)
         explain_add(call, " A lease has expired; the next claim takes that job back.");
     else
         explain_add(call,
                     " The next can start when one ends; the first lease ends in %s unless it is "
                     "renewed.",
-                    duration_text(until_ms - call->lease_now_ms, left));
+                    explain_left(call, until_ms, left));
 }
 
 static int explain_limits(struct db_tx *tx, struct explain_call *call,
@@ -59,10 +77,11 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
         if ((rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running)) < 0)
             return rc;
         if (db_number(&running, 0, 0) >= queue->concurrency) {
-            explain_because(call, "concurrency", "", db_number(&running, 0, 1));
+            int64_t until_ms = first_end(call, &running, 0, 1);
+            explain_because(call, "concurrency", "", until_ms);
             SAY(call, "Its queue runs %lld job%s, as many as it may at once.",
                 (long long)db_number(&running, 0, 0), plural(db_number(&running, 0, 0)));
-            add_first_end(call, db_number(&running, 0, 1));
+            add_first_end(call, until_ms);
             HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
             *ret = true;
             return 0;
@@ -75,12 +94,13 @@ static int explain_limits(struct db_tx *tx, struct explain_call *call,
             if (strcmp(db_string(&running, i, 0), job->concurrency_key) != 0 ||
                 db_number(&running, i, 1) < queue->key_concurrency)
                 continue;
-            explain_because(call, "key_concurrency", "", db_number(&running, i, 2));
+            int64_t until_ms = first_end(call, &running, i, 2);
+            explain_because(call, "key_concurrency", "", until_ms);
             int64_t count = db_number(&running, i, 1);
             SAY(call, "%lld %s with its key '%s' %s running, as many as may at once.",
                 (long long)count, count == 1 ? "job" : "jobs", job->concurrency_key,
                 count == 1 ? "is" : "are");
-            add_first_end(call, db_number(&running, i, 2));
+            add_first_end(call, until_ms);
             *ret = true;
             return 0;
         }

@@ -49,7 +49,7 @@ static void explain_stopped(struct explain_call *call, const struct registry_ent
 static void explain_holder(tend *t, struct explain_call *call, const struct registry *registry)
 {
     const struct registry_entry *entry = entry_of(registry, call->worker_id);
-    if (entry == NULL || call->out.until_ms <= call->lease_now_ms)
+    if (entry == NULL || call->out.until_ms <= call->now_ms)
         return; /* an expired lease is explained without */
     enum fate fate = registry_fate(t, entry, registry->now_ms, NULL);
     if (fate == FATE_DEAD)

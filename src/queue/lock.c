@@ -21,17 +21,20 @@ void tend_lock_request_init(struct tend_lock_request *request)
     *request = (struct tend_lock_request){.ttl_ms = TEND_LOCK_TTL_MS};
 }
 
-/* From a row of lock_get or lock_list. */
-static void read_lock(struct tend_lock *lock, const struct db_result *rows, size_t row)
+/* From a row of lock_get or lock_list; owed: what is yet to be given back to it. */
+static void read_lock(struct tend_lock *lock, const struct db_result *rows, size_t row,
+                      const struct db_owed *owed)
 {
+    int64_t now_ms = db_number(rows, row, 7);
+    int64_t expires_ms =
+        db_owed_end(owed, db_number(rows, row, 4), now_ms, db_number(rows, row, 9));
     *lock = (struct tend_lock){
         .token = db_number(rows, row, 2),
         .acquired_at_ms = db_number(rows, row, 3),
-        .expires_at_ms = db_number(rows, row, 4),
+        .expires_at_ms = expires_ms,
         .worker_id = db_number(rows, row, 5),
         .job_id = db_number(rows, row, 6),
-        .expired =
-            db_number(rows, row, 7) >= db_number(rows, row, 4) && db_number(rows, row, 8) == 0,
+        .expired = now_ms >= expires_ms && db_number(rows, row, 8) == 0,
     };
     snprintf(lock->name, sizeof lock->name, "%s", db_string(rows, row, 0));
     snprintf(lock->owner, sizeof lock->owner, "%s", db_string(rows, row, 1));
@@ -47,21 +50,33 @@ struct lock_call {
     bool clock_unsettled; /* whether its time is over is not known: recover_settle_clock first */
 };
 
-static int get_body(struct db_tx *tx, void *arg)
+static const struct db_owed nothing_owed;
+
+static int get_lock(struct db_tx *tx, struct lock_call *call, const struct db_owed *owed)
 {
-    struct lock_call *call = arg;
     struct db_result rows;
-    struct db_value params[] = {db_text(call->name), db_null()};
-    int rc = db_lease_now(tx, &params[1]);
-    if (rc >= 0)
-        rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
+    const struct db_value params[] = {db_text(call->name), db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
     if (rc < 0)
         return rc;
     call->done = rows.rows > 0;
     call->lock = (struct tend_lock){0};
     if (call->done)
-        read_lock(&call->lock, &rows, 0);
+        read_lock(&call->lock, &rows, 0, owed);
     return 0;
+}
+
+static int get_body(struct db_tx *tx, void *arg)
+{
+    return get_lock(tx, arg, &nothing_owed);
+}
+
+/* For a reader that has found it expired: whether whoever writes next will. */
+static int get_expired_body(struct db_tx *tx, void *arg)
+{
+    struct db_owed owed;
+    int rc = db_owed(tx, &owed);
+    return rc < 0 ? rc : get_lock(tx, arg, &owed);
 }
 
 /* Whoever waits sleeps until the lock expires, as it was when they looked: they are woken where
@@ -79,7 +94,7 @@ static int check_clock(struct db_tx *tx, struct lock_call *call, const struct db
     struct tend_lock lock;
     if (before->rows == 0)
         return 0;
-    read_lock(&lock, before, 0);
+    read_lock(&lock, before, 0, &nothing_owed);
     int rc = lock.expired ? db_clock_look(tx) : 0;
     call->clock_unsettled = rc > 0;
     return rc <= 0 ? rc
@@ -310,6 +325,8 @@ int tend_lock_get(tend *t, const char *name, struct tend_lock *ret)
     int rc = handle_check_name(t, "lock", name);
     if (rc == 0)
         rc = handle_read(t, get_body, &call);
+    if (rc >= 0 && call.lock.expired)
+        rc = handle_read(t, get_expired_body, &call);
     if (rc < 0)
         return rc;
     if (call.done && ret != NULL)
@@ -392,23 +409,41 @@ void tend_locks_free(struct tend_locks *locks)
     free(box);
 }
 
-static int list_body(struct db_tx *tx, void *arg)
+static int list_locks(struct db_tx *tx, struct locks_box *box, const struct db_owed *owed)
 {
-    struct locks_box *box = arg;
     struct db_result rows;
-    struct db_value now;
-    int rc = db_lease_now(tx, &now);
-    if (rc >= 0)
-        rc = db_run(tx, Q_LOCK_LIST, DB_LAST, &now, &rows);
+    const struct db_value params[] = {db_now(tx)};
+    int rc = db_run(tx, Q_LOCK_LIST, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
     struct tend_lock *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing locks");
     for (size_t i = 0; i < rows.rows; i++)
-        read_lock(&items[i], &rows, i);
+        read_lock(&items[i], &rows, i, owed);
     box->locks = (struct tend_locks){.count = rows.rows, .items = items};
     return 0;
+}
+
+static int list_body(struct db_tx *tx, void *arg)
+{
+    return list_locks(tx, arg, &nothing_owed);
+}
+
+/* As get_expired_body. */
+static int list_expired_body(struct db_tx *tx, void *arg)
+{
+    struct db_owed owed;
+    int rc = db_owed(tx, &owed);
+    return rc < 0 ? rc : list_locks(tx, arg, &owed);
+}
+
+static bool any_expired(const struct tend_locks *locks)
+{
+    for (size_t i = 0; i < locks->count; i++)
+        if (locks->items[i].expired)
+            return true;
+    return false;
 }
 
 int tend_lock_list(tend *t, struct tend_locks **ret)
@@ -418,6 +453,8 @@ int tend_lock_list(tend *t, struct tend_locks **ret)
         return handle_fail(t, TEND_ENOMEM, "out of memory while listing locks");
     arena_init(&box->arena);
     int rc = db_read(t->db, &box->arena, list_body, box, handle_err(t));
+    if (rc >= 0 && any_expired(&box->locks))
+        rc = db_read(t->db, &box->arena, list_expired_body, box, handle_err(t));
     if (rc < 0)
         tend_locks_free(&box->locks);
     else

@@ -569,8 +569,10 @@ static int count_body(struct db_tx *tx, void *arg)
     if (all->entries_reclaimed < 0) /* a lease that is locked would have been spared, too */
         all->entries_reclaimed = 0;
     all->locks_cleaned += db_number(&locks, 0, 0);
-    all->recovery_timestamp_ms = now.number;
-    return now.type == DB_INT ? 0 : db_time(tx, &all->recovery_timestamp_ms);
+    if (now.type != DB_INT)
+        return db_time(tx, &all->recovery_timestamp_ms);
+    all->recovery_timestamp_ms = now.number > 0 ? now.number : 0; /* all leases begin anew */
+    return 0;
 }
 
 int tend_get_recovery_stats(tend *t, struct tend_recovery *ret)

@@ -284,11 +284,20 @@ int db_owed(struct db_tx *tx, struct db_owed *ret)
 int db_lease_now(struct db_tx *tx, struct db_value *ret)
 {
     struct db_owed owed;
+    int64_t now_ms;
     int rc = db_owed(tx, &owed);
     *ret = tx->now;
-    if (rc >= 0 && ret->type == DB_INT)
-        ret->number -= owed.all_ms;
-    return rc;
+    if (rc < 0 || owed.all_ms == 0 || (rc = db_time(tx, &now_ms)) < 0)
+        return rc;
+    *ret = db_int(now_ms - owed.all_ms);
+    return 0;
+}
+
+int64_t db_owed_end(const struct db_owed *owed, int64_t end_ms, int64_t now_ms, int64_t length_ms)
+{
+    if (owed->all_ms == 0 || end_ms + owed->all_ms < now_ms + length_ms)
+        return end_ms + owed->all_ms;
+    return now_ms + length_ms;
 }
 
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)

@@ -168,19 +168,25 @@ int db_time(struct db_tx *tx, int64_t *ret_ms);
 
 /*
  * Time that counts against no lease, but that no lease has got back yet: the next commit moves all
- * of them. In a write nothing is owed, as the write has done it.
+ * of them (on PostgreSQL, the next that would take something because its time is over). In a write
+ * nothing is owed: on SQLite it has moved them, on PostgreSQL it looks for itself (db_clock_look).
  */
 struct db_owed {
-    int64_t all_ms;     /* by so much the leases will be moved */
+    int64_t all_ms; /* by so much the leases will be moved; more than any lasts: they begin anew */
     int64_t blocked_ms; /* the part of it in which nobody could write */
 };
-/* 0 or a negative code. Whoever writes first gives back all of it but for a second at most (who has
- * the turn may have read its clocks so much later), and what comes after. */
+/* 0 or a negative code; a round trip on PostgreSQL. Whoever writes first gives back all of it but
+ * for a second at most (who has the turn may have read its clocks so much later), and what comes
+ * after. */
 int db_owed(struct db_tx *tx, struct db_owed *ret);
 
 /* The parameter behind now($n) with which a reader compares the ends of leases: what is owed to
  * them is taken off. 0 or a negative code. */
 int db_lease_now(struct db_tx *tx, struct db_value *ret);
+
+/* The end of a lease or lock as it will be once what is owed was given back: a move makes none
+ * longer than its length from now on. */
+int64_t db_owed_end(const struct db_owed *owed, int64_t end_ms, int64_t now_ms, int64_t length_ms);
 
 /* Ids go on at first_id and tokens above token_base, which are above all that there are. */
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base);

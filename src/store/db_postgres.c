@@ -287,6 +287,7 @@ static const struct db_engine engine = {
     .each = pg_tx_each,
     .attempt = pg_tx_attempt,
     .time = pg_tx_time,
+    .owed = pg_clock_owed,
     .bell = bell,
     .wait = wait_for_news,
     .interrupt = interrupt,

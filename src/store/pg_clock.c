@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "core/pace.h"
 #include "store/clock_move.h"
-#include "store/pg_db.h"
+#include "store/pg_tx.h"
 
 #include <stdio.h>
 #include <tend.h>
@@ -12,6 +12,9 @@ enum { LOOK_TRIES = 3, ROUND_TRIP_MS = 1000, MARK_MS = 60000 };
 /* A step that is taken back: how soon, and how exactly. */
 enum { BACK_WITHIN_MS = 3600000, ALIKE_MS = 5000 };
 static const int64_t forgotten_ms = 30LL * 24 * 3600 * 1000;
+
+/* Further than any lease lasts: each is then as long as it can be from now on. */
+static const int64_t anew_ms = INT64_MAX / 4;
 
 /* What was found, and what follows from it. */
 struct clock_view {
@@ -170,6 +173,26 @@ static bool must_move(const struct clock_view *view)
     return view->other_server || view->by_ms != 0;
 }
 
+/* Whether the mark tells of the last step once more, the other way round, although the server's
+ * clock has only gone on since. */
+static bool goes_back(const struct clock_view *view)
+{
+    int64_t since_ms = view->store_ms - view->stepped_at_ms;
+    int64_t sum_ms = view->by_ms + view->stepped_ms;
+    return view->by_ms != 0 && view->has_mark && !view->doubtful &&
+           view->stepped_ms != TEND_UNSET && since_ms >= 0 && since_ms < BACK_WITHIN_MS &&
+           sum_ms > -ALIKE_MS && sum_ms < ALIKE_MS;
+}
+
+/* By how much leases are to be moved, the one rule for those who move them and those who foretell
+ * it; 0: not at all. < 0: none lasts longer than its length from now on. */
+static int64_t move_ms(const struct clock_view *view)
+{
+    if (view->other_server)
+        return anew_ms;
+    return goes_back(view) ? 0 : view->by_ms;
+}
+
 int pg_clock_look(struct db_tx *tx)
 {
     struct clock_view view;
@@ -179,19 +202,29 @@ int pg_clock_look(struct db_tx *tx)
     return rc < 0 ? rc : must_move(&view) || needs_mark(&view);
 }
 
+int pg_clock_owed(struct db_tx *tx, struct db_owed *ret)
+{
+    struct clock_view view;
+    if (db_clock_is_even(tx->db) || ((struct pg_tx *)tx)->writes)
+        return 0;
+    int rc = look(tx, &view);
+    if (rc >= 0 && move_ms(&view) > 0)
+        ret->all_ms = move_ms(&view);
+    return rc;
+}
+
 static int move(struct db_tx *tx, const struct clock_view *view)
 {
-    /* Further than any lease lasts: each is then as long as it can be from now on. */
-    const int64_t anew_ms = INT64_MAX / 4;
+    int64_t by_ms = move_ms(view);
     int rc;
     if (!view->other_server)
-        return clock_move(tx, db_now(tx), view->by_ms, "clock.stepped",
-                          arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)view->by_ms));
+        return clock_move(tx, db_now(tx), by_ms, "clock.stepped",
+                          arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms));
     const struct db_value since = db_int(view->server_since);
     if ((rc = db_each(tx, Q_CLOCK_SERVER, 0, &since, 1, NULL)) < 0)
         return rc;
     return clock_move(
-        tx, db_now(tx), anew_ms, "server.changed",
+        tx, db_now(tx), by_ms, "server.changed",
         arena_printf(tx->arena, "{\"since_ms\":%lld}", (long long)view->server_since / 1000));
 }
 
@@ -219,17 +252,6 @@ static int note(struct db_tx *tx, const struct clock_view *view, int64_t stepped
     return rc < 0 ? rc : db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL);
 }
 
-/* Whether the mark tells of the last step once more, the other way round, although the server's
- * clock has only gone on since. */
-static bool goes_back(const struct clock_view *view)
-{
-    int64_t since_ms = view->store_ms - view->stepped_at_ms;
-    int64_t sum_ms = view->by_ms + view->stepped_ms;
-    return view->by_ms != 0 && view->has_mark && !view->doubtful &&
-           view->stepped_ms != TEND_UNSET && since_ms >= 0 && since_ms < BACK_WITHIN_MS &&
-           sum_ms > -ALIKE_MS && sum_ms < ALIKE_MS;
-}
-
 static int doubt(struct db_tx *tx, const struct clock_view *view)
 {
     const struct db_value boot[] = {db_text(view->boot)};
@@ -249,9 +271,9 @@ int pg_clock_settle(struct db_tx *tx)
         return 0;
     if ((rc = db_run(tx, Q_CLOCK_TURN, 0, NULL, NULL)) < 0 || (rc = look(tx, &view)) < 0)
         return rc;
-    if (goes_back(&view))
+    bool moves = move_ms(&view) != 0;
+    if (!moves && must_move(&view))
         return doubt(tx, &view);
-    bool moves = must_move(&view);
     int64_t stepped_ms = moves && !view.other_server ? view.by_ms : TEND_UNSET;
     if (moves) {
         if ((rc = move(tx, &view)) < 0)

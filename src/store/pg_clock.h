@@ -38,6 +38,11 @@
  * nothing would be recovered. It is named in table clock_left, not taken by its time, and begins
  * anew, with its full length, as soon as its row can be had (give_left).
  *
+ * Readers do not move anything. They look as writers do and are told by how much whoever settles
+ * the clock will move leases (pg_clock_owed), so that they call none expired which nobody will
+ * take. That costs them a round trip: only what tells people about leases does it, and reading a
+ * lock only when it has expired.
+ *
  * With a test's clock, its time since boot counts (tend_options.uptime_ms); without one the clock
  * runs evenly.
  */
@@ -54,5 +59,8 @@ void pg_clock_done(struct pg_db *db);
 /* db_clock_look and db_clock_settle. */
 int pg_clock_look(struct db_tx *tx);
 int pg_clock_settle(struct db_tx *tx);
+
+/* db_owed; ret is all 0 before. blocked_ms stays 0: time without a server cannot be told apart. */
+int pg_clock_owed(struct db_tx *tx, struct db_owed *ret);
 
 #endif

@@ -335,3 +335,31 @@ teardown() {
     wait $claimer
     [ "$(jq .id claimed)" = 1 ]
 }
+
+# Symptom: before the first write after a restart, all that only look said that the lease and the lock were lost.
+@test "after a restart of the server, what only looks counts leases as 'tend heal' does" {
+    tend add >/dev/null
+    claim --ttl 5s
+    tend lock acquire door --owner me --ttl 5s >/dev/null
+    tend heal
+    psql -qX "$TEND_STORE" -c "UPDATE tend.store SET server_since = 1" \
+        -c "UPDATE tend.job SET alarm_at = alarm_at - 60000" -c "UPDATE tend.lock SET expires_at = expires_at - 60000"
+    run -0 tend heal --dry-run
+    [ "$output" = 'nothing is stale' ]
+    run -0 tend heal --dry-run --older-than 1ms --json
+    json '.entries_reclaimed == 0 and .recovery_timestamp > 1000000000000'
+    run -0 tend explain "$id"
+    [[ "$output" == *'the lease ends in '* ]]
+    run -0 tend show "$id"
+    [[ "$output" == *'until '*' (in '*'the lease ends in '* ]]
+    run -0 tend lock ls
+    [[ "$output" == *door*' in '* && "$output" != *expired* ]]
+    run -0 tend lock show door --json
+    json '.held and (.expired | not)'
+    run tend doctor
+    [[ "$output" == *'nothing is stale'* ]]
+    run -0 --separate-stderr tend heal
+    [ "$output" = 'nothing is stale' ]
+    [[ "$stderr" == *'leases and locks were moved along'* ]]
+    tend complete "$lease"
+}

@@ -113,26 +113,6 @@ static void take_lock(tend *t, const char *name, int64_t ttl_ms)
     check_ok(t, tend_lock_acquire(t, &request, NULL));
 }
 
-/*
- * RC-3: readers said that leases had expired, which the next writer was to move and nobody would
- * take.
- */
-static void check_nothing_announced(tend *t, int64_t running_id)
-{
-    struct tend_recovery announced;
-    struct tend_explanation why;
-    struct tend_locks *locks;
-    check_ok(t, tend_get_recovery_stats(t, &announced));
-    check_int(announced.entries_reclaimed, ==, 0);
-    check_int(announced.locks_cleaned, ==, 0);
-    check_ok(t, tend_explain(t, running_id, &why));
-    check(strstr(why.text, "expired") == NULL);
-    check_ok(t, tend_lock_list(t, &locks));
-    for (size_t i = 0; i < locks->count; i++)
-        check_int(locks->items[i].expired, ==, 0);
-    tend_locks_free(locks);
-}
-
 /* Four jobs of healthy workers were poison after three steps, though nobody had died. */
 static void check_leases_outlive(void (*jump)(int64_t ms))
 {
@@ -148,7 +128,7 @@ static void check_leases_outlive(void (*jump)(int64_t ms))
         check_ok(t, tend_heartbeat(t, leases, 4, LEASE_MS, NULL));
         live(LEASE_MS / 2);
         jump(600 * SECOND_MS);
-        check_nothing_announced(other, leases[0].id);
+        check_nothing_announced(other, leases[0].id); /* RC-3 */
         check_int(lease_blocked_ms(other), ==, 0);
         struct tend_recovery recovery = recover_now(other);
         check_int(recovery.entries_reclaimed, ==, 0);

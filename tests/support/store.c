@@ -411,6 +411,22 @@ struct tend_recovery recover_now(tend *t)
     return recovery;
 }
 
+void check_nothing_announced(tend *t, int64_t running_id)
+{
+    struct tend_recovery announced;
+    struct tend_explanation why;
+    struct tend_locks *locks;
+    check_ok(t, tend_get_recovery_stats(t, &announced));
+    check_int(announced.entries_reclaimed, ==, 0);
+    check_int(announced.locks_cleaned, ==, 0);
+    check_ok(t, tend_explain(t, running_id, &why));
+    check(strstr(why.text, "expired") == NULL);
+    check_ok(t, tend_lock_list(t, &locks));
+    for (size_t i = 0; i < locks->count; i++)
+        check_int(locks->items[i].expired, ==, 0);
+    tend_locks_free(locks);
+}
+
 /* --- processes --- */
 
 struct helper helper_start(void (*body)(struct helper *, void *), void *arg)

@@ -93,6 +93,11 @@ struct tend_lease lease_of(const struct tend_job *job);
 
 void set_queue(tend *t, const char *queue, const char *setting, const char *value);
 struct tend_recovery recover_now(tend *t);
+/*
+ * RC-3: readers call nothing expired. They did where the next writer was to move leases and locks,
+ * and nobody would take one.
+ */
+void check_nothing_announced(tend *t, int64_t running_id);
 /* How many it changed. */
 int64_t act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
                    const char *by, const char *why);

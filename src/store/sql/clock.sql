@@ -195,6 +195,10 @@ SELECT next_event(), event_id, now($2), id, queue, $3, 'job.warned', state, stat
 FROM job
 WHERE id = $1;
 
--- name: job_warned
--- Primary key. Called by queue/explain.c.
-SELECT warned FROM job WHERE id = $1;
+-- name: job_lease
+-- Of a running job: whether it was warned, whether a move has left it alone, the length of its lease. Primary keys. Called
+-- by queue/explain.c.
+SELECT j.warned, CASE WHEN EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token) THEN 1 ELSE 0 END,
+       coalesce(j.lease_for_ms, j.lease_ms, (SELECT q.lease_ms FROM queue q WHERE q.name = j.queue), 60000)
+FROM job j
+WHERE j.id = $1;

@@ -431,8 +431,12 @@ FROM (SELECT min(alarm_at) AS at FROM job WHERE state = 0 AND alarm_at IS NOT NU
       SELECT min(alarm_at) AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL) AS alarm;
 
 -- name: job_stale_count
--- How many leases have expired. Index job_alarm. Called by queue/recover.c.
-SELECT count(*) FROM job WHERE state = 2 AND alarm_at <= now($1);
+-- How many leases have expired, without those that are given their time first, because a move has left them alone. Index
+-- job_alarm. Called by queue/recover.c.
+SELECT count(*)
+FROM job j
+WHERE j.state = 2 AND j.alarm_at <= now($1)
+  AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token);
 
 -- name: job_silent
 -- Leases without a sign of life for $2 ms. Index job_alarm, all that are running. Called by queue/recover.c.

@@ -70,10 +70,10 @@ SET expires_at = now($4) + $3, held_for_ms = $3
 WHERE name = $1 AND owner = $2 AND token = coalesce($5, token) AND expires_at > now($4) AND job_id IS NULL;
 
 -- name: lock_get
--- The last column: 1 when it was left alone by a move of the clock; so in lock_list. Called by queue/lock.c and
--- queue/limits.c.
+-- The last columns: 1 when it was left alone by a move of the clock; for how long it is held at a time. So in lock_list.
+-- Called by queue/lock.c, queue/limits.c and queue/explain_queue.c.
 SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now($2),
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END
+       CASE WHEN {left_alone} THEN 1 ELSE 0 END, coalesce(l.held_for_ms, l.expires_at - l.acquired_at)
 FROM lock l
 WHERE l.name = $1 AND l.owner IS NOT NULL;
 
@@ -81,7 +81,7 @@ WHERE l.name = $1 AND l.owner IS NOT NULL;
 -- Index lock_expiry, all that are held; they are sorted (|| '': not read by name, with those that are free). Called by
 -- queue/lock.c.
 SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now($1),
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END
+       CASE WHEN {left_alone} THEN 1 ELSE 0 END, coalesce(l.held_for_ms, l.expires_at - l.acquired_at)
 FROM lock l
 WHERE l.expires_at IS NOT NULL
 ORDER BY l.name || '';
@@ -107,7 +107,7 @@ LIMIT $2;
 -- Called by queue/recover.c.
 SELECT count(*)
 FROM lock l
-WHERE l.expires_at IS NOT NULL AND (l.expires_at <= now($1) OR ({tied_to_nothing}));
+WHERE l.expires_at IS NOT NULL AND ((l.expires_at <= now($1) AND NOT {left_alone}) OR ({tied_to_nothing}));
 
 -- name: lock_untied
 -- Locks tied to nothing, $1 at most. Index lock_expiry, all that are held: an index of those that are held with a job would

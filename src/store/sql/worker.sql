@@ -52,12 +52,19 @@ UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
 -- name: worker_expired
--- Those of them whose time is over, and how many of the leases were not yet spared (job_warn). Index job_alarm,
--- lock_expiry. Called by queue/worker_list.c.
-SELECT worker_id, count(*), 0, count(*) - count(warned)
-FROM job WHERE state = 2 AND alarm_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id
+-- Those of them whose time is over as job_stale_count and lock_expired_count see it, and how many of the leases were not
+-- yet spared (job_warn). Index job_alarm, lock_expiry. Called by queue/worker_list.c.
+SELECT j.worker_id, count(*), 0, count(*) - count(j.warned)
+FROM job j
+WHERE j.state = 2 AND j.alarm_at <= now($1) AND j.worker_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token)
+GROUP BY j.worker_id
 UNION ALL
-SELECT worker_id, 0, count(*), 0 FROM lock WHERE expires_at <= now($1) AND worker_id IS NOT NULL GROUP BY worker_id;
+SELECT l.worker_id, 0, count(*), 0
+FROM lock l
+WHERE l.expires_at <= now($1) AND l.worker_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.lock_name = l.name AND o.token = l.token)
+GROUP BY l.worker_id;
 
 -- name: worker_lost
 -- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
