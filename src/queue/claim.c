@@ -227,10 +227,11 @@ static int run_slow(struct claim_call *call)
 static void settle_clock(struct claim_call *call)
 {
     tend *t = call->t;
-    int rc = recover_pause_ms(t) > 0
-                 ? TEND_EBUSY
-                 : recover_settle_clock(t, recover_wait_ms(t, wait_clock_patience(&call->clock)));
-    if (rc < 0 && recover_pause_ms(t) == 0)
+    call->skip_recovery = true;
+    if (recover_pause_ms(t, RECOVER_ALARMS) > 0)
+        return;
+    int rc = recover_settle_clock(t, recover_wait_ms(t, wait_clock_patience(&call->clock)));
+    if (rc < 0)
         recover_told(t, RECOVER_ALARMS, rc);
     call->skip_recovery = rc < 0;
 }
@@ -251,7 +252,7 @@ static bool fire_due(struct claim_call *call)
     tend *t = call->t;
     int rc = 1;
     bool any = false;
-    call->fire_failed = recover_is_failing(t, RECOVER_SCHEDULES) && recover_pause_ms(t) > 0;
+    call->fire_failed = recover_pause_ms(t, RECOVER_SCHEDULES) > 0;
     if (call->fire_failed)
         return false;
     struct err kept = *handle_err(t);

@@ -92,17 +92,16 @@ int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
     return timeout_ms < 0 ? 0 : timeout_ms;
 }
 
-/* retry_ms: what the clock asks for is not looked at before then (monotonic). pause_ms: when dead
- * workers are looked for again; 0: they are watched. */
+/* retry_ms: for how long what the clock asks for is not looked at. pause_ms: when dead workers are
+ * looked for again; 0: they are watched. */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
                         const struct tend_none *none, int64_t retry_ms, int64_t pause_ms)
 {
-    int64_t now_ms = clock_mono_ms();
     int64_t timeout_ms = WAIT_TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
-    if (timeout_ms < retry_ms - now_ms)
-        timeout_ms = retry_ms - now_ms;
+    if (timeout_ms < retry_ms)
+        timeout_ms = retry_ms;
     if (pause_ms > 0 && pause_ms < timeout_ms)
         timeout_ms = pause_ms;
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
@@ -186,7 +185,7 @@ static int64_t timers_left_ms(tend *t)
  * not before. */
 int wait_watch(tend *t, const struct wait_clock *clock)
 {
-    if (recover_pause_ms(t) > 0)
+    if (recover_pause_ms(t, RECOVER_DEAD) > 0)
         return 0;
     if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t, wait_clock_patience(clock)))
         return 0;
@@ -208,13 +207,14 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
 {
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
     uint64_t bell = db_bell_of(want->queue);
-    int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
+    int64_t retry_ms = pauses(hint) ? db_mono_ms(t->db) + RECOVERY_RETRY_MS : 0;
     for (;;) {
         int rc = wait_watch(t, clock);
         if (rc < 0)
             return rc;
         recover_on_timer(t, wait_clock_patience(clock));
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms - db_mono_ms(t->db),
+                                      recover_pause_ms(t, RECOVER_DEAD));
         int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -234,7 +234,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return rc;
         if (peek.look.used) /* or each would look at the same piece again */
             passed_keep(t, &peek.look.after);
-        if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
+        if (peek.worth_it || (db_mono_ms(t->db) >= retry_ms && clock_asks(&peek.hint)))
             return 0;
     }
 }
@@ -298,7 +298,7 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
     if ((rc = wait_watch(t, clock)) < 0 ||
         (rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &hint)) < 0)
         return rc;
-    int64_t pause_ms = recover_pause_ms(t);
+    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
     if (pause_ms > 0)
         timeout_ms = sooner(timeout_ms, pause_ms);
     timeout_ms = sooner(timeout_ms, timers_left_ms(t));

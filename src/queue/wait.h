@@ -40,7 +40,8 @@ struct wait_hint {
 };
 int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 
-/* What db_wait reports is brought up to date, as worker_watch_all; not while recovery pauses. */
+/* What db_wait reports is brought up to date, as worker_watch_all; not while their recovery pauses.
+ */
 int wait_watch(tend *t, const struct wait_clock *clock);
 
 /*

@@ -127,6 +127,10 @@ const char *store_snapshot(void);
 
 /* Makes every change of a job from one state to another fail inside the database. */
 void sql_forbid_move(int from_state, int to_state);
+/* Refuses new jobs for which the condition on NEW holds, inside the database; until
+ * sql_allow_jobs. */
+void sql_forbid_jobs(const char *condition);
+void sql_allow_jobs(void);
 
 /* A text that lives until the test ends. */
 char *keep_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
