@@ -89,7 +89,8 @@ struct tend {
     int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */
     /* ... when a kind of recovery that has failed is tried again; 0: it works; atomic */
     int64_t recovery_again_ms[RECOVERY_KINDS];
-    int64_t purge_next_ms; /* ... for retention */
+    int64_t schedules_tried_ms; /* store time: schedules due up to then have failed; atomic */
+    int64_t purge_next_ms;      /* ... for retention */
     struct retain_place purge_place;
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */

@@ -331,13 +331,17 @@ static int64_t again_at(const tend *t, enum recovery_kind kind)
     return __atomic_load_n(&t->recovery_again_ms[kind], __ATOMIC_RELAXED);
 }
 
-int64_t recover_pause_ms(const tend *t, enum recovery_kind kind)
+int64_t recover_left_ms(const tend *t, int64_t again_ms)
 {
-    int64_t again_ms = again_at(t, kind);
     if (again_ms == 0)
         return 0;
     int64_t left_ms = again_ms - db_mono_ms(t->db);
     return left_ms > 0 && left_ms <= RECOVERY_RETRY_MS ? left_ms : 0;
+}
+
+int64_t recover_pause_ms(const tend *t, enum recovery_kind kind)
+{
+    return recover_left_ms(t, again_at(t, kind));
 }
 
 bool recover_is_failing(const tend *t, enum recovery_kind kind)

@@ -30,11 +30,14 @@ struct recovery {
  * Rule: each kind has a pause of its own. Only a failure of the same kind begins or renews it, and
  * a success of the same kind ends it. A pause keeps nobody from trying another kind, and wakes only
  * those who will try its own kind: one row that stays locked must not stop or delay what has
- * nothing to do with it. The log says once per kind when it begins to fail, and when it works
+ * nothing to do with it. For the same reason a schedule that falls due later than those that have
+ * failed is fired in time. The log says once per kind when it begins to fail, and when it works
  * again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
 
+/* How long until again_ms (of db_mono_ms, RECOVERY_RETRY_MS ahead at most); 0: it is over. */
+int64_t recover_left_ms(const tend *t, int64_t again_ms);
 /* How long until this kind may be tried; 0: now. */
 int64_t recover_pause_ms(const tend *t, enum recovery_kind kind);
 /* The last try of this kind has failed. */

@@ -1,9 +1,10 @@
 /*
  * A row of a dead worker that another session keeps locked: its worker cannot be buried, and
  * nothing else waits for that. Schedules fire, leases that end are recovered, and the clock is
- * settled.
+ * settled. Nor does anything wait for an ended lease whose row is locked.
  */
 #include "clock_case.h"
+#include "leap.h"
 #include "support/session.h"
 
 #include "queue/recover.h"
@@ -44,13 +45,6 @@ static void put_schedule(tend *t, const char *name, const char *overlap)
     schedule.name = schedule.queue = name;
     schedule.overlap = overlap;
     check_ok(t, tend_schedule_put(t, &schedule, NULL));
-}
-
-static void wait_for_one(tend *t, const char *queue)
-{
-    struct tend_claim claim = claim_for(queue);
-    claim.wait_ms = PATIENCE_MS;
-    claim_with(t, &claim);
 }
 
 /*
@@ -101,4 +95,66 @@ TEST(postgres_pause, RC_1_a_dead_worker_that_cannot_be_buried_keeps_no_lease_tha
     check_int(state_of(held.t, held.by_time.id), ==, TEND_PENDING);
     check_int(state_of(held.t, held.registered.id), ==, TEND_RUNNING);
     PQfinish(pg);
+}
+
+/* Symptom: everything else that fell due came up to a second late. */
+TEST(postgres_pause, RC_1_an_ended_lease_whose_row_is_locked_delays_no_other_job)
+{
+    tend *t = store_open("w");
+    PGconn *pg = session_open();
+    add_one(t, "q");
+    lock_row(pg, claim_for_a_minute(t, TEND_CLAIM_BY_TIME).id);
+    clock_advance(LEASE_MS);
+    leap_over_waits(t);
+    check_a_delayed_job_is_in_time(t, 2330);
+    check_a_delayed_job_is_in_time(t, 70);
+    check_int(leap.waits, <, 20);
+    PQfinish(pg);
+}
+
+static PGconn *firing;
+static int64_t let_go_at_ms;
+
+static void let_go_when_it_is_time(void)
+{
+    if (let_go_at_ms != 0 && clock_now() >= let_go_at_ms) {
+        session_run(firing, "ROLLBACK");
+        let_go_at_ms = 0;
+    }
+}
+
+/* Another session fires the schedule and does not end; alarms fail besides, or do not. */
+static void check_a_schedule_that_another_fires(tend *t)
+{
+    enum { SECONDS = 60 };
+    firing = session_open();
+    put_schedule(t, "s", "queue");
+    session_run(firing, "BEGIN; SELECT 1 FROM schedule FOR UPDATE");
+    clock_advance(HOUR_MS);
+    leap.on_wait = let_go_when_it_is_time;
+    int64_t let_go_ms = let_go_at_ms = clock_now() + SECONDS * SECOND_MS;
+    wait_for_one(t, "s");
+    check_int(clock_now(), >=, let_go_ms);
+    check_int(clock_now(), <, let_go_ms + 2 * SECOND_MS);
+    check_int(leap.waits, <, 3 * SECONDS);
+    PQfinish(firing);
+}
+
+TEST(postgres_pause, BY_8_a_schedule_that_another_session_fires_keeps_no_waiter_busy)
+{
+    tend *t = store_open("w");
+    leap_over_waits(t);
+    check_a_schedule_that_another_fires(t);
+}
+
+TEST(postgres_pause, BY_8_a_schedule_that_another_session_fires_keeps_no_waiter_busy_if_alarms_fail)
+{
+    tend *t = store_open("w");
+    leap_over_waits(t);
+    add_one(t, "q");
+    claim_for_a_minute(t, TEND_CLAIM_BY_TIME);
+    sql_forbid_move(TEND_RUNNING, TEND_PENDING);
+    clock_advance(LEASE_MS);
+    check_a_schedule_that_another_fires(t);
+    check_contains(store_log(), "recovery failed");
 }
