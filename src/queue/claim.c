@@ -40,10 +40,11 @@ struct claim_call {
     bool look_for_alarms;
     bool recovering; /* the body is in its recovery part: errors there do not count */
     bool skip_recovery;
-    bool recovered; /* alarms were there, and are seen to */
-    bool moved;     /* ... at least one of them, or a schedule */
-    bool fires;     /* a schedule is due */
-    bool fire_failed;
+    bool recovered;   /* alarms were there, and are seen to */
+    bool moved;       /* ... at least one of them */
+    int64_t fires_ms; /* when the newest schedule that is due fell due; TEND_UNSET: none is */
+    bool unfired;     /* ... and stays due */
+    bool fire_failed; /* ... as it failed just now, or is not tried again yet */
     struct wait_clock clock;
     struct recovery recovery;
     struct jobs_box *box;
@@ -58,23 +59,26 @@ static int take_rows(struct db_tx *tx, struct claim_call *call, const struct db_
     return (int)rows->rows;
 }
 
-/* LS-7, CL-6: recovery goes along with a claim, but must not keep it from happening. */
+/* LS-7, CL-6: recovery goes along with a claim, but must not keep it from happening. Where alarms
+ * are skipped, because they have just failed, what was found of schedules stays. */
 static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t limit)
 {
     call->recovery = (struct recovery){.by = call->t->name};
-    call->recovered = call->moved = call->fires = false;
+    call->recovered = call->moved = false;
     call->want.unrecovered = call->skip_recovery;
     if (call->skip_recovery)
         return 0;
+    call->fires_ms = TEND_UNSET;
     call->recovering = true;
     struct db_result acts = {0};
     const struct db_value now[] = {db_now(tx)};
     int rc = db_run(tx, Q_CLOCK_ACTS, 0, now, &acts);
-    if (rc >= 0 && acts.rows > 0)
+    if (rc >= 0 && acts.rows > 0) {
+        call->fires_ms = db_number(&acts, 0, 0);
         rc = recover_alarms(tx, &call->recovery, limit);
+    }
     call->recovering = rc < 0;
     call->recovered = rc >= 0 && acts.rows > 0;
-    call->fires = call->recovered && db_number(&acts, 0, 0) != 0;
     call->moved = call->recovery.entries_reclaimed > 0 || call->recovery.jobs_due > 0;
     return rc < 0 ? rc : 0;
 }
@@ -120,7 +124,7 @@ static int slow_body(struct db_tx *tx, void *arg)
         return rc;
     if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)
         return rc;
-    if (rows.rows == 0 && (rc = wait_hint_read(tx, &call->hint)) < 0)
+    if (rows.rows == 0 && (rc = wait_hint_read(tx, &wait_after_none, &call->hint)) < 0)
         return rc;
     return take_rows(tx, call, &rows);
 }
@@ -227,12 +231,18 @@ static int run_slow(struct claim_call *call)
 static void settle_clock(struct claim_call *call)
 {
     tend *t = call->t;
-    int rc = recover_pause_ms(t) > 0
-                 ? TEND_EBUSY
-                 : recover_settle_clock(t, recover_wait_ms(t, wait_clock_patience(&call->clock)));
-    if (rc < 0 && recover_pause_ms(t) == 0)
+    call->skip_recovery = true;
+    if (recover_pause_ms(t, RECOVER_ALARMS) > 0)
+        return;
+    int rc = recover_settle_clock(t, recover_wait_ms(t, wait_clock_patience(&call->clock)));
+    if (rc < 0)
         recover_told(t, RECOVER_ALARMS, rc);
     call->skip_recovery = rc < 0;
+}
+
+static int64_t tried_ms(const tend *t)
+{
+    return __atomic_load_n(&t->schedules_tried_ms, __ATOMIC_RELAXED);
 }
 
 static int fire_body(struct db_tx *tx, void *arg)
@@ -244,14 +254,17 @@ static int fire_body(struct db_tx *tx, void *arg)
 /*
  * Schedules that are due, in transactions of their own: one that replaces its runs locks jobs of
  * any queue, and the claim's transaction may have locked others before. Whether any has fired. As
- * all recovery, it must not keep the claim from happening.
+ * all recovery, it must not keep the claim from happening. While it pauses, it is tried for a
+ * schedule that has fallen due since.
  */
 static bool fire_due(struct claim_call *call)
 {
     tend *t = call->t;
     int rc = 1;
     bool any = false;
-    call->fire_failed = recover_is_failing(t, RECOVER_SCHEDULES) && recover_pause_ms(t) > 0;
+    int64_t due_ms = call->fires_ms;
+    call->fire_failed = recover_pause_ms(t, RECOVER_SCHEDULES) > 0 && due_ms <= tried_ms(t);
+    call->unfired = call->fire_failed;
     if (call->fire_failed)
         return false;
     struct err kept = *handle_err(t);
@@ -260,10 +273,12 @@ static bool fire_due(struct claim_call *call)
                                  fire_body, NULL);
         any |= rc > 0;
     }
+    if (rc < 0)
+        __atomic_store_n(&t->schedules_tried_ms, due_ms, __ATOMIC_RELAXED);
     recover_told(t, RECOVER_SCHEDULES, rc);
     *handle_err(t) = kept;
     call->fire_failed = rc < 0;
-    call->moved |= any;
+    call->unfired = rc < 0 || !any;
     return any;
 }
 
@@ -293,7 +308,8 @@ static int claim_either_way(struct claim_call *call)
     /* Somebody else got the lock on the way. The claim was undone as a whole, with the reason in
      * none: what was to be completed still is, and what was recovered still has to be. */
     if (rc == TEND_EEMPTY) {
-        call->recovered = call->moved = call->fires = false;
+        call->recovered = call->moved = false;
+        call->fires_ms = TEND_UNSET;
         rc = call->completion == NULL ? 0 : run_body(call, complete_body);
     }
     if (rc >= 0)
@@ -308,18 +324,16 @@ static int claim_either_way(struct claim_call *call)
  */
 static int claim_and_fire(struct claim_call *call)
 {
-    bool any = false;
     int rc = claim_either_way(call);
-    for (int round = 0; call->fires && round < FIRES_MOST; round++) {
+    for (int round = 0; call->fires_ms != TEND_UNSET && round < FIRES_MOST; round++) {
         bool fired = fire_due(call);
-        any |= fired;
         if (rc != 0 || (!fired && (call->fire_failed || round > 0)))
             break;
         rc = claim_either_way(call);
         if (call->fire_failed) /* another one did; it is not tried again at once */
             break;
     }
-    call->moved |= any;
+    call->unfired = call->unfired && call->fires_ms != TEND_UNSET;
     return rc;
 }
 
@@ -327,7 +341,8 @@ static int claim_and_fire(struct claim_call *call)
 static int claim_once(struct claim_call *call)
 {
     tend *t = call->t;
-    call->skip_recovery = call->fires = call->fire_failed = false;
+    call->skip_recovery = call->unfired = call->fire_failed = false;
+    call->fires_ms = TEND_UNSET;
     if (is_time(t, &t->workers_next_ms, WORKER_LOOK_MS))
         recover_dead_quietly(t, wait_clock_patience(&call->clock));
     call->look_for_alarms = is_time(t, &t->alarms_next_ms, db_alarm_interval_ms(t->db));
@@ -428,6 +443,17 @@ static int keep_for_process(struct claim_call *call, int claimed)
     return rc;
 }
 
+/* What is due and stays so. */
+static void tell_what_stays(struct claim_call *call)
+{
+    struct wait_hint *hint = &call->hint;
+    hint->alarms_failed = call->skip_recovery;
+    hint->nothing_moved = call->recovered && !call->moved;
+    hint->unfired_ms = !call->unfired      ? TEND_UNSET
+                       : call->fire_failed ? tried_ms(call->t)
+                                           : hint->now_ms;
+}
+
 /* Tries, and waits as long as wait_ms allows for something to try again for. */
 static int claim_loop(struct claim_call *call)
 {
@@ -447,8 +473,7 @@ static int claim_loop(struct claim_call *call)
         }
         if (wait_clock_over(clock))
             return none_sentence(t, call);
-        call->hint.recovery_failed = call->skip_recovery || call->fire_failed;
-        call->hint.nothing_moved = call->recovered && !call->moved;
+        tell_what_stays(call);
         if ((rc = wait_for_queue(t, &call->want, seen, clock, &call->hint, &call->none)) < 0)
             return rc;
     }

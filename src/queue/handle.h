@@ -60,6 +60,10 @@ struct wait_seen {
     bool waited; /* before the first time everything is news */
 };
 
+/* What recovers along with something else; each pauses for itself when it fails: see
+ * queue/recover.h. */
+enum recovery_kind { RECOVER_DEAD, RECOVER_ALARMS, RECOVER_SCHEDULES, RECOVERY_KINDS };
+
 struct tend {
     struct db *db; /* NULL when opening failed */
     struct fork_link link;
@@ -82,12 +86,13 @@ struct tend {
     size_t cached_next;                            /* which is replaced next */
     struct passed passed[PASSED_KEPT];
     size_t passed_next;
-    int64_t alarms_next_ms;    /* monotonic: when a claim looks for alarms again */
-    int64_t workers_next_ms;   /* ... for dead workers */
-    int64_t recovery_next_ms;  /* ... when the recovery timer of a waiting thread fires */
-    int64_t recovery_pause_ms; /* ... until when no recovery is tried, as one has failed; atomic */
-    unsigned recovery_failing; /* which kinds of it do, as the log was told; bits, atomic */
-    int64_t purge_next_ms;     /* ... for retention */
+    int64_t alarms_next_ms;   /* monotonic: when a claim looks for alarms again */
+    int64_t workers_next_ms;  /* ... for dead workers */
+    int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */
+    /* ... when a kind of recovery that has failed is tried again; 0: it works; atomic */
+    int64_t recovery_again_ms[RECOVERY_KINDS];
+    int64_t schedules_tried_ms; /* store time: schedules due up to then have failed; atomic */
+    int64_t purge_next_ms;      /* ... for retention */
     struct retain_place purge_place;
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */

@@ -147,7 +147,7 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
         (rc = wait_watch(t, clock)) < 0)
         return rc;
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
-    int64_t pause_ms = recover_pause_ms(t);
+    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
     if (timeout_ms < 1)
         timeout_ms = EXPIRED_LOOK_MS;
     if (timeout_ms > WAIT_TICK_MS)
@@ -271,8 +271,8 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
         if (call.lock.expired || (may_be_stale && !looked)) {
             struct tend_recovery done;
             looked = true;
-            if (recover_stale_quietly(t, wait_clock_patience(&clock), &done) &&
-                done.locks_cleaned > 0)
+            recover_stale_quietly(t, wait_clock_patience(&clock), &done);
+            if (done.locks_cleaned > 0)
                 continue;
         }
         if (wait_clock_over(&clock))

@@ -326,35 +326,48 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
 
 /* --- along with something else --- */
 
-int64_t recover_pause_ms(const tend *t)
+static int64_t again_at(const tend *t, enum recovery_kind kind)
 {
-    int64_t until_ms = __atomic_load_n(&t->recovery_pause_ms, __ATOMIC_RELAXED);
-    if (until_ms == 0)
+    return __atomic_load_n(&t->recovery_again_ms[kind], __ATOMIC_RELAXED);
+}
+
+int64_t recover_left_ms(const tend *t, int64_t again_ms)
+{
+    if (again_ms == 0)
         return 0;
-    int64_t left_ms = until_ms - db_mono_ms(t->db);
+    int64_t left_ms = again_ms - db_mono_ms(t->db);
     return left_ms > 0 && left_ms <= RECOVERY_RETRY_MS ? left_ms : 0;
+}
+
+int64_t recover_pause_ms(const tend *t, enum recovery_kind kind)
+{
+    return recover_left_ms(t, again_at(t, kind));
 }
 
 bool recover_is_failing(const tend *t, enum recovery_kind kind)
 {
-    return (__atomic_load_n(&t->recovery_failing, __ATOMIC_RELAXED) & (unsigned)kind) != 0;
+    return again_at(t, kind) != 0;
+}
+
+/* Returns whether it was failing before. */
+static bool set_again(tend *t, enum recovery_kind kind, int64_t again_ms)
+{
+    return __atomic_exchange_n(&t->recovery_again_ms[kind], again_ms, __ATOMIC_RELAXED) != 0;
 }
 
 void recover_told(tend *t, enum recovery_kind kind, int rc)
 {
-    const char *what = kind == RECOVER_DEAD        ? "looking for dead workers"
-                       : kind == RECOVER_SCHEDULES ? "adding jobs of schedules"
-                                                   : "recovery";
-    unsigned bit = (unsigned)kind;
+    static const char *const names[RECOVERY_KINDS] = {
+        [RECOVER_DEAD] = "looking for dead workers",
+        [RECOVER_ALARMS] = "recovery",
+        [RECOVER_SCHEDULES] = "adding jobs of schedules",
+    };
     if (rc < 0) {
-        __atomic_store_n(&t->recovery_pause_ms, db_mono_ms(t->db) + RECOVERY_RETRY_MS,
-                         __ATOMIC_RELAXED);
-        if ((__atomic_fetch_or(&t->recovery_failing, bit, __ATOMIC_RELAXED) & bit) == 0)
-            handle_log(t, "%s failed and is tried again every second: %s", what,
+        if (!set_again(t, kind, db_mono_ms(t->db) + RECOVERY_RETRY_MS))
+            handle_log(t, "%s failed and is tried again every second: %s", names[kind],
                        handle_err(t)->text);
-    } else if (recover_is_failing(t, kind) &&
-               (__atomic_fetch_and(&t->recovery_failing, ~bit, __ATOMIC_RELAXED) & bit) != 0) {
-        handle_log(t, "%s works again", what);
+    } else if (recover_is_failing(t, kind) && set_again(t, kind, 0)) {
+        handle_log(t, "%s works again", names[kind]);
     }
 }
 
@@ -387,7 +400,7 @@ int64_t recover_wait_ms(const tend *t, int64_t wait_ms)
 bool recover_dead_quietly(tend *t, int64_t wait_ms)
 {
     struct recovery recovery = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
-    if (recover_pause_ms(t) > 0)
+    if (recover_pause_ms(t, RECOVER_DEAD) > 0)
         return false;
     return bury_quietly(t, &recovery) >= 0;
 }
@@ -512,22 +525,17 @@ int tend_detect_and_recover_stale(tend *t, struct tend_recovery *ret)
     return rc;
 }
 
-bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret)
+void recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret)
 {
     struct recover_call call = {.t = t, .wait_ms = recover_wait_ms(t, wait_ms)};
     struct recovery dead = {.by = t->name, .wait_ms = recover_wait_ms(t, wait_ms)};
-    *ret = (struct tend_recovery){0};
-    if (recover_pause_ms(t) > 0)
-        return false;
-    int rc = bury_quietly(t, &dead);
-    if (rc < 0)
-        return false;
-    ret->locks_cleaned = dead.locks_cleaned;
-    ret->entries_reclaimed = dead.entries_reclaimed;
-    ret->entries_quarantined = dead.entries_quarantined;
-    rc = recover_in_chunks(t, alarms_body, &call, ret);
-    recover_told(t, RECOVER_ALARMS, rc);
-    return rc >= 0;
+    int rc = recover_pause_ms(t, RECOVER_DEAD) > 0 ? 0 : bury_quietly(t, &dead);
+    *ret = (struct tend_recovery){.locks_cleaned = dead.locks_cleaned,
+                                  .entries_reclaimed = dead.entries_reclaimed,
+                                  .entries_quarantined = dead.entries_quarantined};
+    /* A store out of reach is waited for once. */
+    if (rc != TEND_EUNREACHABLE && recover_pause_ms(t, RECOVER_ALARMS) == 0)
+        recover_told(t, RECOVER_ALARMS, recover_in_chunks(t, alarms_body, &call, ret));
 }
 
 int tend_reclaim_stale(tend *t, int64_t threshold_ms, struct tend_recovery *ret)

@@ -23,23 +23,31 @@ struct recovery {
 /*
  * Recovery that goes along with something else (a claim, a wait) must not keep that from happening:
  * it waits for SQLite's write lock only so long, takes at most half of the time of whoever has
- * little of it (wait_ms, as in db_write_within), and after any failure, of whatever kind, those who
- * wait try none for a pause. A worker that cannot be buried stays dead, an alarm stays due; without
- * the pause whoever waits would try again at once, for ever. The log is told when it begins to fail
- * and when it works again. A claim's first look at the alarms is not held up by a pause.
+ * little of it (wait_ms, as in db_write_within), and pauses after a failure. A worker that cannot
+ * be buried stays dead, an alarm or a schedule stays due; without the pause whoever waits would try
+ * again at once, for ever.
+ *
+ * Rule: each kind has a pause of its own. Only a failure of the same kind begins or renews it, and
+ * a success of the same kind ends it. A pause keeps nobody from trying another kind, and wakes only
+ * those who will try its own kind: one row that stays locked must not stop or delay what has
+ * nothing to do with it. For the same reason a schedule that falls due later than those that have
+ * failed is fired in time. The log says once per kind when it begins to fail, and when it works
+ * again. A claim's first look at the alarms is not held up by a pause.
  */
 enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
-enum recovery_kind { RECOVER_DEAD = 1, RECOVER_ALARMS = 2, RECOVER_SCHEDULES = 4 };
 
-/* How long until recovery may be tried; 0: now. */
-int64_t recover_pause_ms(const tend *t);
+/* How long until again_ms (of db_mono_ms, RECOVERY_RETRY_MS ahead at most); 0: it is over. */
+int64_t recover_left_ms(const tend *t, int64_t again_ms);
+/* How long until this kind may be tried; 0: now. */
+int64_t recover_pause_ms(const tend *t, enum recovery_kind kind);
 /* The last try of this kind has failed. */
 bool recover_is_failing(const tend *t, enum recovery_kind kind);
 /* What became of a try: rc, with the sentence in handle_err when it is negative. */
 void recover_told(tend *t, enum recovery_kind kind, int rc);
-/* Both kinds, unless there is a pause. True: recovery went well or was not needed. */
+/* Dead workers, unless that kind pauses. True: it went well or was not needed. */
 bool recover_dead_quietly(tend *t, int64_t wait_ms);
-bool recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret);
+/* Dead workers and alarms, each unless it pauses itself. */
+void recover_stale_quietly(tend *t, int64_t wait_ms, struct tend_recovery *ret);
 /* How long such a recovery waits for the store. */
 int64_t recover_wait_ms(const tend *t, int64_t wait_ms);
 

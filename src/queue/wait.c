@@ -69,13 +69,16 @@ int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, co
     return wait_clock_over(clock) ? failed : 0;
 }
 
-int wait_hint_read(struct db_tx *tx, struct wait_hint *ret)
+const struct wait_after wait_after_none = {.alarm_ms = TEND_UNSET, .schedule_ms = TEND_UNSET};
+
+int wait_hint_read(struct db_tx *tx, const struct wait_after *after, struct wait_hint *ret)
 {
     struct db_result alarm;
     struct db_result schedule;
+    const struct db_value params[] = {db_int(after->alarm_ms), db_int(after->schedule_ms)};
     int rc;
-    if ((rc = db_run(tx, Q_JOB_NEXT_ALARM, DB_LATER, NULL, &alarm)) < 0 ||
-        (rc = db_run(tx, Q_SCHEDULE_NEXT, 0, NULL, &schedule)) < 0 ||
+    if ((rc = db_run(tx, Q_JOB_NEXT_ALARM, DB_LATER, &params[0], &alarm)) < 0 ||
+        (rc = db_run(tx, Q_SCHEDULE_NEXT, 0, &params[1], &schedule)) < 0 ||
         (rc = db_time(tx, &ret->now_ms)) < 0)
         return rc;
     ret->next_alarm_ms = db_number(&alarm, 0, 0);
@@ -101,19 +104,23 @@ int64_t wait_clock_limit(const struct wait_clock *clock, int64_t timeout_ms)
     return timeout_ms < 0 ? 0 : timeout_ms;
 }
 
-/* retry_ms: what the clock asks for is not looked at before then (monotonic). pause_ms: when dead
- * workers are looked for again; 0: they are watched. */
+static int64_t sooner(int64_t timeout_ms, int64_t other_ms) /* -1: for ever */
+{
+    return timeout_ms < 0 || other_ms < timeout_ms ? other_ms : timeout_ms;
+}
+
+/* retry_ms: when what stays due is looked at again; 0: nothing does. pause_ms: when dead workers
+ * are looked for again; 0: they are watched. */
 static int64_t sleep_ms(const struct wait_clock *clock, const struct wait_hint *hint,
                         const struct tend_none *none, int64_t retry_ms, int64_t pause_ms)
 {
-    int64_t now_ms = clock_mono_ms();
     int64_t timeout_ms = WAIT_TICK_MS;
     timeout_ms = earlier(timeout_ms, hint->next_alarm_ms, hint->now_ms);
     timeout_ms = earlier(timeout_ms, hint->next_schedule_ms, hint->now_ms);
-    if (timeout_ms < retry_ms - now_ms)
-        timeout_ms = retry_ms - now_ms;
-    if (pause_ms > 0 && pause_ms < timeout_ms)
-        timeout_ms = pause_ms;
+    if (retry_ms > 0)
+        timeout_ms = sooner(timeout_ms, retry_ms);
+    if (pause_ms > 0)
+        timeout_ms = sooner(timeout_ms, pause_ms);
     timeout_ms = earlier(timeout_ms, none->until_ms, hint->now_ms);
     return wait_clock_limit(clock, timeout_ms);
 }
@@ -126,7 +133,8 @@ struct peek {
     struct claim_want want;
     struct claim_look look;
     bool worth_it;
-    struct tend_none none; /* ... and why not */
+    struct tend_none none;   /* ... and why not */
+    struct wait_after after; /* the clock is asked for what comes later */
     struct wait_hint hint;
 };
 
@@ -135,7 +143,13 @@ static int peek_body(struct db_tx *tx, void *arg)
     struct peek *peek = arg;
     peek->look.used = false;
     int rc = limits_peek(tx, &peek->want, &peek->worth_it, &peek->none);
-    return rc < 0 ? rc : wait_hint_read(tx, &peek->hint);
+    return rc < 0 ? rc : wait_hint_read(tx, &peek->after, &peek->hint);
+}
+
+static int hint_body(struct db_tx *tx, void *arg)
+{
+    struct peek *peek = arg;
+    return wait_hint_read(tx, &peek->after, &peek->hint);
 }
 
 static bool is_past(int64_t at_ms, int64_t now_ms)
@@ -195,20 +209,39 @@ static int64_t timers_left_ms(tend *t)
  * not before. */
 int wait_watch(tend *t, const struct wait_clock *clock)
 {
-    if (recover_pause_ms(t) > 0)
+    if (recover_pause_ms(t, RECOVER_DEAD) > 0)
         return 0;
     if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t, wait_clock_patience(clock)))
         return 0;
     return worker_watch_all(t, wait_clock_patience(clock));
 }
 
+static int64_t pause_or_retry_ms(const tend *t, enum recovery_kind kind)
+{
+    int64_t pause_ms = recover_pause_ms(t, kind);
+    return pause_ms > 0 ? pause_ms : RECOVERY_RETRY_MS;
+}
+
 /*
  * What is due and stays due, because it cannot be recovered or somebody else has locked its row, is
- * not looked at again at once: everybody who waits would try without end.
+ * not looked at again at once: everybody who waits would try without end. What falls due after it
+ * is asked for in time all the same. Only where the alarms failed as a whole, the next would fail
+ * like them. Returns for how long to leave alone what is due up to *ret_after; 0: there is none.
  */
-static bool pauses(const struct wait_hint *hint)
+static int64_t what_stays(const tend *t, const struct wait_hint *hint, struct wait_after *ret_after)
 {
-    return hint->recovery_failed || (hint->nothing_moved && clock_asks(hint));
+    int64_t retry_ms = -1;
+    *ret_after = wait_after_none;
+    if (hint->alarms_failed ||
+        (hint->nothing_moved && is_past(hint->next_alarm_ms, hint->now_ms))) {
+        ret_after->alarm_ms = hint->alarms_failed ? INT64_MAX : hint->now_ms;
+        retry_ms = pause_or_retry_ms(t, RECOVER_ALARMS);
+    }
+    if (hint->unfired_ms != TEND_UNSET) {
+        ret_after->schedule_ms = hint->unfired_ms;
+        retry_ms = sooner(retry_ms, pause_or_retry_ms(t, RECOVER_SCHEDULES));
+    }
+    return retry_ms < 0 ? 0 : retry_ms;
 }
 
 int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
@@ -217,13 +250,19 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
 {
     struct peek peek = {.want = *want, .none = *none, .hint = *hint};
     uint64_t bell = db_bell_of(want->queue);
-    int64_t retry_ms = pauses(hint) ? clock_mono_ms() + RECOVERY_RETRY_MS : 0;
+    int rc;
+    int64_t retry_ms = what_stays(t, hint, &peek.after);
+    if (retry_ms > 0) {
+        retry_ms += db_mono_ms(t->db);
+        if ((rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &peek)) < 0)
+            return rc;
+    }
     for (;;) {
-        int rc = wait_watch(t, clock);
-        if (rc < 0)
+        if ((rc = wait_watch(t, clock)) < 0)
             return rc;
         recover_on_timer(t, wait_clock_patience(clock), time_left_ms(clock));
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, retry_ms, recover_pause_ms(t));
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, recover_left_ms(t, retry_ms),
+                                      recover_pause_ms(t, RECOVER_DEAD));
         int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -243,35 +282,47 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return rc;
         if (peek.look.used) /* or each would look at the same piece again */
             passed_keep(t, &peek.look.after);
-        if (peek.worth_it || (clock_mono_ms() >= retry_ms && clock_asks(&peek.hint)))
+        if (peek.worth_it || clock_asks(&peek.hint) ||
+            (retry_ms != 0 && recover_left_ms(t, retry_ms) == 0))
             return 0;
     }
 }
 
 /* --- tend_wait --- */
 
-static int hint_body(struct db_tx *tx, void *arg)
-{
-    return wait_hint_read(tx, arg);
-}
-
 /*
  * When the clock will make work: the next time that lies after what this handle was told of before,
- * so that one nobody acts on is told once. Shortens *timeout_ms.
+ * so that one nobody acts on is told once, and hides none that comes after it. Shortens
+ * *timeout_ms.
  */
-static int64_t next_by_clock(tend *t, const struct wait_hint *hint, int64_t *timeout_ms)
+static int next_by_clock(tend *t, const struct wait_clock *clock, int64_t *timeout_ms,
+                         int64_t *ret_at_ms)
 {
+    struct peek peek = {0};
+    const struct wait_hint *hint = &peek.hint;
+    pthread_mutex_lock(&t->mutex);
+    peek.after = (struct wait_after){.alarm_ms = t->alarm_told_ms, .schedule_ms = t->alarm_told_ms};
+    pthread_mutex_unlock(&t->mutex);
+    int rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &peek);
+    if (rc < 0)
+        return rc;
     int64_t at_ms = hint->next_alarm_ms;
     if (at_ms == TEND_UNSET ||
         (hint->next_schedule_ms != TEND_UNSET && hint->next_schedule_ms < at_ms))
         at_ms = hint->next_schedule_ms;
-    pthread_mutex_lock(&t->mutex);
-    if (at_ms != TEND_UNSET && at_ms <= t->alarm_told_ms)
-        at_ms = TEND_UNSET;
-    pthread_mutex_unlock(&t->mutex);
     if (at_ms != TEND_UNSET)
         *timeout_ms = earlier(*timeout_ms, at_ms, hint->now_ms);
-    return at_ms;
+    *ret_at_ms = at_ms;
+    return 0;
+}
+
+/* When a claim may try again what has failed in one before; 0: nothing has, or it may now. */
+static int64_t claims_again_ms(const tend *t)
+{
+    int64_t alarms_ms = recover_pause_ms(t, RECOVER_ALARMS);
+    int64_t schedules_ms = recover_pause_ms(t, RECOVER_SCHEDULES);
+    return alarms_ms == 0 || schedules_ms == 0 ? alarms_ms + schedules_ms
+                                               : sooner(alarms_ms, schedules_ms);
 }
 
 /*
@@ -292,27 +343,26 @@ static int wait_until_store_time(tend *t, uint64_t bells, uint64_t seen, int64_t
     }
 }
 
-static int64_t sooner(int64_t timeout_ms, int64_t other_ms) /* -1: for ever */
-{
-    return timeout_ms < 0 || other_ms < timeout_ms ? other_ms : timeout_ms;
-}
-
-/* Sleeps once. 1: news, 0: the time is over, or a pause of recovery is, or it is time for
- * recover_on_timer. */
+/* Sleeps once. 1: news, or a claim may try again what has failed; 0: the time is over, or dead
+ * workers may be looked for again, or it is time for recover_on_timer. */
 static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
                      const struct wait_clock *clock)
 {
-    struct wait_hint hint;
-    int rc;
-    if ((rc = wait_watch(t, clock)) < 0 ||
-        (rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &hint)) < 0)
+    int64_t at_ms;
+    int rc = wait_watch(t, clock);
+    if (rc < 0)
         return rc;
-    int64_t pause_ms = recover_pause_ms(t);
+    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
+    int64_t again_ms = claims_again_ms(t);
     if (pause_ms > 0)
         timeout_ms = sooner(timeout_ms, pause_ms);
     timeout_ms = sooner(timeout_ms, timers_left_ms(t));
+    bool tries_again = again_ms > 0 && again_ms <= timeout_ms;
+    if (tries_again)
+        timeout_ms = again_ms;
     int64_t asked_ms = timeout_ms;
-    int64_t at_ms = next_by_clock(t, &hint, &timeout_ms);
+    if ((rc = next_by_clock(t, clock, &timeout_ms, &at_ms)) < 0)
+        return rc;
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
     rc = by_clock ? wait_until_store_time(t, bells, seen, at_ms, timeout_ms, clock)
                   : db_wait(t->db, bells, seen, timeout_ms, handle_err(t));
@@ -326,7 +376,7 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
         pthread_mutex_unlock(&t->mutex);
         return 1;
     }
-    return rc < 0 ? rc : rc != DB_TIMEOUT;
+    return rc < 0 ? rc : tries_again || rc != DB_TIMEOUT;
 }
 
 int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t timeout_ms)

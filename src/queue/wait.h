@@ -35,12 +35,21 @@ int wait_out(tend *t, struct wait_clock *clock, int failed, const char *what, co
 /* When the clock will act next in this store. */
 struct wait_hint {
     int64_t next_alarm_ms, next_schedule_ms, now_ms; /* store time; TEND_UNSET: none */
-    bool recovery_failed;                            /* just now: not to be tried again at once */
-    bool nothing_moved; /* recovery found something due just now, and could move none of it */
+    bool alarms_failed;                              /* just now: not to be tried again at once */
+    bool nothing_moved; /* ... nor alarms that were due just now, none of which could be moved */
+    int64_t unfired_ms; /* ... nor schedules that were due by then; TEND_UNSET: none */
 };
-int wait_hint_read(struct db_tx *tx, struct wait_hint *ret);
 
-/* What db_wait reports is brought up to date, as worker_watch_all; not while recovery pauses. */
+/* What is due up to these times is not asked for; TEND_UNSET: all is. */
+struct wait_after {
+    int64_t alarm_ms, schedule_ms;
+};
+extern const struct wait_after wait_after_none;
+
+int wait_hint_read(struct db_tx *tx, const struct wait_after *after, struct wait_hint *ret);
+
+/* What db_wait reports is brought up to date, as worker_watch_all; not while their recovery pauses.
+ */
 int wait_watch(tend *t, const struct wait_clock *clock);
 
 /*

@@ -419,7 +419,6 @@ int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct 
 {
     struct world *world = fake->world;
     world->calls++;
-    fake_hold_pause(fake);
     if (fake->actor->dead)
         return fake_out_of_reach(fake, err);
     switch (fault_choose(world, point)) {

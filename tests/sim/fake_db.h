@@ -52,7 +52,6 @@ int fake_out_of_reach(struct fake_db *fake, struct err *err);
 int fake_before(struct fake_db *fake, enum point point, bool *ret_again, struct err *err);
 
 /* fake_live.c */
-void fake_hold_pause(struct fake_db *fake);
 uint64_t fake_bell(struct db *db, uint64_t bells);
 int fake_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, struct err *err);
 int64_t fake_mono_ms(const struct db *db);

@@ -5,27 +5,7 @@
  */
 #include "fake_db.h"
 
-#include "queue/recover.h"
-
 /* --- waiting --- */
-
-/*
- * After a recovery that failed the library leaves it alone for a while, by the machine's clock.
- * Here that lasts until the next wait has ended, however fast the machine is.
- */
-void fake_hold_pause(struct fake_db *fake)
-{
-    if (fake->actor->t->recovery_pause_ms != 0)
-        fake->actor->t->recovery_pause_ms = INT64_MAX;
-}
-
-/* How long it sleeps: a pause in force is as long as one that has just begun. */
-static int64_t end_pause(struct fake_db *fake, int64_t timeout_ms)
-{
-    bool paused = fake->actor->t->recovery_pause_ms != 0;
-    fake->actor->t->recovery_pause_ms = 0;
-    return paused && timeout_ms > RECOVERY_RETRY_MS / 2 ? RECOVERY_RETRY_MS : timeout_ms;
-}
 
 static uint64_t count_rings(const struct world *world, uint64_t bells)
 {
@@ -37,7 +17,6 @@ static uint64_t count_rings(const struct world *world, uint64_t bells)
 
 uint64_t fake_bell(struct db *db, uint64_t bells)
 {
-    fake_hold_pause((struct fake_db *)db);
     return count_rings(((struct fake_db *)db)->world, bells);
 }
 
@@ -85,7 +64,6 @@ int fake_wait(struct db *db, uint64_t bells, uint64_t seen, int64_t timeout_ms, 
         return DB_RANG;
     check_no_work(fake, "after looking");
     check_alarm(fake, bells, timeout_ms);
-    timeout_ms = end_pause(fake, timeout_ms);
     if (world->depth >= MAX_DEPTH || chance(world, 3000))
         return DB_INTERRUPTED;
     uint64_t rings = count_rings(world, bells);

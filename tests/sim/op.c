@@ -51,7 +51,7 @@ struct op *op_begin(struct world *world, struct actor *actor, enum op_kind kind)
     world->steps++;
     /* The library's own timers run by the machine's clock; here chance decides. */
     actor->t->workers_next_ms = chance(world, 3000) ? 0 : INT64_MAX;
-    actor->t->recovery_pause_ms = 0;
+    memset(actor->t->recovery_again_ms, 0, sizeof actor->t->recovery_again_ms);
     actor->t->alarms_next_ms = !world->postgres || chance(world, 5000) ? 0 : INT64_MAX;
     return &actor->op;
 }

@@ -109,27 +109,6 @@ static int64_t times_of(const char *queue)
     return sql_int("SELECT count(DISTINCT nominal_at) FROM job WHERE queue = '%s'", queue);
 }
 
-/* Refuses jobs for which the condition holds inside the database; until allow_jobs. */
-static void forbid_jobs(const char *condition)
-{
-    if (store_is_postgres())
-        sql_exec("CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS "
-                 "$$BEGIN IF %s THEN RAISE EXCEPTION 'forbidden by the test'; END IF; "
-                 "RETURN NEW; END$$;"
-                 "CREATE TRIGGER forbidden BEFORE INSERT ON job FOR EACH ROW "
-                 "EXECUTE FUNCTION forbid()",
-                 condition);
-    else
-        sql_exec("CREATE TRIGGER forbidden BEFORE INSERT ON job WHEN %s "
-                 "BEGIN SELECT RAISE(ABORT, 'forbidden by the test'); END",
-                 condition);
-}
-
-static void allow_jobs(void)
-{
-    sql_exec("DROP TRIGGER forbidden%s", store_is_postgres() ? " ON job" : "");
-}
-
 /* All runs that were due went into one transaction, however large: with 1,500 runs of 1.2 MB a
  * claim on any queue took 40 s, and no schedule was fired any more. */
 TEST(pieces, a_backlog_of_large_payloads_is_added_in_small_pieces_beside_other_schedules)
@@ -175,7 +154,7 @@ TEST(pieces, a_schedule_that_fails_keeps_no_other_from_firing_and_is_told_once)
     put_schedule(t, "a", "@hourly");
     put_schedule(t, "bad", "@hourly");
     put_schedule(t, "c", "@hourly");
-    forbid_jobs("NEW.kind = 'bad'");
+    sql_forbid_jobs("NEW.kind = 'bad'");
     clock_advance(HOUR_MS);
     claim_one(t, "a");
     claim_one(t, "c");
@@ -188,7 +167,7 @@ TEST(pieces, a_schedule_that_fails_keeps_no_other_from_firing_and_is_told_once)
     check(told != NULL);
     check(strstr(told + 1, sentence) == NULL);
     check(strstr(store_log(), "works again") == NULL);
-    allow_jobs();
+    sql_allow_jobs();
     wait_until((claim_none(t, "empty"), jobs_of("bad") == 1), PATIENCE_MS);
 }
 
@@ -201,12 +180,12 @@ TEST(pieces, a_claim_in_a_hurry_fires_beside_a_schedule_that_fails)
     put_schedule(t, "a", "@hourly");
     put_schedule(t, "b", "@hourly");
     put_schedule(t, "c", "@hourly");
-    forbid_jobs("NEW.kind = 'a' OR NEW.kind = 'c'"); /* whichever is the first */
+    sql_forbid_jobs("NEW.kind = 'a' OR NEW.kind = 'c'"); /* whichever is the first */
     clock_advance(HOUR_MS);
     claim.wait_ms = 3000;
     check_int(tend_claim_jobs(t, &claim, &jobs, NULL), ==, 1);
     tend_jobs_free(jobs);
-    allow_jobs();
+    sql_allow_jobs();
 }
 
 /* The backlog had the first turn again and again, as each run made it the newest that was due. */
@@ -240,7 +219,7 @@ TEST(pieces, very_many_schedules_that_fail_keep_no_other_from_firing)
         check_ok(t, tend_schedule_put(t, &schedule, NULL));
     }
     put_schedule(t, "zz", "@hourly");
-    forbid_jobs("NEW.kind = 'bad'");
+    sql_forbid_jobs("NEW.kind = 'bad'");
     clock_advance(HOUR_MS);
     int looks = 0;
     while (jobs_of("zz") == 0 && looks++ < LOOKS) {
@@ -250,7 +229,7 @@ TEST(pieces, very_many_schedules_that_fail_keep_no_other_from_firing)
         store_close(other);
     }
     check_int(looks, <, LOOKS);
-    allow_jobs();
+    sql_allow_jobs();
     /* All have their turn: */
     while (sql_int("SELECT count(*) FROM schedule WHERE next_at <= %lld", (long long)clock_now()) >
                0 &&
@@ -285,11 +264,11 @@ TEST(pieces, putting_a_schedule_that_is_cut_short_loses_no_run_and_leaves_the_sc
     struct tend_schedule other = schedule_of("s", "@hourly");
     put_schedule(t, "s", "@every 1s");
     clock_advance(RUNS * SECOND_MS);
-    forbid_jobs("(SELECT count(*) FROM job) >= 1500");
+    sql_forbid_jobs("(SELECT count(*) FROM job) >= 1500");
     check(tend_schedule_put(t, &other, NULL) < 0);
     check_int(jobs_of("s"), ==, RUNS_MOST);
     check_int(sql_int("SELECT count(*) FROM schedule WHERE cron = '@every 1s'"), ==, 1);
-    allow_jobs();
+    sql_allow_jobs();
     check_ok(t, tend_schedule_put(t, &other, NULL));
     check_int(jobs_of("s"), ==, RUNS);
     check_int(times_of("s"), ==, RUNS);

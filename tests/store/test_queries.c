@@ -56,7 +56,6 @@ static const struct {
     {Q_EVENT_TAIL, "event", BOTH},
     {Q_STORE_LAST_EVENT, "event", BOTH},
     {Q_STORE_BEGIN, "event", BOTH},
-    {Q_SCHEDULE_NEXT, "schedule", POSTGRES},
     /* The whole of an index that has only what is held or open; SQLite calls that a search. */
     {Q_LOCK_LIST, "lock", POSTGRES},
     {Q_LOCK_EXPIRED_COUNT, "lock", POSTGRES},

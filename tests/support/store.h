@@ -132,6 +132,10 @@ const char *store_snapshot(void);
 
 /* Makes every change of a job from one state to another fail inside the database. */
 void sql_forbid_move(int from_state, int to_state);
+/* Refuses new jobs for which the condition on NEW holds, inside the database; until
+ * sql_allow_jobs. */
+void sql_forbid_jobs(const char *condition);
+void sql_allow_jobs(void);
 
 /* Another program that keeps everybody from writing to the table, or on SQLite to the store, until
  * it is told to end. */

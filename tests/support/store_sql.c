@@ -234,6 +234,26 @@ void sql_lock_end(struct helper *locker)
     helper_join(locker);
 }
 
+void sql_forbid_jobs(const char *condition)
+{
+    if (store_is_postgres())
+        sql_exec("CREATE FUNCTION forbid_job() RETURNS trigger LANGUAGE plpgsql AS "
+                 "$$BEGIN IF %s THEN RAISE EXCEPTION 'forbidden by the test'; END IF; "
+                 "RETURN NEW; END$$;"
+                 "CREATE TRIGGER forbidden_job BEFORE INSERT ON job FOR EACH ROW "
+                 "EXECUTE FUNCTION forbid_job()",
+                 condition);
+    else
+        sql_exec("CREATE TRIGGER forbidden_job BEFORE INSERT ON job WHEN %s "
+                 "BEGIN SELECT RAISE(ABORT, 'forbidden by the test'); END",
+                 condition);
+}
+
+void sql_allow_jobs(void)
+{
+    sql_exec("DROP TRIGGER forbidden_job%s", store_is_postgres() ? " ON job" : "");
+}
+
 /* --- session.h --- */
 
 PGconn *session_open(void)

@@ -316,8 +316,8 @@ RETURNING u.ordinal, 1;
 -- name: clock_acts
 -- A row when the clock has something to do now: a lease or a lock has expired, a scheduled job is due, or a schedule.
 -- Mostly it has not, and this costs a third of looking what it is. Indexes job_alarm, lock_expiry, schedule_next.
--- The column: 1 when it is a schedule, perhaps among others. Called by queue/claim.c.
-SELECT CASE WHEN EXISTS (SELECT 1 FROM schedule WHERE next_at <= now($1) AND paused = 0) THEN 1 ELSE 0 END
+-- The column: when the newest of the schedules was due, NULL when it is none of them. Called by queue/claim.c.
+SELECT (SELECT max(next_at) FROM schedule WHERE next_at <= now($1) AND paused = 0)
 WHERE EXISTS (SELECT 1 FROM job WHERE state = 2 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM job WHERE state = 0 AND alarm_at <= now($1))
    OR EXISTS (SELECT 1 FROM lock WHERE expires_at <= now($1))
@@ -424,11 +424,11 @@ FROM job j CROSS JOIN LATERAL ({row_holder}) h
 WHERE j.id = $1;
 
 -- name: job_next_alarm
--- When the clock acts next. Index job_alarm, once per state. Called by queue/wait.c.
+-- When the clock acts next, later than $1. Index job_alarm, once per state. Called by queue/wait.c.
 SELECT min(at)
-FROM (SELECT min(alarm_at) AS at FROM job WHERE state = 0 AND alarm_at IS NOT NULL
+FROM (SELECT min(alarm_at) AS at FROM job WHERE state = 0 AND alarm_at > $1
       UNION ALL
-      SELECT min(alarm_at) AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL) AS alarm;
+      SELECT min(alarm_at) AS at FROM job WHERE state = 2 AND alarm_at > $1) AS alarm;
 
 -- name: job_stale_count
 -- How many leases have expired, without those that are given their time first, because a move has left them alone. Index

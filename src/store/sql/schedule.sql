@@ -57,8 +57,8 @@ SELECT {firing} FROM schedule WHERE name = $1;
 SELECT {firing} FROM schedule WHERE name = $1 FOR UPDATE;
 
 -- name: schedule_next
--- When the next is due. Index schedule_next. Called by queue/wait.c.
-SELECT min(next_at) FROM schedule WHERE next_at IS NOT NULL AND paused = 0;
+-- When the next is due, of those that are due later than $1. Index schedule_next. Called by queue/wait.c.
+SELECT min(next_at) FROM schedule WHERE next_at > $1 AND paused = 0;
 
 -- name: schedule_fired
 -- It has fired for $3, once: the version is the guard; for db_each. Called by queue/schedule_fire.c.
