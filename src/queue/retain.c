@@ -28,9 +28,9 @@ enum {
  * A rule that found more than there was room for has its next turn after all others.
  *
  * Events go by their ids, which are in the order of their times, but for those that were written
- * while a clock was wrong. Whoever asks for a purge goes through all of them. On the timer it ends
- * with the first piece in which nothing is old enough, unless that piece is from the future: what
- * comes behind it may be old.
+ * while a clock was wrong. A purge reads no more than it deletes: it ends with the first piece in
+ * which nothing is old enough, unless that piece is from the future. What comes behind that may be
+ * old.
  */
 struct purge {
     struct retain_place place; /* where the next transaction begins */
@@ -40,7 +40,6 @@ struct purge {
 };
 
 struct purge_call {
-    bool all_events;     /* not only up to the first that are too young */
     struct purge before; /* not changed by the body, which may be run again */
     struct purge after;
     struct tend_purged gone;
@@ -168,8 +167,7 @@ static int purge_events(struct db_tx *tx, struct purge_call *call)
     bool future = db_number(&piece, piece.rows - 1, 1) > call->now_ms;
     call->gone.events = (int64_t)gone.rows;
     call->after.event_id = last->number;
-    call->after.events_left =
-        piece.rows == PURGE_CHUNK && (gone.rows > 0 || future || call->all_events);
+    call->after.events_left = piece.rows == PURGE_CHUNK && (gone.rows > 0 || future);
     return 0;
 }
 
@@ -191,7 +189,6 @@ static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct retain
                        struct tend_purged *ret, bool *ret_more)
 {
     struct purge_call call = {
-        .all_events = until_ms == INT64_MAX,
         .after = {.place = *place, .jobs_left = true, .events_left = true},
     };
     do {
