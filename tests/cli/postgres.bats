@@ -325,10 +325,17 @@ teardown() {
     fails 4 tend complete "$lease"
 }
 
+# The session by which it hears of news has been opened, and the one that claims is at rest.
+claimer_waits() {
+    [ "$(psql -qAtX "$TEND_STORE" -c "SELECT count(*) FROM pg_stat_activity WHERE datname = '$name' AND state = 'idle'
+        AND pid <> pg_backend_pid()")" -ge 2 ]
+}
+
 @test "a server that goes away under a waiting command" {
     tend migrate >/dev/null
     "$TEND" claim --wait >claimed 2>log 3>&- &
     claimer=$!
+    until_true claimer_waits
     psql -qX "$TEND_STORE" -c "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = '$name' AND pid <> pg_backend_pid()" >/dev/null
     tend add >/dev/null

@@ -128,11 +128,15 @@ at_once() {
     [ "${lines[-1]%%,*}" = '1 done' ]
 }
 
+# is_there NAME: such a worker is registered
+is_there() {
+    tend workers --json | jq -r .name | grep -qx "$1"
+}
+
 @test "a worker has the name it is given" {
     tend migrate >/dev/null
     start_worker --name night-shift
-    run -0 tend workers --json
-    json '.name == "night-shift"'
+    until_true is_there night-shift
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
     until_true test -s one.pid
     run -0 tend show "$id" --json

@@ -81,7 +81,7 @@ static tend *open_real(int connections)
 }
 
 /* A test that cannot fail is worse than none: a deadlock is seen when there is one. */
-TEST(postgres_order, a_deadlock_would_be_seen)
+TEST_WITHIN(postgres_order, a_deadlock_would_be_seen, 300)
 {
     PGconn *sessions[2];
     own_database();
