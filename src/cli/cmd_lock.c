@@ -76,6 +76,14 @@ static void lock_json(struct buf *out, const char *key, const struct tend_lock *
     json_lock(out, key, lock, holder ? holder->pid : TEND_UNSET, is_dead(holder));
 }
 
+/* One that is held when it is looked at may be over when that is told. */
+static const char *end_text(const struct tend_lock *lock, int64_t now_ms,
+                            char out[DURATION_TEXT_BYTES])
+{
+    return lock->expired ? relative_text(lock->expires_at_ms, now_ms, out)
+                         : coming_text(lock->expires_at_ms, now_ms, out);
+}
+
 static void print_lock(struct cli *cli, const struct tend_lock *lock,
                        const struct tend_worker *holder)
 {
@@ -92,7 +100,7 @@ static void print_lock(struct cli *cli, const struct tend_lock *lock,
         buf_printf(&cli->out, ", whose process %" PRId64 " has ended\n", holder->pid);
     else
         buf_printf(&cli->out, ", %s %s\n", lock->expired ? "expired" : "expires",
-                   relative_text(lock->expires_at_ms, cli_now_ms(cli), when));
+                   end_text(lock, cli_now_ms(cli), when));
 }
 
 /* The caller holds it itself, but not for the process it is asked for. */
@@ -314,7 +322,7 @@ static int print_table(struct cli *cli, const struct tend_locks *locks,
         table_cell(&table, COLOR_NONE, "%s", lock->owner);
         table_number(&table, COLOR_NONE, lock->token);
         table_cell(&table, COLOR_DIM, "%s", relative_text(lock->acquired_at_ms, now_ms, when));
-        relative_text(lock->expires_at_ms, now_ms, when);
+        end_text(lock, now_ms, when);
         if (lock->expired)
             table_cell(&table, COLOR_RED, "expired %s", when);
         else if (dead)
