@@ -134,8 +134,8 @@ int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct t
 static int act_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
-    struct tend_jobs jobs;
-    int64_t now_ms;
+    struct tend_jobs jobs = {0};
+    int64_t now_ms = 0;
     call->raced = false;
     call->follower_count = 0;
     int rc = act_read_job(tx, call->action, call->id, &jobs, &now_ms);

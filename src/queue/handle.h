@@ -96,6 +96,7 @@ struct tend {
     struct retain_place purge_place;
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */
+    int64_t again_told_ms;     /* ... and that something failed can be tried again (monotonic) */
     uint64_t settings_changes; /* how often a queue was found with other settings than in cached */
     struct {
         int64_t job_id;

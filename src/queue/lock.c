@@ -147,13 +147,13 @@ static int wait_for_lock(tend *t, const struct lock_call *call, uint64_t seen,
         (rc = wait_watch(t, clock)) < 0)
         return rc;
     int64_t timeout_ms = call->lock.expires_at_ms - now_ms;
-    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
+    int64_t unwatched_ms = rc;
     if (timeout_ms < 1)
         timeout_ms = EXPIRED_LOOK_MS;
     if (timeout_ms > WAIT_TICK_MS)
         timeout_ms = WAIT_TICK_MS;
-    if (pause_ms > 0 && pause_ms < timeout_ms)
-        timeout_ms = pause_ms;
+    if (unwatched_ms > 0 && unwatched_ms < timeout_ms)
+        timeout_ms = unwatched_ms;
     rc = db_wait(t->db, bell_of_lock(call->name), seen, wait_clock_limit(clock, timeout_ms),
                  handle_err(t));
     if (rc == DB_INTERRUPTED)

@@ -326,7 +326,7 @@ int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_i
 
 /* --- along with something else --- */
 
-static int64_t again_at(const tend *t, enum recovery_kind kind)
+int64_t recover_again_at(const tend *t, enum recovery_kind kind)
 {
     return __atomic_load_n(&t->recovery_again_ms[kind], __ATOMIC_RELAXED);
 }
@@ -341,12 +341,12 @@ int64_t recover_left_ms(const tend *t, int64_t again_ms)
 
 int64_t recover_pause_ms(const tend *t, enum recovery_kind kind)
 {
-    return recover_left_ms(t, again_at(t, kind));
+    return recover_left_ms(t, recover_again_at(t, kind));
 }
 
 bool recover_is_failing(const tend *t, enum recovery_kind kind)
 {
-    return again_at(t, kind) != 0;
+    return recover_again_at(t, kind) != 0;
 }
 
 /* Returns whether it was failing before. */

@@ -40,6 +40,8 @@ enum { RECOVERY_WAIT_MS = 1000, RECOVERY_RETRY_MS = 1000 };
 int64_t recover_left_ms(const tend *t, int64_t again_ms);
 /* How long until this kind may be tried; 0: now. */
 int64_t recover_pause_ms(const tend *t, enum recovery_kind kind);
+/* When it may be tried again, also if that is past (db_mono_ms); 0: the last try has not failed. */
+int64_t recover_again_at(const tend *t, enum recovery_kind kind);
 /* The last try of this kind has failed. */
 bool recover_is_failing(const tend *t, enum recovery_kind kind);
 /* What became of a try: rc, with the sentence in handle_err when it is negative. */

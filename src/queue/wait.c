@@ -193,6 +193,13 @@ void recover_on_timer(tend *t, int64_t wait_ms, int64_t spare_ms)
     retain_on_timer(t, recover_wait_ms(t, spare_ms));
 }
 
+/* For something that is to be done again: if its time has come meanwhile, a sleep must still end.
+ */
+static int64_t at_least_1(int64_t left_ms)
+{
+    return left_ms < 1 ? 1 : left_ms;
+}
+
 /* When recover_on_timer has something to do again, once it has been called; 1 at least. */
 static int64_t timers_left_ms(tend *t)
 {
@@ -201,19 +208,19 @@ static int64_t timers_left_ms(tend *t)
     if (t->options.recovery_ms > 0 && t->recovery_next_ms < next_ms)
         next_ms = t->recovery_next_ms;
     pthread_mutex_unlock(&t->mutex);
-    int64_t left_ms = next_ms - clock_mono_ms();
-    return left_ms < 1 ? 1 : left_ms;
+    return at_least_1(next_ms - clock_mono_ms());
 }
 
 /* A dead worker whose recovery failed is reported again when the pause after the failure is over,
  * not before. */
 int wait_watch(tend *t, const struct wait_clock *clock)
 {
-    if (recover_pause_ms(t, RECOVER_DEAD) > 0)
-        return 0;
-    if (recover_is_failing(t, RECOVER_DEAD) && !recover_dead_quietly(t, wait_clock_patience(clock)))
-        return 0;
-    return worker_watch_all(t, wait_clock_patience(clock));
+    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
+    if (pause_ms == 0 && recover_is_failing(t, RECOVER_DEAD) &&
+        !recover_dead_quietly(t, wait_clock_patience(clock)))
+        pause_ms = at_least_1(recover_pause_ms(t, RECOVER_DEAD));
+    int rc = pause_ms > 0 ? 0 : worker_watch_all(t, wait_clock_patience(clock));
+    return rc < 0 ? rc : (int)pause_ms;
 }
 
 static int64_t pause_or_retry_ms(const tend *t, enum recovery_kind kind)
@@ -258,11 +265,12 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
             return rc;
     }
     for (;;) {
-        if ((rc = wait_watch(t, clock)) < 0)
-            return rc;
+        int unwatched_ms = wait_watch(t, clock);
+        if (unwatched_ms < 0)
+            return unwatched_ms;
         recover_on_timer(t, wait_clock_patience(clock), time_left_ms(clock));
-        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, recover_left_ms(t, retry_ms),
-                                      recover_pause_ms(t, RECOVER_DEAD));
+        int64_t left_ms = retry_ms == 0 ? 0 : at_least_1(recover_left_ms(t, retry_ms));
+        int64_t timeout_ms = sleep_ms(clock, &peek.hint, &peek.none, left_ms, unwatched_ms);
         int news = db_wait(t->db, bell, seen, timeout_ms, handle_err(t));
         if (news < 0)
             return news;
@@ -296,7 +304,7 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
  * *timeout_ms.
  */
 static int next_by_clock(tend *t, const struct wait_clock *clock, int64_t *timeout_ms,
-                         int64_t *ret_at_ms)
+                         int64_t *ret_at_ms, int64_t *ret_told_ms)
 {
     struct peek peek = {0};
     const struct wait_hint *hint = &peek.hint;
@@ -313,14 +321,23 @@ static int next_by_clock(tend *t, const struct wait_clock *clock, int64_t *timeo
     if (at_ms != TEND_UNSET)
         *timeout_ms = earlier(*timeout_ms, at_ms, hint->now_ms);
     *ret_at_ms = at_ms;
+    *ret_told_ms =
+        at_ms > hint->now_ms ? at_ms : hint->now_ms; /* all that are past are told at once */
     return 0;
 }
 
-/* When a claim may try again what has failed in one before; 0: nothing has, or it may now. */
-static int64_t claims_again_ms(const tend *t)
+/* When a claim may try again what has failed in one before, the first time that was not told yet
+ * (monotonic); 0: none. */
+static int64_t claims_again_at(tend *t)
 {
-    int64_t alarms_ms = recover_pause_ms(t, RECOVER_ALARMS);
-    int64_t schedules_ms = recover_pause_ms(t, RECOVER_SCHEDULES);
+    int64_t alarms_ms = recover_again_at(t, RECOVER_ALARMS);
+    int64_t schedules_ms = recover_again_at(t, RECOVER_SCHEDULES);
+    pthread_mutex_lock(&t->mutex);
+    if (alarms_ms <= t->again_told_ms)
+        alarms_ms = 0;
+    if (schedules_ms <= t->again_told_ms)
+        schedules_ms = 0;
+    pthread_mutex_unlock(&t->mutex);
     return alarms_ms == 0 || schedules_ms == 0 ? alarms_ms + schedules_ms
                                                : sooner(alarms_ms, schedules_ms);
 }
@@ -349,19 +366,20 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
                      const struct wait_clock *clock)
 {
     int64_t at_ms;
+    int64_t told_ms;
     int rc = wait_watch(t, clock);
     if (rc < 0)
         return rc;
-    int64_t pause_ms = recover_pause_ms(t, RECOVER_DEAD);
-    int64_t again_ms = claims_again_ms(t);
-    if (pause_ms > 0)
-        timeout_ms = sooner(timeout_ms, pause_ms);
+    if (rc > 0)
+        timeout_ms = sooner(timeout_ms, rc);
     timeout_ms = sooner(timeout_ms, timers_left_ms(t));
-    bool tries_again = again_ms > 0 && again_ms <= timeout_ms;
+    int64_t again_ms = claims_again_at(t);
+    int64_t left_ms = at_least_1(recover_left_ms(t, again_ms));
+    bool tries_again = again_ms > 0 && left_ms <= timeout_ms;
     if (tries_again)
-        timeout_ms = again_ms;
+        timeout_ms = left_ms;
     int64_t asked_ms = timeout_ms;
-    if ((rc = next_by_clock(t, clock, &timeout_ms, &at_ms)) < 0)
+    if ((rc = next_by_clock(t, clock, &timeout_ms, &at_ms, &told_ms)) < 0)
         return rc;
     bool by_clock = at_ms != TEND_UNSET && timeout_ms != asked_ms;
     rc = by_clock ? wait_until_store_time(t, bells, seen, at_ms, timeout_ms, clock)
@@ -370,13 +388,15 @@ static int wait_once(tend *t, uint64_t bells, uint64_t seen, int64_t timeout_ms,
         return handle_fail(t, TEND_EINTERRUPTED, "interrupted while waiting");
     if (rc == DB_DEATH)
         return recover_dead_quietly(t, -1); /* what could not be recovered is no news */
-    if (rc == DB_TIMEOUT && by_clock) {
-        pthread_mutex_lock(&t->mutex);
-        t->alarm_told_ms = at_ms;
-        pthread_mutex_unlock(&t->mutex);
-        return 1;
-    }
-    return rc < 0 ? rc : tries_again || rc != DB_TIMEOUT;
+    if (rc != DB_TIMEOUT)
+        return rc < 0 ? rc : 1;
+    pthread_mutex_lock(&t->mutex);
+    if (by_clock)
+        t->alarm_told_ms = told_ms;
+    else if (tries_again)
+        t->again_told_ms = again_ms;
+    pthread_mutex_unlock(&t->mutex);
+    return by_clock || tries_again;
 }
 
 int wait_for_bells(tend *t, uint64_t bells, struct wait_seen *last, int64_t timeout_ms)

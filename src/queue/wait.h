@@ -48,8 +48,8 @@ extern const struct wait_after wait_after_none;
 
 int wait_hint_read(struct db_tx *tx, const struct wait_after *after, struct wait_hint *ret);
 
-/* What db_wait reports is brought up to date, as worker_watch_all; not while their recovery pauses.
- */
+/* What db_wait reports is brought up to date, as worker_watch_all. Not while their recovery pauses:
+ * then nobody is watched, and the number of ms comes back after which it is to be called again. */
 int wait_watch(tend *t, const struct wait_clock *clock);
 
 /*

@@ -14,6 +14,13 @@ enum { LOOKASIDE_BYTES = 4096, LOOKASIDE_SLOTS = 128 };
 /* From so many rows on, one statement for all is cheaper than one for each. */
 enum { MANY_ROWS = 4 };
 
+/* SQLite does not keep why it could not make the files beside the store. */
+static bool lacks_inodes(const char *path)
+{
+    struct statvfs disk;
+    return statvfs(path, &disk) == 0 && disk.f_files > 0 && disk.f_favail == 0;
+}
+
 /*
  * Whether others may have been unable to write as well. Permissions, and a limit on the size of
  * files, are this process's own.
@@ -24,6 +31,8 @@ static bool concerns_all(const struct sqlite_conn *conn, int kind)
     struct rlimit size;
     if (kind == SQLITE_READONLY || kind == SQLITE_PERM)
         return statvfs(conn->path, &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0;
+    if (kind == SQLITE_CANTOPEN)
+        return lacks_inodes(conn->path);
     if (kind == SQLITE_IOERR)
         return getrlimit(RLIMIT_FSIZE, &size) != 0 || size.rlim_cur == RLIM_INFINITY;
     return kind == SQLITE_FULL;
@@ -108,6 +117,10 @@ int sqlite_conn_fail(struct sqlite_conn *conn, int rc, const char *what, struct 
                        "damaged as far as it can be read)",
                        what, path, text);
     case SQLITE_CANTOPEN:
+        if (lacks_inodes(path))
+            return err_set(err, TEND_EFULL,
+                           "%s: no inodes left for files beside %s; make room and try again", what,
+                           path);
         return err_set(err, TEND_EUNREACHABLE,
                        "%s: %s cannot be opened (%s); check that its folder exists and is yours",
                        what, path, text);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { DISK_BYTES = 3 << 20, BALLAST_BYTES = 1 << 20, PAYLOAD_BYTES = 20000, ENOUGH = 2000 };
+enum { LEASE_MS = 3000 };
 
 /*
  * The folder of the store. Mounted in a namespace of the test's own, it goes with the test's
@@ -192,32 +193,70 @@ TEST(full_disk, a_store_that_cannot_be_read_for_want_of_room_can_be_read_later)
     check_int(job_of(t, id)->id, ==, id);
 }
 
-/* Whoever came failed to open the store, and nobody wrote down that nobody could write. */
-TEST_WITHIN(full_disk, BY_9_no_lease_ends_while_the_store_cannot_be_opened_for_want_of_room, 60)
+/* A lease of LEASE_MS that somebody has who is not there now. Its end. */
+static int64_t leave_lease(int64_t *ret_id)
 {
-    struct disk disk = prepare();
-    if (!disk.mounted) /* a limit on files is this process's own */
-        return;
     tend *t = store_open_real("w");
     struct tend_claim claim = claim_for("q");
     struct tend_jobs *jobs;
-    int64_t id = add_one(t, "q");
+    *ret_id = add_one(t, "q");
     claim.flags = TEND_CLAIM_BY_TIME;
-    claim.ttl_ms = 3000;
+    claim.ttl_ms = LEASE_MS;
     check_int(tend_claim_jobs(t, &claim, &jobs, NULL), ==, 1);
     int64_t ends_ms = jobs->items[0].until_ms;
     tend_jobs_free(jobs);
     store_close(t);
-    fill(&disk);
-    check_does_not_open(&disk);
-    int64_t until_ms = clock_wall_ms() + 4000;
+    return ends_ms;
+}
+
+static void outlive_lease(void)
+{
+    int64_t until_ms = clock_wall_ms() + LEASE_MS + 1000;
     wait_until(clock_wall_ms() > until_ms, PATIENCE_MS);
-    make_room(&disk);
-    t = store_open_real("v");
+}
+
+static void check_lease_was_moved(int64_t id, int64_t ends_ms)
+{
+    tend *t = store_open_real("v");
     check_int(claim_many(t, "q", 1, NULL), ==, 0);
     check_int(job_of(t, id)->state, ==, TEND_RUNNING);
     check_int(job_of(t, id)->crashes, ==, 0);
-    check_int(job_of(t, id)->until_ms, >=, ends_ms + 3000);
+    check_int(job_of(t, id)->until_ms, >=, ends_ms + LEASE_MS);
+}
+
+/* Whoever came failed to open the store, and nobody wrote down that nobody could write. */
+TEST_WITHIN(full_disk, BY_9_no_lease_ends_while_the_store_cannot_be_opened_for_want_of_room, 60)
+{
+    struct disk disk = prepare();
+    int64_t id;
+    if (!disk.mounted) /* a limit on files is this process's own */
+        return;
+    int64_t ends_ms = leave_lease(&id);
+    fill(&disk);
+    check_does_not_open(&disk);
+    outlive_lease();
+    make_room(&disk);
+    check_lease_was_moved(id, ends_ms);
+}
+
+/* The same where there is space, but no files can be made; which was told as a missing folder. */
+TEST_WITHIN(full_disk, BY_9_no_lease_ends_while_there_are_no_inodes, 60)
+{
+    enum { INODES = 40 };
+    int64_t id;
+    if (!mounts_own() ||
+        !mounts_disk(test_folder(), keep_text("%d,nr_inodes=%d", DISK_BYTES, INODES)))
+        return;
+    int64_t ends_ms = leave_lease(&id);
+    for (int i = 0, fd; i < INODES; i++)
+        if ((fd = open(test_path(keep_text("filler-%d", i)), O_WRONLY | O_CREAT | O_CLOEXEC,
+                       0666)) >= 0)
+            close(fd);
+    check_does_not_open(&(struct disk){.mounted = true});
+    outlive_lease();
+    check_int(unlink(test_path("filler-0")), ==, 0);
+    check_int(unlink(test_path("filler-1")), ==, 0);
+    check_lease_was_moved(id, ends_ms);
 }
 
 TEST(full_disk, a_store_that_cannot_be_made_for_want_of_room_can_be_made_later)

@@ -179,3 +179,46 @@ TEST(pause, BY_8_a_schedule_is_in_time_although_alarms_fail)
     }
     check_int(leap.waits, <, 3 * 2 * 60);
 }
+
+/* Symptom: while recovery failed, `tend work` looked for every single one of them, without a pause
+ * in between: 2,600 looks in 5 s with 3,000 jobs. */
+TEST(pause, many_times_that_are_past_are_told_at_once)
+{
+    enum { JOBS = 200, LOOKS = 60 };
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    for (int i = 0; i < JOBS; i++) {
+        spec.delay_ms = SECOND_MS + i;
+        add_spec(t, &spec);
+    }
+    sql_forbid_move(TEND_SCHEDULED, TEND_PENDING);
+    leap_over_waits(t);
+    clock_advance(HOUR_MS);
+    int64_t begun_ms = clock_now();
+    int looks = 0;
+    for (; clock_now() - begun_ms < 10 * SECOND_MS && looks < LOOKS; looks++) {
+        claim_none(t, "q");
+        check_int(tend_wait(t, 5 * SECOND_MS), >=, 0);
+    }
+    check_int(looks, <, LOOKS / 2);
+    check_int(looks, >=, 5); /* it is tried again every second */
+}
+
+/* Symptom: who was busy until the pause was over slept for all of its time, as if nothing had
+ * failed. */
+TEST(pause, what_can_be_tried_again_by_now_is_told_once)
+{
+    tend *t = store_open("w");
+    leap_over_waits(t);
+    let_a_schedule_fail(t);
+    check_int(tend_wait(t, 1), ==, 1);   /* the first call has news */
+    check_int(tend_wait(t, 100), ==, 1); /* the schedule is due */
+    claim_none(t, "empty");
+    clock_advance(1200);
+    int64_t begun_ms = clock_now();
+    check_int(tend_wait(t, 20 * SECOND_MS), ==, 1);
+    check_int(clock_now() - begun_ms, <, 100);
+    check_int(tend_wait(t, 20 * SECOND_MS), ==, 0);
+    sql_allow_jobs();
+    claim_one(t, "bad");
+}

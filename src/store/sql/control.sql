@@ -106,9 +106,9 @@ USING unnest($1::bigint[]) AS u (id)
 WHERE control.job_id = u.id AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = u.id);
 
 -- name: control_skip_ids
--- Coming ids are above all that there are: after a restore. PostgreSQL only, as SQLite counts on from the largest. Called
+-- Coming ids are above all that there are, also those that others draw meanwhile: after a restore. PostgreSQL only, as SQLite counts on from the largest. Called
 -- by queue/generation.c.
 SELECT 1;
 -- dialect: postgres
-SELECT setval(s.name, greatest(nextval(s.name), (SELECT coalesce(max(id), 0) + 1 FROM control)), false)
+SELECT setval(s.name, greatest(nextval(s.name), (SELECT coalesce(max(id), 0) FROM control)) + 1000000)
 FROM (SELECT pg_get_serial_sequence('control', 'id') AS name) s;
