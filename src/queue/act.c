@@ -122,9 +122,11 @@ int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct t
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
     if (rc < 0)
         return rc;
-    if (found.rows == 0)
-        return err_set(db_err(tx), TEND_ENOTFOUND,
-                       "there is no job %lld; 'tend jobs' lists those that are", (long long)id);
+    if (found.rows == 0) {
+        err_set(db_err(tx), TEND_ENOTFOUND,
+                "there is no job %lld; 'tend jobs' lists those that are", (long long)id);
+        return TEND_ENOTFOUND;
+    }
     *ret_now_ms = db_number(&found, 0, found.columns - 1);
     if ((rc = jobs_read(db_arena(tx), &found, ret)) < 0)
         return rc;
@@ -134,8 +136,8 @@ int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct t
 static int act_body(struct db_tx *tx, void *arg)
 {
     struct act_call *call = arg;
-    struct tend_jobs jobs = {0};
-    int64_t now_ms = 0;
+    struct tend_jobs jobs;
+    int64_t now_ms;
     call->raced = false;
     call->follower_count = 0;
     int rc = act_read_job(tx, call->action, call->id, &jobs, &now_ms);
