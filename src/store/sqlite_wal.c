@@ -208,18 +208,29 @@ static void add_process(char *text, size_t size, int64_t pid)
         snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", entry);
 }
 
-static bool name_lockers(const struct sqlite_db *db, bool writes, char *text, size_t size)
+static void look_at_locks(uint64_t inode, bool writes, char *text, size_t size)
 {
-    struct stat index;
     char line[256];
-    text[0] = '\0';
-    FILE *locks = stat_beside(db, "-shm", &index) ? fopen("/proc/locks", "re") : NULL;
     int64_t pid;
+    FILE *locks = fopen("/proc/locks", "re");
     while (locks != NULL && fgets(line, sizeof line, locks) != NULL)
-        if (parse_lock(line, index.st_ino, writes, &pid) && pid > 0 && (writes || pid != getpid()))
+        if (parse_lock(line, inode, writes, &pid) && pid > 0 && (writes || pid != getpid()))
             add_process(text, size, pid);
     if (locks != NULL)
         fclose(locks);
+}
+
+/* The kernel gives the list in pieces. Where other programs lock and unlock in between, a lock that
+ * stays may be missing from it, so it is looked for more than once. */
+static bool name_lockers(const struct sqlite_db *db, bool writes, char *text, size_t size)
+{
+    enum { LOOKS = 5 };
+    struct stat index;
+    text[0] = '\0';
+    if (!stat_beside(db, "-shm", &index))
+        return false;
+    for (int i = 0; i < LOOKS && text[0] == '\0'; i++)
+        look_at_locks(index.st_ino, writes, text, size);
     return text[0] != '\0';
 }
 
