@@ -76,6 +76,8 @@ bool bench_met(const struct bench_result *result)
     switch (result->goal) {
     case GOAL_RATIO:
         return result->ratio < 0 || result->ratio >= result->target;
+    case GOAL_RATIO_AT_MOST:
+        return result->ratio < 0 || result->ratio <= result->target;
     case GOAL_AT_MOST:
         return result->ours <= result->target;
     case GOAL_AT_LEAST:

@@ -17,8 +17,9 @@
 enum engine { ENGINE_SQLITE, ENGINE_POSTGRES, ENGINE_NONE };
 
 enum bench_goal {
-    GOAL_NONE,    /* for orientation */
-    GOAL_RATIO,   /* the ratio is at least the target */
+    GOAL_NONE,  /* for orientation */
+    GOAL_RATIO, /* the ratio is at least the target */
+    GOAL_RATIO_AT_MOST,
     GOAL_AT_MOST, /* ours is at most the target */
     GOAL_AT_LEAST,
 };
@@ -62,11 +63,13 @@ struct bench_case {
     int (*run)(struct bench *bench, const struct bench_case *self); /* 0, or -1 after bench_fail */
     double target, target_p99;
     enum operation operation;
-    size_t batch;   /* jobs per commit */
-    size_t threads; /* each with a session, or a connection, of its own */
-    bool grouped;   /* the bare side commits by groups as well */
-    enum fill fill; /* growth: with what */
-    size_t rows;    /* ... and how many */
+    size_t batch;       /* jobs per commit */
+    size_t threads;     /* each with a session, or a connection, of its own */
+    bool grouped;       /* the bare side commits by groups as well */
+    enum fill fill;     /* growth: with what */
+    size_t rows;        /* ... and how many; workspace: files */
+    size_t history_mib; /* workspace: what the commits before have */
+    bool on_demand;     /* takes long: measured only when --only has its name */
 };
 
 extern const struct bench_case bench_cases[];
@@ -84,6 +87,7 @@ int bench_noop(struct bench *bench, const struct bench_case *self);
 int bench_output(struct bench *bench, const struct bench_case *self);
 int bench_crowd(struct bench *bench, const struct bench_case *self);
 int bench_control(struct bench *bench, const struct bench_case *self);
+int bench_workspace(struct bench *bench, const struct bench_case *self);
 
 /* A process of a measurement (child.h): `tend __bench-child ROLE URL PARENT`. Its exit status. */
 int bench_child_main(int argc, char **argv);

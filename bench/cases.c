@@ -58,6 +58,11 @@ const struct bench_case bench_cases[] = {
           .target = 500),
     OTHER("steps/control", "from tend control to the end of the step", ENGINE_SQLITE, bench_control,
           .target = 500, .target_p99 = 1000),
+    OTHER("steps/workspace", "a workspace of 2,000 files, to git worktree add", ENGINE_NONE,
+          bench_workspace, .rows = 2000, .history_mib = 50),
+    OTHER("steps/workspace-large", "50,000 files and 1 GiB of history, to git worktree add",
+          ENGINE_NONE, bench_workspace, .target = 1.3, .rows = 50000, .history_mib = 1024,
+          .on_demand = true),
 
     POSTGRES("add", "add one by one", 0.8, OPERATION_ADD, 1, 1),
     POSTGRES("add-2", "the same on 2 connections", 0.8, OPERATION_ADD, 1, 2),

@@ -1,65 +1,24 @@
 #!/bin/sh
-# A worker in a shell script: claims jobs of a queue one after another, runs the "command" of their
-# payload, and ends when none is left. usage: [BEAT=SECONDS] worker.sh [QUEUE]
-#     tend add -q shell --payload '{"command": "echo hello"}'
+# A worker in a shell script: claims jobs of a queue one after another, runs the "line" of their
+# payload, and ends when none is left. usage: worker.sh [QUEUE]
+#     tend add -q shell --payload '{"line": "echo hello"}'
 #     ./worker.sh shell
-# Needs jq. The leases are tied to this script: if it is killed, its job is free again at once, and
-# setpriv ends the command. What the command has put into a session of its own goes on: `tend work`
-# ends that, too.
+# Needs jq. 'tend claim --exec' keeps the lease while the command runs, completes the job or fails it
+# by the exit status, and ends all that the command has started when the lease is lost. If this
+# script is killed, setpriv stops it, and its job is given back.
 set -u
 
 queue=${1:-default}
-beat=${BEAT:-20} # seconds between two heartbeats, a third of the lease
-me=$(hostname):$$
-nap=
-
-# A sign of life at each beat, as long as this script lives; when the lease is lost (4), the job is
-# stopped. After any other failure, such as a store that is out of reach (69), the next beat tries
-# again. usage: keep_alive LEASE PID
-keep_alive() {
-    trap 'kill "$nap" 2>/dev/null; exit' TERM
-    while :; do
-        sleep "$beat" &
-        nap=$!
-        wait "$nap"
-        kill -0 $$ 2>/dev/null || exit
-        tend heartbeat "$1" >/dev/null
-        [ $? != 4 ] || {
-            kill "$2"
-            exit
-        }
-    done
-}
 
 while :; do
-    job=$(tend claim -q "$queue" -w "$me" --while-pid $$)
+    # shellcheck disable=SC2016  # for the shell that runs the command
+    setpriv --pdeathsig TERM tend claim -q "$queue" --exec '
+        line=$(jq -er .line) || exit 65 # the input is wrong: it is not tried again
+        exec sh -c "$line"'
     status=$?
-    # 5: nothing there. Anything else is worth a look.
-    [ "$status" != 5 ] || exit 0
-    [ "$status" = 0 ] || exit "$status"
-
-    lease=$(printf '%s' "$job" | jq -r .lease)
-    command=$(printf '%s' "$job" | jq -r '.payload.command? // empty')
-    if [ -z "$command" ]; then
-        tend fail "$lease" --final --class deterministic_contract \
-            --text 'the payload has no "command"'
-        continue
-    fi
-
-    # setpriv: TERM when this script dies. timeout (0: without a limit) makes a process group and
-    # passes TERM on to all of it, then KILL after 10 s.
-    setpriv --pdeathsig TERM timeout -k 10 0 sh -c "$command" &
-    work=$!
-    keep_alive "$lease" "$work" &
-    alive=$!
-    wait "$work"
-    status=$?
-    kill "$alive" 2>/dev/null # it may have ended by itself
-    wait "$alive"
-
-    if [ "$status" = 0 ]; then
-        tend complete "$lease" --result '{"status": 0}'
-    else
-        tend fail "$lease" --text "\"$command\" ended with status $status"
-    fi
+    case $status in
+    0 | 1 | 4) ;;    # completed, failed, or taken away
+    5) exit 0 ;;     # nothing there
+    *) exit $status ;; # worth a look
+    esac
 done

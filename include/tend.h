@@ -24,6 +24,10 @@
  * TEND_ESTATE if another thread was inside a call of this library when the process forked; exec
  * first then. posix_spawn, vfork and exec do not concern a handle.
  *
+ * Secrets: the library stores texts as they are given: payloads, results, errors, reasons. A runner
+ * takes secrets out of what its steps print and report before it stores it, and the command line
+ * out of what it is given; see "Secrets" in docs/steps.md. A worker of your own sees to it itself.
+ *
  * Times are milliseconds since 1970 in store time: the clock of the PostgreSQL server, or this
  * machine's clock on SQLite, where store time never runs backwards and never stands still: ahead of
  * a clock that was set back, it goes on a sixteenth slower until they meet. A lease or lock has
@@ -266,13 +270,15 @@ struct tend_filter {
     const char *queue, *kind, *tag; /* NULL: any */
     unsigned states;                /* bit per state (1u << TEND_PENDING); 0: any */
     int64_t older_than_ms;          /* unchanged for at least so long; TEND_UNSET: any */
-    int64_t after_id;               /* only ids above; for paging. 0: from the first */
+    int64_t after_id;               /* only ids above; 0: no bound */
     size_t limit;                   /* 0: 1,000 */
+    int64_t before_id;              /* only ids below; 0: no bound */
+    int newest_first;               /* 1: from the largest id down; for tend_list alone */
 };
 TEND_API void tend_filter_init(struct tend_filter *filter);
 
-/* Jobs in order of id, a page at a time: pass the last id as after_id until a page comes back
- * empty. */
+/* Jobs in order of id, a page at a time: pass the last id of a page as after_id, or before_id where
+ * the newest come first, until a page comes back empty. */
 TEND_API int tend_list(tend *t, const struct tend_filter *filter, struct tend_jobs **ret);
 
 /* --- Leases ------------------------------------------------------------------------------- */
@@ -429,23 +435,31 @@ struct tend_attempt_end {
     const char *verdict;
     const char *timeout; /* "idle" or "wall", when time ended it */
     int no_progress;     /* 1: attempts were alike */
+    int retryable;       /* of "failed" and "exhausted": 1: the queue may try the job again */
+    int outside;         /* 1: the cause lies outside the workspace: network, service, rate limit */
+    int64_t failures;    /* failing tests or errors that its output counts, or TEND_UNSET */
+    int64_t next_in_ms;  /* the step waits so long before its next attempt, or TEND_UNSET */
+    const char *warnings; /* what was wrong with what it reported: JSON array of strings, or NULL */
     /* Of one that succeeded, for the checkpoint of its step: */
     const char *changed_files; /* JSON array of strings, or NULL */
     const char *outputs;       /* JSON object, or NULL; "result" in it is what the job comes to */
     const void *patch;         /* any bytes; NULL: there is no workspace */
     size_t patch_bytes;
+    int with_edits; /* 1: the patch holds the operator's edits (tend_resume_edited), which go */
 };
 TEND_API void tend_attempt_end_init(struct tend_attempt_end *end);
 
 /* An event about a step that is neither begin nor end of an attempt. */
 struct tend_step_event {
     const char *what; /* "task.self_heal.triggered", "task.self_heal.escalated",
-                         "task.self_heal.exhausted" or "task.resume.from_step" */
+                         "task.self_heal.exhausted", "task.step.warning" or
+                         "task.resume.from_step" */
     int64_t step_index;
     const char *step_id;
     int64_t attempt;                                              /* or TEND_UNSET */
     const char *failure_class, *signature, *diff_hash, *strategy; /* or NULL */
     const char *why;                                              /* for people, or NULL */
+    int retryable; /* of "task.self_heal.exhausted": 1: the queue may try the job again */
 };
 
 /* All parts may be left out, but not all of them. Written in the order given here. Repeated with an
@@ -470,6 +484,15 @@ struct tend_step_change {
 TEND_API int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_change *change,
                             int64_t *ret_number);
 
+/* What was changed in a workspace since the last checkpoint. */
+struct tend_changes {
+    const void *patch; /* for git apply; any bytes */
+    size_t patch_bytes;
+    const char *changed_files; /* JSON array of strings, or NULL */
+    int64_t dropped_bytes;     /* cut from the end of the patch */
+};
+#define TEND_KEPT_PATCH_BYTES_MAX (1024u * 1024)
+
 enum tend_step_how {
     TEND_STEPS_COMPLETE, /* as tend_complete */
     TEND_STEPS_FAIL,     /* as tend_fail */
@@ -485,6 +508,10 @@ struct tend_step_close {
     const char *why;                    /* release and hold */
     int64_t control_id;                 /* > 0: the control that is answered by this */
     const char *outcome;                /* ... how */
+    /* Kept for people with the newest attempt under this lease; see tend_keeps. */
+    const char *workspace;              /* fail and hold: folder on this machine, or NULL */
+    const struct tend_changes *changes; /* fail: what the attempt has changed, at most
+                                           TEND_KEPT_PATCH_BYTES_MAX; or NULL */
 };
 
 /*
@@ -519,6 +546,11 @@ struct tend_attempt {
     int64_t output_bytes, output_dropped_bytes;
     const char *verdict, *timeout; /* or NULL */
     int no_progress;
+    int64_t retryable;    /* 1: it gave the job up and the queue may try that again; 0: may not */
+    int outside;          /* 1: the cause of its failure lies outside the workspace */
+    int64_t failures;     /* failing tests or errors that its output counts */
+    int64_t next_at_ms;   /* until when the step waits before its next attempt */
+    const char *warnings; /* JSON array of strings, or NULL */
     int earlier_life; /* 1: the job was retried or redriven since, and its steps' budgets are full
                        */
 };
@@ -587,6 +619,45 @@ TEND_API void tend_patch_free(struct tend_patch *patch);
 TEND_API int tend_checkpoint_patch(tend *t, int64_t job_id, int64_t step_index,
                                    struct tend_patch **ret);
 
+/*
+ * What is kept of an attempt for people: what it had changed when it gave its job up, for the last
+ * few of them, and its workspace, which its worker's machine keeps for a while (the queue setting
+ * keep-workspace), or while a job that was taken over is held.
+ */
+struct tend_keep {
+    int64_t number, step_index;
+    const char *step_id;
+    int state;             /* of the attempt */
+    int64_t ended_at_ms;   /* or TEND_UNSET */
+    const char *host;      /* where it ran */
+    const char *workspace; /* a folder there; NULL: none was kept */
+    int there;             /* 1: the folder should still be there */
+    int64_t until_ms;      /* ... until then; TEND_UNSET: for ever, or while the job is held */
+    int64_t patch_bytes;   /* TEND_UNSET: no patch is kept; also dropped_bytes */
+    int64_t dropped_bytes;
+    const char *changed_files; /* JSON array of strings, or NULL */
+};
+struct tend_keeps {
+    size_t count;
+    const struct tend_keep *items;
+};
+TEND_API void tend_keeps_free(struct tend_keeps *keeps);
+/* Those of a job by number; none is no error. */
+TEND_API int tend_keeps(tend *t, int64_t job_id, struct tend_keeps **ret);
+/* The kept patch of an attempt; secrets were taken out of it. TEND_ENOTFOUND: none is kept. */
+TEND_API int tend_keep_patch(tend *t, int64_t job_id, int64_t number, struct tend_patch **ret);
+
+/* What an operator has changed before a step, for the next workspace of that step. */
+struct tend_edit {
+    int64_t step_index;
+    int64_t at_ms;
+    const char *by;
+    struct tend_changes changes;
+};
+TEND_API void tend_edit_free(struct tend_edit *edit);
+/* TEND_ENOTFOUND: the job has none. */
+TEND_API int tend_edit_get(tend *t, int64_t job_id, struct tend_edit **ret);
+
 /* A piece of what an attempt wrote. */
 struct tend_output {
     int64_t number; /* of the attempt; not read by tend_output_append, as it is given there */
@@ -651,6 +722,18 @@ struct tend_control_result {
  */
 TEND_API int tend_control(tend *t, int64_t job_id, const char *action, const char *step_id,
                           const char *reason, const char *by, struct tend_control_result *ret);
+
+/*
+ * Resumes a held job with what an operator has changed in its workspace: the changes since the last
+ * checkpoint, which are made again before the next attempt of the step the job has come to, on
+ * whatever machine, and become part of that step's checkpoint. They replace earlier ones; an empty
+ * patch removes these. They are dropped when the job goes back to an earlier step. version is that
+ * of the job before the changes were looked for. TEND_ESTATE: the job is not held, or has changed
+ * since, so that the edits may belong to another step. reason, by and ret may be NULL.
+ */
+TEND_API int tend_resume_edited(tend *t, int64_t job_id, int64_t version,
+                                const struct tend_changes *edits, const char *reason,
+                                const char *by, struct tend_control_result *ret);
 
 /*
  * What is open for jobs leased here, marked as taken. Told again until it is done: by
@@ -719,13 +802,21 @@ struct tend_explanation {
     int waiting;      /* 1: not running and not finished */
     char reason[32];  /* empty-handed word for machines: "ready", "due_later", "leased", "paused",
                          "lock",  "concurrency", "key_concurrency", "rate", "held", "finished",
-                         "behind", "worker_dead", "worker_silent", "worker_stopped", "warned" */
-    char text[512];   /* why it is not running, or what it is doing, in a sentence */
+                         "behind", "worker_dead", "worker_silent", "worker_stopped", "warned",
+                         "no_handler" (the worker that was offered it last cannot run it) */
+    char text[1024];  /* why it is not running, or what it is doing, in a sentence */
     char hint[256];   /* what can be done; "" if nothing need be */
     char by[256];     /* who holds what it waits for */
     int64_t until_ms; /* until when, or TEND_UNSET */
     int64_t ahead;    /* jobs before it in its queue that are pending or due */
     char given_back[256]; /* of a job that waits: why its last owner gave it back, or "" */
+    /* Of a running job: what its step does, as its worker has reported it. */
+    char step_id[132];           /* "": no step runs */
+    int64_t step_index, attempt; /* or TEND_UNSET, as the next two */
+    int64_t attempt_ms;          /* for so long */
+    int64_t percent;             /* its progress */
+    char progress[128];          /* ... in words, or "" */
+    char line[256];              /* the last line it has printed, or "" */
 };
 /* A scheduled job whose due time has come is explained as a pending one: state says
  * TEND_SCHEDULED, reason what keeps it waiting. */
@@ -829,6 +920,9 @@ struct tend_queue {
     /* Budgets of steps; TEND_UNSET: the queue says nothing. A timeout of 0 is none. */
     int64_t step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit;
     int64_t job_self_heal_max_resets, step_grace_ms;
+    int64_t step_pause_ms, step_pause_max_ms;
+    char retry_classes[192];   /* in force: failure classes the queue tries again, or "none" */
+    int64_t keep_workspace_ms; /* in force: of a failed job; TEND_UNSET: for ever */
     /*
      * 0: the rate is a bucket of rate_count tokens that is refilled evenly, so that a window of one
      * period can see up to twice rate_count after a rest. 1: no window of one period sees more than
@@ -854,6 +948,16 @@ TEND_API int tend_queue_set(tend *t, const char *name, const struct tend_setting
                             size_t count, const char *by);
 /* A queue without settings answers with the defaults. */
 TEND_API int tend_queue_get(tend *t, const char *name, struct tend_queue *ret);
+
+/* What a queue has that cannot be claimed, for whoever was told that it is empty. Cheap. */
+struct tend_outlook {
+    int64_t due_ms;  /* of its first scheduled job, if that is among the first 10,000 of the store;
+                        else TEND_UNSET */
+    int64_t running; /* jobs */
+    int held;        /* 1: some are */
+    int known;       /* 0: nothing was seen of a queue of this name, neither jobs nor settings */
+};
+TEND_API int tend_queue_outlook(tend *t, const char *name, struct tend_outlook *ret);
 
 struct tend_queue_stats {
     struct tend_queue settings;
@@ -913,6 +1017,7 @@ struct tend_schedule {
      * finished are cancelled). With the last two, catch-up "all" is the same as "one".
      */
     const char *overlap;
+    const char *workspace;  /* folder in which a runner runs the commands of its jobs, or NULL */
     const char *next_local; /* next_at_ms on those clocks, "2026-03-29T03:15:00+02:00"; or NULL; not
                                read by tend_schedule_put */
 };
@@ -939,6 +1044,36 @@ TEND_API int tend_schedule_remove(tend *t, const char *name, const char *by); /*
 TEND_API int tend_schedule_list(tend *t, struct tend_schedules **ret);
 TEND_API void tend_schedules_free(struct tend_schedules *schedules);
 
+/* --- Hooks -------------------------------------------------------------------------------- */
+
+/*
+ * When automation gives a job up, a hook adds a job of its own that runs a command, in the same
+ * transaction: one for each hook and ending. That job's plan is the hook's, with what has happened
+ * in its environment (TEND_NOTIFY_ON, TEND_NOTIFY_JOB...) and, as JSON, in its member "notify". A
+ * job that a hook has added calls no hooks.
+ */
+struct tend_hook {
+    const char *name;
+    const char *on; /* with commas between: "failed" (for good, also as poison), "poison" (it has
+                       lost too many workers), "exhausted" (a step has used up all attempts; the
+                       queue may try the job again) */
+    const char *for_queue; /* only jobs of this queue; NULL: of any */
+    const char *queue;     /* where its jobs are added; NULL: for_queue, or "default" */
+    const char *payload;   /* the plan of its jobs: JSON, as {"exec": ["mail", "-s", ...]} */
+    const char *workspace; /* folder in which a runner runs the commands of its jobs, or NULL */
+    int64_t at_ms;         /* when it was set, and by whom; not read by tend_hook_put */
+    const char *by;
+};
+struct tend_hooks {
+    size_t count;
+    const struct tend_hook *items;
+};
+/* Make or replace. TEND_EINVAL: a word that is not known, or a payload that is no plan. */
+TEND_API int tend_hook_put(tend *t, const struct tend_hook *hook, const char *by);
+TEND_API int tend_hook_remove(tend *t, const char *name, const char *by); /* TEND_ENOTFOUND */
+TEND_API int tend_hook_list(tend *t, struct tend_hooks **ret);            /* by name */
+TEND_API void tend_hooks_free(struct tend_hooks *hooks);
+
 /* --- Events ------------------------------------------------------------------------------- */
 
 struct tend_event {
@@ -962,6 +1097,18 @@ TEND_API int tend_events_since(tend *t, int64_t after_id, size_t limit, struct t
  * which takes longer: all events since are read. */
 TEND_API int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret);
 TEND_API void tend_events_free(struct tend_events *events);
+/* How many events of a name there ever were; those that have been deleted stay counted. */
+struct tend_event_total {
+    const char *queue; /* "" where it is about none */
+    const char *what;  /* "job.added", "job.claimed"... */
+    int64_t count;
+};
+struct tend_event_totals {
+    size_t count;
+    const struct tend_event_total *items; /* by queue and name */
+};
+TEND_API int tend_event_totals(tend *t, struct tend_event_totals **ret);
+TEND_API void tend_event_totals_free(struct tend_event_totals *totals);
 /* Id of the newest event, 0 if none. */
 TEND_API int tend_last_event(tend *t, int64_t *ret_id);
 /* The number after which the last count events come, for tend_events_since: numbers have gaps. */
@@ -977,7 +1124,25 @@ TEND_API int tend_events_tail(tend *t, int64_t count, int64_t *ret_after_id);
  */
 TEND_API int tend_wait(tend *t, int64_t timeout_ms);
 
-/* Wake every thread that waits in a claim or tend_wait on this handle. Safe in a signal handler. */
+/* A job that is waited for. */
+struct tend_watch {
+    int64_t id;
+    int64_t version; /* of the job as last seen; 0: not seen yet */
+    int state;       /* ... and its state; -1: there was no such job. Not read where version is 0 */
+};
+/*
+ * Sleep until one of these jobs is no longer as last seen, or timeout_ms (-1: for ever) has passed;
+ * all entries are then as the jobs are now. How many have changed; 0: time is over;
+ * TEND_EINTERRUPTED after tend_interrupt(). An entry that was not seen yet is a change, so the
+ * first call answers at once: look at the states, and call again until they are the ones you wait
+ * for. A job that was deleted is a change, too. Wakes at once for most changes; that a job has been
+ * claimed, or that one has ended within a second after its claim, may be told up to a second late,
+ * and sooner where the job has changed just before.
+ */
+TEND_API int tend_wait_jobs(tend *t, struct tend_watch *jobs, size_t count, int64_t timeout_ms);
+
+/* Wake every thread that waits in a claim, tend_wait or tend_wait_jobs on this handle. Safe in a
+ * signal handler. */
 TEND_API void tend_interrupt(tend *t);
 
 /* --- Running ------------------------------------------------------------------------------ */
@@ -1065,16 +1230,18 @@ struct tend_running {
     int64_t job_id, number, step_index, step_count, attempt;
     char queue[64], step_id[132], title[96]; /* cut where they are longer */
     int64_t running_ms, silent_ms;
-    int64_t percent; /* or TEND_UNSET */
-    char text[128];  /* its progress in words, or "" */
-    char line[256];  /* the last line it has printed */
+    int64_t pause_ms; /* > 0: it pauses, and this attempt begins so long from now; number is 0 */
+    int64_t percent;  /* or TEND_UNSET */
+    char text[128];   /* its progress in words, or "" */
+    char line[256];   /* the last line it has printed */
 };
-/* Those of all steps that run now, up to max; how many. */
+/* Those of all steps that run now or pause between attempts, up to max; how many. */
 TEND_API size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, size_t max);
 
 /* Jobs that have ended here. */
 struct tend_runner_totals {
     int64_t done, failed, retried, given_back, held;
+    int64_t unfit; /* of those given back: for want of a handler or of the job's folder */
 };
 TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *ret);
 
@@ -1106,6 +1273,43 @@ struct tend_purged {
 TEND_API int tend_purge(tend *t, struct tend_purged *ret);
 /* The figures the call above would have now; changes nothing. */
 TEND_API int tend_purge_count(tend *t, struct tend_purged *ret);
+
+/* The folder of a runner that was given none, below the current folder. */
+#define TEND_RUN_FOLDER ".tend/run"
+
+/* What is in the folder of runners. What belongs to several stores or machines may be in one. */
+enum tend_disk_kind {
+    TEND_DISK_IN_USE,      /* folders of leases that are held, or of which processes may run here */
+    TEND_DISK_KEPT,        /* workspaces that are kept for people; see tend_keeps */
+    TEND_DISK_JOBS,        /* patches and records of jobs that the store has */
+    TEND_DISK_MIRRORS,     /* copies of repositories */
+    TEND_DISK_OTHER_STORE, /* folders of jobs of another store, of a copy, or before a restore */
+    TEND_DISK_OTHER_HOST,  /* folders of leases of which processes may run on another machine */
+    TEND_DISK_UNMARKED,    /* folders of jobs of which it is not known which store they belong to */
+    /* What nothing needs: */
+    TEND_DISK_LEFT,       /* folders of leases that have ended */
+    TEND_DISK_GONE,       /* folders of jobs that were deleted from the store */
+    TEND_DISK_OLD_MIRRORS /* copies of repositories that were not used for 30 days */
+};
+#define TEND_DISK_KINDS 10
+
+struct tend_disk_use {
+    int64_t count, bytes; /* files that have another name elsewhere do not count */
+};
+struct tend_disk {
+    int there; /* 0: there is no such folder, and all else is 0 */
+    struct tend_disk_use uses[TEND_DISK_KINDS];
+    int64_t failed;    /* how many that nothing needs could not be removed; not counted in uses */
+    char problem[512]; /* why the first could not; "" */
+};
+/* folder may be NULL: TEND_RUN_FOLDER. Changes nothing. */
+TEND_API int tend_disk_look(tend *t, const char *folder, struct tend_disk *ret);
+/*
+ * Removes what nothing needs, as every runner does for its folder when it starts and then every ten
+ * minutes. Processes that dead workers left of it on this machine are ended before. *ret: what was
+ * there, and so what was removed. TEND_EBUSY: another process does so at the moment.
+ */
+TEND_API int tend_disk_clean(tend *t, const char *folder, struct tend_disk *ret);
 
 struct tend_generation {
     int64_t first_id;   /* ids go on here */

@@ -247,3 +247,65 @@ void text_fit(struct buf *buf, const char *text, size_t len, size_t columns, boo
     for (; pad && used < columns; used++)
         buf_putc(buf, ' ');
 }
+
+/* --- without what steers a terminal --- */
+
+enum { ESCAPE = 0x1B, BELL = 0x07 };
+
+/* The end of the escape sequence that starts at `at`. One that does not end within the text goes to
+ * its end. */
+static size_t escape_end(const char *text, size_t len, size_t at)
+{
+    size_t next = at + 1;
+    if (next == len)
+        return len;
+    if (text[next] == '[') { /* CSI: parameters, then one byte from @ to ~ */
+        for (next++; next < len && (unsigned char)text[next] < 0x40; next++)
+            ;
+        return next < len ? next + 1 : len;
+    }
+    if (text[next] == ']') { /* OSC: up to BEL or ESC \ */
+        for (next++; next < len && text[next] != BELL && text[next] != ESCAPE; next++)
+            ;
+        if (next < len && text[next] == ESCAPE && next + 1 < len && text[next + 1] == '\\')
+            next++;
+        return next < len ? next + 1 : len;
+    }
+    return (unsigned char)text[next] < 0x80 ? next + 1 : next;
+}
+
+/* Takes the spaces off both ends; the length that is left. */
+static size_t trim(char *text, size_t len)
+{
+    size_t blanks = 0;
+    while (len > 0 && text[len - 1] == ' ')
+        len--;
+    while (blanks < len && text[blanks] == ' ')
+        blanks++;
+    memmove(text, text + blanks, len - blanks);
+    text[len - blanks] = '\0';
+    return len - blanks;
+}
+
+size_t text_plain(const char *text, size_t len, char *out, size_t size)
+{
+    size_t used = 0;
+    for (size_t at = 0; at < len && used < size - 1;) {
+        if (text[at] == ESCAPE) {
+            at = escape_end(text, len, at);
+            continue;
+        }
+        size_t sequence = utf8_sequence(text + at, len - at);
+        if (used + sequence > size - 1)
+            break;
+        if (sequence == 0)
+            out[used++] = '?';
+        else if (is_control(utf8_decode(text + at, sequence)))
+            out[used++] = ' ';
+        else
+            for (size_t i = 0; i < sequence; i++)
+                out[used++] = text[at + i];
+        at += sequence > 0 ? sequence : 1;
+    }
+    return trim(out, used);
+}

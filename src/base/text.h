@@ -61,4 +61,11 @@ size_t text_width(const char *text, size_t len);
  */
 void text_fit(struct buf *buf, const char *text, size_t len, size_t columns, bool pad);
 
+/*
+ * A line as a person reads it, in out: without the escape sequences that steer a terminal (colours,
+ * titles), other control characters as spaces, stray bytes as ?, no spaces at its ends, cut between
+ * characters to size - 1 bytes. Returns its length.
+ */
+size_t text_plain(const char *text, size_t len, char *out, size_t size);
+
 #endif

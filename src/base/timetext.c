@@ -21,6 +21,9 @@ static const struct unit units[] = {
 
 enum { UNITS = sizeof units / sizeof *units };
 
+/* Longer spans are told as this one. */
+#define LONGEST_MS (INT64_MAX - MS_PER_DAY)
+
 static bool is_digit(char byte)
 {
     return byte >= '0' && byte <= '9';
@@ -138,6 +141,8 @@ static const char *read_duration(const char *at, int64_t *ret_ms)
         had_fraction = number.has_fraction;
         last_unit = unit;
         at += strlen(units[unit].name);
+        if (at[0] == ' ' && is_digit(at[1])) /* "1h 30m", as it is printed */
+            at++;
     }
     *ret_ms = total_ms;
     return NULL;
@@ -163,10 +168,11 @@ const char *duration_text(int64_t ms, char out[DURATION_TEXT_BYTES])
     }
     for (int i = 0; i < UNITS - 2; i++) {
         uint64_t unit_ms = (uint64_t)units[i].ms;
-        if (rest >= unit_ms)
-            len += snprintf(out + len, (size_t)(DURATION_TEXT_BYTES - len), "%llu%s",
-                            (unsigned long long)(rest / unit_ms), units[i].name);
+        uint64_t count = rest / unit_ms;
         rest %= unit_ms;
+        if (count > 0)
+            len += snprintf(out + len, (size_t)(DURATION_TEXT_BYTES - len), "%llu%s%s",
+                            (unsigned long long)count, units[i].name, rest > 0 ? " " : "");
     }
     if (rest == 0)
         return out;
@@ -190,25 +196,50 @@ const char *duration_range_text(int64_t low_ms, int64_t high_ms, char out[DURATI
     return out;
 }
 
+/* How finely a span is told: in steps of step_ms below below_ms. */
+static const struct {
+    int64_t below_ms, step_ms;
+} steps[] = {
+    {MS_PER_SECOND, 1},          {10 * MS_PER_SECOND, 100}, {MS_PER_HOUR, MS_PER_SECOND},
+    {MS_PER_DAY, MS_PER_MINUTE}, {INT64_MAX, MS_PER_HOUR},
+};
+
+enum { STEPS = sizeof steps / sizeof *steps };
+
+/* To the nearest step; what reaches the next range is told as finely as that one. */
+static int64_t round_span(int64_t ms)
+{
+    for (int i = 0; i < STEPS - 1; i++) {
+        if (ms >= steps[i].below_ms)
+            continue;
+        ms = (ms + steps[i].step_ms / 2) / steps[i].step_ms * steps[i].step_ms;
+        if (ms < steps[i].below_ms)
+            return ms;
+    }
+    int64_t coarse_ms = steps[STEPS - 1].step_ms;
+    return ms / coarse_ms * coarse_ms + (ms % coarse_ms * 2 >= coarse_ms ? coarse_ms : 0);
+}
+
+const char *span_text(int64_t ms, char out[DURATION_TEXT_BYTES])
+{
+    int64_t told_ms = round_span(ms < 0 ? 0 : ms < LONGEST_MS ? ms : LONGEST_MS);
+    if (told_ms < MS_PER_SECOND || told_ms >= 10 * MS_PER_SECOND)
+        return duration_text(told_ms, out);
+    snprintf(out, DURATION_TEXT_BYTES, "%d.%ds", (int)(told_ms / MS_PER_SECOND),
+             (int)(told_ms % MS_PER_SECOND / 100));
+    return out;
+}
+
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES])
 {
     bool past = ms < now_ms;
     uint64_t apart = past ? (uint64_t)now_ms - (uint64_t)ms : (uint64_t)ms - (uint64_t)now_ms;
-    int unit = 0;
-    while (unit < UNITS - 1 && apart < (uint64_t)units[unit].ms)
-        unit++;
-    if (apart == 0) {
+    char span[DURATION_TEXT_BYTES];
+    if (apart == 0)
         snprintf(out, DURATION_TEXT_BYTES, "now");
-        return out;
-    }
-    uint64_t unit_ms = (uint64_t)units[unit].ms;
-    uint64_t count = apart / unit_ms + (apart % unit_ms * 2 >= unit_ms);
-    if (unit > 0 && count * unit_ms == (uint64_t)units[unit - 1].ms) { /* 60m are 1h */
-        unit--;
-        count = 1;
-    }
-    snprintf(out, DURATION_TEXT_BYTES, past ? "%llu%s ago" : "in %llu%s", (unsigned long long)count,
-             units[unit].name);
+    else
+        snprintf(out, DURATION_TEXT_BYTES, past ? "%s ago" : "in %s",
+                 span_text(apart > INT64_MAX ? INT64_MAX : (int64_t)apart, span));
     return out;
 }
 

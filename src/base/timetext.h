@@ -23,13 +23,19 @@ enum {
 #define TIME_MAX_MS INT64_C(253402300799999)
 
 /*
- * "250ms", "5s", "1h30m", "1.5s", "0": units d h m s ms, largest first, each at most once; a
- * fraction only on the last, and no finer than a millisecond. 0 or TEND_EINVAL; err may be NULL.
+ * "250ms", "5s", "1h30m", "1h 30m", "1.5s", "0": units d h m s ms, largest first, each at most
+ * once; a fraction only on the last, and no finer than a millisecond. 0 or TEND_EINVAL; err may be
+ * NULL.
  */
 int duration_parse(const char *text, int64_t *ret_ms, struct err *err);
 
-/* "1h30m", "1m1.5s", "250ms", "0s". A negative one gets a minus sign, which is not read back. */
+/* A duration that somebody has set, exactly: "1h 30m", "1m 1.5s", "250ms", "0s". A negative one
+ * gets a minus sign, which is not read back. */
 const char *duration_text(int64_t ms, char out[DURATION_TEXT_BYTES]);
+
+/* How long something has taken or will take, rounded for people: "250ms", "4.0s", "42s", "5m 3s",
+ * "1h 59m", "3d 4h". A negative one is "0s". */
+const char *span_text(int64_t ms, char out[DURATION_TEXT_BYTES]);
 
 /* "a duration from 100ms to 366d": what a sentence says must be given. */
 const char *duration_range_text(int64_t low_ms, int64_t high_ms, char out[DURATION_RANGE_BYTES]);
@@ -44,8 +50,7 @@ int time_parse(const char *text, int64_t now_ms, int64_t *ret_ms, struct err *er
 /* "2026-01-31T10:00:00.123Z". Beyond TIME_MIN_MS and TIME_MAX_MS the year has a sign. */
 const char *time_text(int64_t ms, char out[TIME_TEXT_BYTES]);
 
-/* "3m ago", "in 5s", "in 250ms", "now" (that millisecond): the largest unit alone, rounded to the
- * nearest: what is due in an hour is not "in 59m" a moment later. */
+/* "3m 12s ago", "in 5.0s", "in 1h 59m", as span_text; "now" is that millisecond. */
 const char *relative_text(int64_t ms, int64_t now_ms, char out[DURATION_TEXT_BYTES]);
 
 /* The same for a time that was still to come when it was read: "now" once it has passed. */

@@ -20,7 +20,8 @@ struct act_args {
 
 /* Rows for a table of options. */
 #define ACT_OPTIONS(args, all_text)                                                                \
-    OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &(args).why),         \
+    OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &(args).why,          \
+           .redacted = true),                                                                      \
         FILTER_OPTIONS((args).filter),                                                             \
         OPTION("all", 0, NULL, OPTION_FLAG, (all_text), &(args).all),                              \
         OPTION("dry-run", 0, NULL, OPTION_FLAG, "count the jobs, change nothing", &(args).dry_run)

@@ -38,9 +38,8 @@ int argument_id(struct cli *cli, const char *text, int64_t *ret)
                     cli->path, text);
 }
 
-int argument_command(struct cli *cli, int argc, char **argv, struct buf *out)
+int argument_words(struct cli *cli, int argc, char **argv, struct buf *out)
 {
-    json_open(out, NULL, '{');
     json_open(out, "exec", '[');
     for (int i = 0; i < argc; i++) {
         if (!utf8_valid(argv[i], strlen(argv[i])))
@@ -50,8 +49,16 @@ int argument_command(struct cli *cli, int argc, char **argv, struct buf *out)
         json_text(out, NULL, argv[i]);
     }
     json_close(out, ']');
+    return EXIT_DONE;
+}
+
+int argument_command(struct cli *cli, int argc, char **argv, struct buf *out)
+{
+    json_open(out, NULL, '{');
+    int status = argument_words(cli, argc, argv, out);
     json_close(out, '}');
-    return out->failed ? cli_fail(cli, TEND_ENOMEM, "out of memory") : EXIT_DONE;
+    return status == EXIT_DONE && out->failed ? cli_fail(cli, TEND_ENOMEM, "out of memory")
+                                              : status;
 }
 
 int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret)

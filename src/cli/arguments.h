@@ -14,6 +14,8 @@ int argument_id(struct cli *cli, const char *text, int64_t *ret);
 /* A command as the payload of a job that runs it, a plan of one step: {"exec": […]}. 0, or an exit
  * status. */
 int argument_command(struct cli *cli, int argc, char **argv, struct buf *out);
+/* The member of that plan alone: "exec": […]. */
+int argument_words(struct cli *cli, int argc, char **argv, struct buf *out);
 
 /* ID:TOKEN, as `tend claim` prints it. 0, or an exit status. */
 int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret);

@@ -31,6 +31,7 @@ struct asking {
     int reader_fd; /* standard output where it can lose its reader; else -1 */
     asking_away *away;
     void *away_arg;
+    int64_t end_ms;   /* monotonic: see asking_end_at; INT64_MAX: never */
     int64_t since_ms; /* wall time of the first question without an answer; 0: it is there */
     bool noted;       /* on standard error, that it is away */
     int answer_fd;    /* readable: the question was answered */
@@ -104,6 +105,8 @@ static void lose_reader(struct asking *asking)
 static enum news wait_for_news(struct asking *asking, int64_t timeout_ms)
 {
     int64_t until_ms = clock_mono_ms() + timeout_ms;
+    if (until_ms > asking->end_ms)
+        until_ms = asking->end_ms;
     for (;;) {
         struct pollfd fds[] = {{.fd = asking->answer_fd, .events = POLLIN},
                                {.fd = asking->key_fd, .events = POLLIN},
@@ -112,6 +115,10 @@ static enum news wait_for_news(struct asking *asking, int64_t timeout_ms)
         int ready = signals_poll(fds, 3, left_ms > 0 ? (int)left_ms : 0);
         if (signals_seen() || (ready > 0 && fds[1].revents && key_ends(asking)))
             return NEWS_END;
+        if (ready <= 0 && clock_mono_ms() >= asking->end_ms) {
+            tend_interrupt(asking->cli->store);
+            return NEWS_END;
+        }
         if (ready > 0 && (fds[2].revents & (POLLERR | POLLHUP)) != 0) {
             lose_reader(asking);
             return NEWS_END;
@@ -230,6 +237,7 @@ struct asking *asking_new(struct cli *cli, int key_fd, asking_away *away, void *
                               .reader_fd = find_reader(),
                               .away = away,
                               .away_arg = away_arg,
+                              .end_ms = INT64_MAX,
                               .answer_fd = -1};
     pthread_mutex_init(&asking->mutex, NULL);
     pthread_cond_init(&asking->changed, NULL);
@@ -244,6 +252,16 @@ struct asking *asking_new(struct cli *cli, int key_fd, asking_away *away, void *
     }
     signals_interrupt(cli->store);
     return asking;
+}
+
+void asking_end_at(struct asking *asking, int64_t end_ms)
+{
+    asking->end_ms = end_ms;
+}
+
+bool asking_is_late(const struct asking *asking)
+{
+    return !signals_seen() && asking->cli->out_errno == 0 && clock_mono_ms() >= asking->end_ms;
 }
 
 static bool is_asking(struct asking *asking)

@@ -11,6 +11,7 @@
 #ifndef CLI_ASKING_H
 #define CLI_ASKING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <tend.h>
 
@@ -30,6 +31,10 @@ typedef void asking_away(void *arg, int64_t since_ms, const char *why);
 /* key_fd: 'q' or the end of it ends the command; -1: no keys. Signals do from here on. away NULL: a
  * line on standard error, and another when the store is back. NULL after telling why. */
 struct asking *asking_new(struct cli *cli, int key_fd, asking_away *away, void *away_arg);
+/* From this time on (monotonic) nothing is waited for: what waits ends with TEND_EINTERRUPTED. */
+void asking_end_at(struct asking *asking, int64_t end_ms);
+/* Whether that time has come, and nothing else has ended the command before. */
+bool asking_is_late(const struct asking *asking);
 /* To be called before what questions write to is freed: look at cli->store_left first. */
 void asking_free(struct asking *asking);
 

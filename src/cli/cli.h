@@ -86,7 +86,7 @@ void cli_write_error(const struct buf *text);
 /* Opens the store of the global options into cli->store. 0, or an exit status after telling why. */
 int cli_open_store(struct cli *cli, enum store_need need);
 
-/* The store that was chosen: by --store, TEND_STORE, or the default. */
+/* The store that was chosen: see store_place.h. */
 const char *cli_store_url(void);
 
 /* Writes cli->out. 0, or an exit status; the failure is told once, at the end, by main. */
@@ -124,6 +124,9 @@ void signals_interrupt(tend *store);
  * already, and SIGHUP is counted; NULL: they end the program again.
  */
 void signals_stop_runner(tend_runner *runner, bool at_once);
+/* From now on HUP, INT, QUIT, TERM, USR1 and USR2 are written to this descriptor, a byte each, for
+ * somebody who passes them on. */
+void signals_forward(int fd);
 /* How many signals to stop have come, and how many hangups. */
 int signals_stops(void);
 int signals_hangups(void);

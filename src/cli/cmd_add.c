@@ -4,8 +4,10 @@
 #include "cli/arguments.h"
 #include "cli/batch.h"
 #include "cli/cli.h"
+#include "cli/command_job.h"
 #include "cli/json_out.h"
 #include "cli/plan.h"
+#include "cli/waiting.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -14,11 +16,14 @@
 #include <string.h>
 
 static struct {
-    const char *queue, *kind, *unique, *subject, *if_running, *key, *workspace, *batch;
+    const char *queue, *kind, *unique, *subject, *if_running, *key, *batch;
+    struct command_job_args command;
     struct text_list tags;
     int64_t priority, in_ms, at_ms;
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms;
     struct document payload;
+    bool wait, result;
+    int64_t timeout_ms;
 } args = {
     .priority = TEND_PRIORITY_DEFAULT,
     .in_ms = TEND_UNSET,
@@ -28,6 +33,7 @@ static struct {
     .backoff_ms = TEND_UNSET,
     .backoff_max_ms = TEND_UNSET,
     .lease_ms = TEND_UNSET,
+    .timeout_ms = TEND_UNSET,
 };
 
 static const struct option options[] = {
@@ -54,9 +60,7 @@ static const struct option options[] = {
         &args.if_running, .choices = "again|keep"),
     OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
     OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
-    OPTION("workspace", 0, "FOLDER", OPTION_TEXT,
-           "folder in which 'tend work' runs the job's commands (else that of the worker)",
-           &args.workspace),
+    COMMAND_JOB_OPTIONS(args.command),
     OPTION("max-attempts", 0, "N", OPTION_INT, "attempts in all (else as the queue says)",
            &args.max_attempts, .min = 1, .max = 1000000),
     OPTION("max-crashes", 0, "N", OPTION_INT,
@@ -72,6 +76,12 @@ static const struct option options[] = {
     OPTION("batch", 0, "FILE|-", OPTION_TEXT,
            "a job for each line of JSON; the other options are its defaults; see tend-batch(5)",
            &args.batch),
+    OPTION("wait", 0, NULL, OPTION_FLAG,
+           "wait until the job has ended and exit as it did, as 'tend wait'", &args.wait),
+    OPTION("timeout", 0, "DURATION", OPTION_DURATION,
+           "with --wait: give up waiting after this time, with exit status 5", &args.timeout_ms),
+    OPTION("result", 0, NULL, OPTION_FLAG, "with --wait: print the job's result, and not its id",
+           &args.result),
     OPTION_END,
 };
 
@@ -108,19 +118,11 @@ static void spec_of_args(struct tend_job_spec *spec)
     if (args.if_running && strcmp(args.if_running, "keep") == 0)
         spec->if_running = TEND_IF_RUNNING_KEEP;
     spec->concurrency_key = args.key;
-    spec->workspace = args.workspace;
     spec->max_attempts = args.max_attempts;
     spec->max_crashes = args.max_crashes;
     spec->backoff_ms = args.backoff_ms;
     spec->backoff_max_ms = args.backoff_max_ms;
     spec->lease_ms = args.lease_ms;
-}
-
-/* A folder that is here is meant from here, wherever the worker is; room is PATH_MAX. */
-static void fix_workspace(struct tend_job_spec *spec, char *room)
-{
-    if (spec->workspace && realpath(spec->workspace, room))
-        spec->workspace = room;
 }
 
 /* A held job stays held, however often it is submitted. */
@@ -153,8 +155,60 @@ static void note_outcome(struct cli *cli, const struct tend_added *added)
     if (added->outcome == TEND_REFRESHED)
         note_refreshed(cli, added->id);
     if (added->outcome == TEND_UNCHANGED)
-        cli_note(cli, "add: job %" PRId64 " is running under this key; nothing was changed",
-                 added->id);
+        cli_note(
+            cli, "add: job %" PRId64 " is running under this key; nothing was changed%s", added->id,
+            args.wait ? ", and the result is that of the running job, not of what was submitted"
+                      : "");
+}
+
+static int refuse(struct cli *cli, int64_t id)
+{
+    char members[32];
+    snprintf(members, sizeof members, "\"id\":%" PRId64, id);
+    return cli_fail_more(cli, EXIT_REFUSED, TEND_ECONFLICT, members, "%s", tend_errmsg(cli->store));
+}
+
+static void print_added(struct cli *cli, const struct tend_added *added)
+{
+    if (cli->json) {
+        json_open(&cli->out, NULL, '{');
+        json_int(&cli->out, "id", added->id);
+        json_text(&cli->out, "outcome", json_outcome(added->outcome));
+        json_close(&cli->out, '}');
+        buf_putc(&cli->out, '\n');
+    } else if (!args.result) {
+        buf_int(&cli->out, added->id);
+        buf_putc(&cli->out, '\n');
+    }
+    if (added->outcome != TEND_UNCHANGED)
+        cli_did(cli, "job %" PRId64 " was %s, but its %s", added->id,
+                added->outcome == TEND_OK ? "added" : "submitted again",
+                args.result ? "result" : "id");
+    note_outcome(cli, added);
+}
+
+/* Whoever gives up waiting, by ^C, leaves the job alone. last_event: from before it was added. */
+static int wait_for(struct cli *cli, const struct tend_added *added, int64_t last_event)
+{
+    int64_t id = added->id;
+    const struct waiting_wish wish = {.ids = &added->id,
+                                      .count = 1,
+                                      .timeout_ms = args.timeout_ms,
+                                      .result = args.result,
+                                      .submitted_from =
+                                          added->outcome == TEND_AGAIN ? last_event + 1 : 0,
+                                      .ret_id = &id};
+    if (cli_flush(cli) != EXIT_DONE)
+        return EXIT_DONE; /* main tells it, with what was done */
+    if (!args.result)
+        cli_did(cli, "%s", ""); /* the id was written */
+    int status = wait_for_jobs(cli, &wish);
+    if (signals_seen() && status > EXIT_SIGNAL)
+        cli_note(cli,
+                 "add: job %" PRId64 " goes on without you; 'tend wait %" PRId64
+                 "' waits for it again",
+                 id, id);
+    return status;
 }
 
 static int add_one(struct cli *cli, const struct tend_job_spec *spec)
@@ -162,29 +216,18 @@ static int add_one(struct cli *cli, const struct tend_job_spec *spec)
     int status = cli_open_store(cli, STORE_MADE);
     if (status != EXIT_DONE)
         return status;
+    plan_hint(cli, spec);
     struct tend_added added = {.id = 0};
-    int code = tend_add(cli->store, spec, &added);
-    if (code == TEND_ECONFLICT) {
-        char members[32];
-        snprintf(members, sizeof members, "\"id\":%" PRId64, added.id);
-        return cli_fail_more(cli, EXIT_REFUSED, code, members, "%s", tend_errmsg(cli->store));
-    }
+    int64_t last_event = 0;
+    int code = args.wait && args.unique ? tend_last_event(cli->store, &last_event) : 0;
+    if (code >= 0)
+        code = tend_add(cli->store, spec, &added);
+    if (code == TEND_ECONFLICT)
+        return refuse(cli, added.id);
     if (code < 0)
         return cli_fail_store(cli, code);
-    if (cli->json) {
-        json_open(&cli->out, NULL, '{');
-        json_int(&cli->out, "id", added.id);
-        json_text(&cli->out, "outcome", json_outcome(added.outcome));
-        json_close(&cli->out, '}');
-    } else {
-        buf_int(&cli->out, added.id);
-    }
-    buf_putc(&cli->out, '\n');
-    if (added.outcome != TEND_UNCHANGED)
-        cli_did(cli, "job %" PRId64 " was %s, but its id", added.id,
-                added.outcome == TEND_OK ? "added" : "submitted again");
-    note_outcome(cli, &added);
-    return EXIT_DONE;
+    print_added(cli, &added);
+    return args.wait ? wait_for(cli, &added, last_event) : EXIT_DONE;
 }
 
 static int check_args(struct cli *cli, int argc)
@@ -201,6 +244,15 @@ static int check_args(struct cli *cli, int argc)
     if (argc > 0 && args.payload.text)
         return cli_fail(cli, TEND_EINVAL,
                         "add: a command makes the payload itself; leave out --payload");
+    int status = command_job_check(cli, &args.command, argc > 0);
+    if (status != EXIT_DONE)
+        return status;
+    if (args.wait && args.batch)
+        return cli_fail(cli, TEND_EINVAL,
+                        "add: --wait is for one job; 'tend wait ID…' waits for those of a batch");
+    if (!args.wait && (args.result || args.timeout_ms != TEND_UNSET))
+        return cli_fail(cli, TEND_EINVAL, "add: --%s is about waiting; give --wait too",
+                        args.result ? "result" : "timeout");
     if (args.if_running && !args.unique && !args.batch)
         return cli_fail(cli, TEND_EINVAL,
                         "add: --if-running is about a job with a key; give --unique KEY too");
@@ -239,7 +291,10 @@ static int run(struct cli *cli, int argc, char **argv)
     struct tend_job_spec spec;
     char workspace[PATH_MAX];
     spec_of_args(&spec);
-    fix_workspace(&spec, workspace);
+    if (status == EXIT_DONE)
+        status = command_job_folder(cli, &args.command,
+                                    argc > 0 || command_job_has_near_repo(args.payload.text),
+                                    workspace, &spec.workspace);
     struct buf payload, tags;
     buf_init(&payload);
     buf_init(&tags);
@@ -248,7 +303,7 @@ static int run(struct cli *cli, int argc, char **argv)
         spec.tags = tags.data;
     }
     if (status == EXIT_DONE && argc > 0) {
-        status = argument_command(cli, argc, argv, &payload);
+        status = command_job_plan(cli, &args.command, argc, argv, &payload);
         spec.payload = payload.data;
         spec.payload_bytes = payload.len;
     }
@@ -272,13 +327,22 @@ const struct command cmd_add = {
     .text = "add a job and print its id",
     .about =
         "The job is on disk when the id is printed. A command after -- becomes a job that 'tend work' "
-        "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. A payload that says "
+        "runs, with the payload {\"exec\": […]}; 'tend logs' shows what it prints. It runs in the folder in "
+        "which it was added: a worker that does not have this folder gives the job back and says so. "
+        "--env-from takes variables from the worker's environment when the job runs; a secret is never "
+        "stored. A payload that says "
         "what to do (run, exec, http, sleep or steps) is checked, and without --kind the job is of kind "
         "shell, http or sleep, by its first step. With --batch the ids of all jobs are printed, in "
         "the order of their lines. A file with a bad line is rejected as a whole; from a pipe, the lines before the "
-        "bad one have been added.",
+        "bad one have been added.\n"
+        "With --wait the command ends when the job whose id it prints has ended: exit status 0 when it is "
+        "done, 1 when it has failed or was cancelled, 5 when --timeout is over. A worker must run it. For a "
+        "submission under the key of a running job (--unique) it waits for that job and then for the one "
+        "that the submission becomes, and exits as this one does; with --if-running keep, as the running "
+        "job does. ^C leaves the job alone. With --json there are two objects: {id, outcome}, then that of 'tend wait'.",
     .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
                 "tend add --in 10m -- make report\n"
+                "tend add --wait --timeout 1h -- make test\n"
                 "tend add -q build --unique main --subject 4f2a91c\n"
                 "generate-jobs | tend add -q crawl --batch -",
     .options = options,

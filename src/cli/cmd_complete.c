@@ -10,7 +10,7 @@ static struct {
 
 static const struct option options[] = {
     OPTION("result", 0, "JSON|@FILE|-", OPTION_JSON,
-           "what came of it; the same for all leases given", &args.result),
+           "what came of it; the same for all leases given", &args.result, .redacted = true),
     OPTION_END,
 };
 
@@ -52,7 +52,7 @@ const struct command cmd_complete = {
     .about =
         "A lease that was lost is named and its job is left alone; the others are completed, "
         "and the exit status is 4. Repeating the command is harmless; with another --result it is refused "
-        "(exit status 4), and the first result stays.",
+        "(exit status 4), and the first result stays. What looks like a secret in it is stored as [redacted].",
     .examples = "tend complete 12:3 --result '{\"pages\": 4}'",
     .options = options,
     .args_min = 1,

@@ -14,7 +14,7 @@ static struct {
 
 static const struct option options[] = {
     OPTION("step", 0, "STEP", OPTION_TEXT, "the step that is meant, by its id", &args.step),
-    OPTION("reason", 0, "TEXT", OPTION_TEXT, "kept with the event", &args.reason),
+    OPTION("reason", 0, "TEXT", OPTION_TEXT, "kept with the event", &args.reason, .redacted = true),
     OPTION_END,
 };
 

@@ -5,6 +5,7 @@
  * store like any other that lies in a temporary folder.
  */
 #include "base/clock.h"
+#include "base/timetext.h"
 #include "cli/commands.h"
 #include "cli/demo.h"
 
@@ -92,9 +93,10 @@ static int add_jobs(struct demo *demo)
     }
     if (code >= 0) {
         char jobs[DEMO_NUMBER_BYTES];
+        char took[DURATION_TEXT_BYTES];
         demo_ledger_init(&demo->ledger, added[0].id);
-        demo_screen_say(&demo->screen, COLOR_NONE, "%s jobs added in %" PRId64 " ms, all on disk",
-                        demo_number(DEMO_JOBS, jobs), clock_mono_ms() - began_ms);
+        demo_screen_say(&demo->screen, COLOR_NONE, "%s jobs added in %s, all on disk",
+                        demo_number(DEMO_JOBS, jobs), span_text(clock_mono_ms() - began_ms, took));
     }
     free(specs);
     free(added);
@@ -156,19 +158,20 @@ static void takers_text(const struct demo *demo, char *out, size_t size)
 static void tell_takeover(struct demo *demo)
 {
     const struct demo_ledger *ledger = &demo->ledger;
+    char span[DURATION_TEXT_BYTES];
     if (!demo->told_notice && ledger->noticed_at_ms != TEND_UNSET) {
         demo->told_notice = true;
         demo_screen_say(
-            &demo->screen, COLOR_YELLOW, "%s noticed after %" PRId64 " ms and put the %d jobs back",
+            &demo->screen, COLOR_YELLOW, "%s noticed after %s and put the %d jobs back",
             ledger->noticed_by < 0 ? "somebody" : demo->crew.members[ledger->noticed_by].name,
-            ledger->noticed_at_ms - ledger->killed_at_ms, ledger->orphans);
+            span_text(ledger->noticed_at_ms - ledger->killed_at_ms, span), ledger->orphans);
     }
     if (!demo->told_takeover && ledger->orphans > 0 && ledger->taken_over == ledger->orphans) {
         char takers[120];
         takers_text(demo, takers, sizeof takers);
         demo->told_takeover = true;
-        demo_screen_say(&demo->screen, COLOR_GREEN, "all taken over within %" PRId64 " ms: %s",
-                        ledger->last_taken_at_ms - ledger->killed_at_ms, takers);
+        demo_screen_say(&demo->screen, COLOR_GREEN, "all taken over within %s: %s",
+                        span_text(ledger->last_taken_at_ms - ledger->killed_at_ms, span), takers);
     }
 }
 

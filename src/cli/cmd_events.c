@@ -49,10 +49,10 @@ static void put_event(struct cli *cli, const struct tend_event *event)
         buf_printf(out, " job %" PRId64, event->job_id);
     if (event->queue)
         buf_printf(out, " in %s", event->queue);
-    if (event->from_state >= 0 && event->to_state >= 0)
+    if (event->from_state >= 0 && event->to_state >= 0 && event->from_state != event->to_state)
         buf_printf(out, ", %s -> %s", tend_state_name(event->from_state),
                    tend_state_name(event->to_state));
-    bool bare = event->job_id == TEND_UNSET && !event->queue && event->from_state < 0;
+    bool bare = event->job_id == TEND_UNSET && !event->queue;
     buf_printf(out, "%s by %s", bare ? "" : ",", event->who);
     if (event->why) {
         buf_puts(out, ": ");
@@ -193,7 +193,6 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_events = {
     .name = "events",
-    .aliases = "log",
     .group = "Operation",
     .text = "what happened, and with -f what happens",
     .about =

@@ -20,6 +20,13 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
     json_int_or_null(out, "until_ms", explanation->until_ms);
     json_int(out, "ahead", explanation->ahead);
     json_text(out, "given_back", *explanation->given_back ? explanation->given_back : NULL);
+    json_text(out, "step_id", *explanation->step_id ? explanation->step_id : NULL);
+    json_int_or_null(out, "step_index", explanation->step_index);
+    json_int_or_null(out, "attempt", explanation->attempt);
+    json_int_or_null(out, "attempt_ms", explanation->attempt_ms);
+    json_int_or_null(out, "percent", explanation->percent);
+    json_text(out, "progress", *explanation->progress ? explanation->progress : NULL);
+    json_text(out, "line", *explanation->line ? explanation->line : NULL);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -61,7 +68,8 @@ const struct command cmd_explain = {
     .text = "why a job is not running, or what it is doing",
     .about =
         "Says what the job waits for, who holds that and until when, whether its worker is alive, "
-        "what was asked of it and is not done yet, and what can be done.",
+        "what was asked of it and is not done yet, and what can be done. Of a running job: which step it is at, the "
+        "attempt, how long that runs, its progress and the last line it has printed.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

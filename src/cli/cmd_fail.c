@@ -19,7 +19,7 @@ static const struct option options[] = {
         "sort of failure, kept and shown: transient_runtime (the default), stuck_no_progress, deterministic_contract, "
         "deterministic_policy, deterministic_repo or a word of your own",
         &args.class),
-    OPTION("text", 0, "TEXT", OPTION_TEXT, "what went wrong", &args.text),
+    OPTION("text", 0, "TEXT", OPTION_TEXT, "what went wrong", &args.text, .redacted = true),
     OPTION("retry-in", 0, "DURATION", OPTION_DURATION,
            "try again after this time (else after the backoff: about 15s, doubling)",
            &args.retry_in_ms),
@@ -98,7 +98,8 @@ const struct command cmd_fail = {
     .about =
         "Prints when the job is tried again. With the last attempt used up, or with --final, it has failed "
         "for good and stays as a dead letter. Repeating the command is harmless; with other options it is refused "
-        "(exit status 4), and the first stays. With --json a line per lease.",
+        "(exit status 4), and the first stays. What looks like a secret in the text is stored as [redacted]. With --json a line "
+        "per lease.",
     .examples = "tend fail 12:3 --text 'server said 503' --retry-in 30s",
     .options = options,
     .args_min = 1,

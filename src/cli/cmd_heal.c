@@ -1,5 +1,6 @@
 /* tend heal: find and heal everything stale, now and by hand. */
 #include "cli/cli.h"
+#include "cli/disk_text.h"
 #include "cli/json_out.h"
 #include "cli/purge.h"
 
@@ -8,6 +9,7 @@
 static struct {
     bool dry_run;
     int64_t older_than_ms;
+    const char *folder;
 } args = {.older_than_ms = TEND_UNSET};
 
 static const struct option options[] = {
@@ -17,6 +19,9 @@ static const struct option options[] = {
         "older-than", 0, "DURATION", OPTION_DURATION,
         "also reclaim running jobs without a sign of life for this long, even if their lease has not expired",
         &args.older_than_ms),
+    OPTION("folder", 0, "FOLDER", OPTION_TEXT,
+           "of workers, from which what nothing needs is removed (default: as of 'tend work')",
+           &args.folder),
     OPTION_END,
 };
 
@@ -96,18 +101,55 @@ static void put_healed(struct buf *out, const struct tend_recovery *recovery)
     buf_printf(out, ", %" PRId64 " %s %scleaned\n", locks, locks == 1 ? "lock" : "locks", would);
 }
 
+/* What nothing needs goes. When it cannot, that is said: the store is healed all the same. */
+static void clean(struct cli *cli, struct tend_disk *ret)
+{
+    const char *folder = disk_folder(args.folder);
+    *ret = (struct tend_disk){0};
+    int code = args.dry_run ? tend_disk_look(cli->store, folder, ret)
+                            : tend_disk_clean(cli->store, folder, ret);
+    if (code < 0)
+        cli_note(cli, "heal: %s is left as it is: %s", folder, tend_errmsg(cli->store));
+    else if (ret->failed > 0)
+        cli_note(cli, "heal: not all of %s could be removed: %s", folder, ret->problem);
+}
+
+static void put_cleaned(struct buf *out, const struct tend_disk *disk)
+{
+    char size[BYTES_TEXT_BYTES];
+    struct tend_disk_use unneeded = disk_unneeded(disk);
+    if (unneeded.count == 0)
+        return;
+    disk_put_unneeded(out, disk);
+    buf_printf(out, " %s, %s\n", args.dry_run ? "would be removed" : "removed",
+               bytes_text(unneeded.bytes, size));
+}
+
+static void put_cleaned_json(struct buf *out, const struct tend_disk *disk)
+{
+    json_open(out, "removed", '{');
+    json_int(out, "attempt_folders", disk->uses[TEND_DISK_LEFT].count);
+    json_int(out, "job_folders", disk->uses[TEND_DISK_GONE].count);
+    json_int(out, "mirrors", disk->uses[TEND_DISK_OLD_MIRRORS].count);
+    json_int(out, "bytes", disk_unneeded(disk).bytes);
+    json_int(out, "failed", disk->failed);
+    json_close(out, '}');
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
     struct tend_recovery recovery;
     struct tend_purged purged;
+    struct tend_disk disk;
     int code = heal(cli, &recovery);
     if (code >= 0)
         code =
             args.dry_run ? tend_purge_count(cli->store, &purged) : tend_purge(cli->store, &purged);
     if (code < 0)
         return cli_fail_store(cli, code);
+    clean(cli, &disk);
     if (args.dry_run)
         recovery.recovery_timestamp_ms = cli_now_ms(cli); /* not that of leases */
     else
@@ -125,6 +167,7 @@ static int run(struct cli *cli, int argc, char **argv)
             json_int(out, NULL, recovery.skipped_ids[i]);
         json_close(out, ']');
         json_text(out, "skipped_by", *recovery.skipped_by ? recovery.skipped_by : NULL);
+        put_cleaned_json(out, &disk);
         json_close(out, '}');
         buf_putc(out, '\n');
         return EXIT_DONE;
@@ -138,6 +181,7 @@ static int run(struct cli *cli, int argc, char **argv)
     put_skipped(out, &recovery);
     if (purged.jobs > 0 || purged.events > 0)
         purge_print(out, &purged, args.dry_run);
+    put_cleaned(out, &disk);
     return EXIT_DONE;
 }
 
@@ -151,7 +195,9 @@ const struct command cmd_heal = {
         "for when none of them runs. Jobs go back to pending, and one that has lost too many workers is quarantined: it "
         "fails with class \"poison\". Both count as reclaimed, those quarantined are also counted apart (not by --dry-run), "
         "and each is named on standard error. Nothing that shows signs of life is touched. Jobs and events that need not "
-        "be kept any longer are deleted as well, as 'tend purge' does. "
+        "be kept any longer are deleted as well, as 'tend purge' does, and what workers have left in their folder and nothing "
+        "needs is removed: workspaces of attempts that have ended, folders of deleted jobs, copies of repositories that "
+        "were not used for 30 days. "
         "On PostgreSQL a job whose row another session has locked is skipped and named.",
     .examples = "tend heal --dry-run\n"
                 "tend heal --older-than 10m --json",

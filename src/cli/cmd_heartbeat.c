@@ -20,7 +20,8 @@ static const struct option options[] = {
     OPTION("done", 0, "CONTROL", OPTION_INT,
            "a control, by its id, has been carried out: it is not reported any more",
            &args.control_id, .min = 1, .max = INT64_MAX),
-    OPTION("outcome", 0, "TEXT", OPTION_TEXT, "what came of it, with --done", &args.outcome),
+    OPTION("outcome", 0, "TEXT", OPTION_TEXT, "what came of it, with --done", &args.outcome,
+           .redacted = true),
     OPTION_END,
 };
 

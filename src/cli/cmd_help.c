@@ -14,6 +14,20 @@ static const struct option options[] = {
     OPTION_END,
 };
 
+static int no_command(struct cli *cli, const struct command *const *table, const char *path,
+                      const char *name)
+{
+    const char *blank = *path ? " " : "";
+    const char *near = table ? command_near(table, name) : NULL;
+    if (near)
+        return cli_fail(cli, TEND_EINVAL,
+                        "help: there is no command \"%s%s%s\"; did you mean %s%s%s?", path, blank,
+                        name, path, blank, near);
+    return cli_fail(cli, TEND_EINVAL,
+                    "help: there is no command \"%s%s%s\"; 'tend help' lists them", path, blank,
+                    name);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     if (args.man) {
@@ -31,9 +45,7 @@ static int run(struct cli *cli, int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         command = table ? command_find(table, argv[i]) : NULL;
         if (!command)
-            return cli_fail(cli, TEND_EINVAL,
-                            "help: there is no command \"%s%s%s\"; 'tend help' lists them", path,
-                            i ? " " : "", argv[i]);
+            return no_command(cli, table, path, argv[i]);
         int added = snprintf(path + len, sizeof path - len, "%s%s", i ? " " : "", command->name);
         len += (size_t)added;
         table = command->subcommands;

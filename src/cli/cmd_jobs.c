@@ -7,15 +7,20 @@
 #include "cli/queue_text.h"
 #include "cli/table.h"
 
+#include <string.h>
+
 static struct {
     struct filter_args filter;
     int64_t limit;
+    bool oldest;
 } args = {.filter = FILTER_ARGS_INIT};
 
 static const struct option options[] = {
     FILTER_OPTIONS(args.filter),
     OPTION("limit", 'n', "N", OPTION_INT, "at most this many (default all)", &args.limit, .min = 1,
            .max = INT64_MAX),
+    OPTION("oldest", 0, NULL, OPTION_FLAG, "the oldest first, in the order of their ids",
+           &args.oldest),
     OPTION_END,
 };
 
@@ -33,10 +38,15 @@ static void details_cell(struct table *table, const struct tend_job *job, int64_
 {
     char when[DURATION_TEXT_BYTES];
     const char *error = job->error_text ? job->error_text : "";
+    bool released;
     switch (job->state) {
     case TEND_SCHEDULED:
+        released = strcmp(job->changed_what, "job.released") == 0 && job->changed_why;
         table_cell(table, COLOR_NONE, "due %s%s%s", relative_text(job->due_at_ms, now_ms, when),
-                   *error ? ", last: " : "", error);
+                   released ? ", given back: "
+                   : *error ? ", last: "
+                            : "",
+                   released ? job->changed_why : error);
         break;
     case TEND_RUNNING:
         table_cell(table, COLOR_NONE, "%s%s%s", job->owner ? job->owner : "",
@@ -88,6 +98,8 @@ static int print_all(struct cli *cli, struct table *table)
 {
     struct tend_filter filter;
     filter_fill(&args.filter, &filter);
+    filter.newest_first = !args.oldest;
+    int64_t *bound = args.oldest ? &filter.after_id : &filter.before_id;
     int64_t left = args.limit ? args.limit : INT64_MAX;
     for (;;) {
         filter.limit = left < PAGE ? (size_t)left : PAGE;
@@ -97,12 +109,12 @@ static int print_all(struct cli *cli, struct table *table)
             return cli_fail_store(cli, code);
         /* The titles are printed also when there is nothing below them. */
         int status = jobs->count > 0 || !table->fitted ? print_page(cli, table, jobs) : EXIT_DONE;
-        if (jobs->count == 0 && filter.after_id == 0 && filter.queue)
+        if (jobs->count == 0 && *bound == 0 && filter.queue)
             queue_note_unknown(cli, filter.queue);
         left -= (int64_t)jobs->count;
         bool last = jobs->count == 0 || left <= 0;
         if (jobs->count > 0)
-            filter.after_id = jobs->items[jobs->count - 1].id;
+            *bound = jobs->items[jobs->count - 1].id;
         tend_jobs_free(jobs);
         if (last || status != EXIT_DONE)
             return status;
@@ -125,8 +137,10 @@ const struct command cmd_jobs = {
     .aliases = "ls",
     .group = "Jobs",
     .text = "list jobs",
-    .about = "In the order of their ids. TRIES counts attempts and crashes.",
-    .examples = "tend jobs --state failed --queue mail\n"
+    .about =
+        "The newest first: in the order of their ids from the largest down. TRIES counts attempts and crashes.",
+    .examples = "tend jobs -n 20\n"
+                "tend jobs --state failed --queue mail\n"
                 "tend jobs --json --state pending,held | jq .id",
     .options = options,
     .store = STORE_EXISTING,

@@ -36,6 +36,7 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct command cmd_logs = {
     .name = "logs",
+    .aliases = "log",
     .group = "Running",
     .form = "ID",
     .text = "what the steps of a job have printed",
@@ -43,8 +44,8 @@ const struct command cmd_logs = {
         "Standard output goes to standard output, and standard error to standard error; on a "
         "terminal both are shown in order, in different colours. Secrets were taken out before the "
         "output was kept, and the middle of a very long one was left out, which a line in brackets "
-        "says. With -f lines appear while the step still runs, wherever its worker is; "
-        "while the store is away a line on standard error says since when. With --json "
+        "says. With -f lines appear while the step still runs, wherever its worker is; when the job waits for its retry, or "
+        "is held, a line on standard error says so and until when, and so it does while the store is away. With --json "
         "an object per piece: number, step_id, attempt, seq, at_ms, stream, dropped_bytes, text.",
     .examples = "tend logs 12\n"
                 "tend logs -f 12\n"

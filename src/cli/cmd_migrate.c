@@ -21,7 +21,7 @@ static int run(struct cli *cli, int argc, char **argv)
     (void)argv;
     int in_store, in_library, changed = 0;
     /* What was restored is there; a new store where it is not would hide a wrong path. */
-    int status = cli_open_store(cli, args.after_restore ? STORE_RESTORED : STORE_MADE);
+    int status = cli_open_store(cli, args.after_restore ? STORE_RESTORED : STORE_MADE_HERE);
     if (status != EXIT_DONE)
         return status;
     int code = tend_schema(cli->store, &in_store, &in_library);

@@ -35,6 +35,7 @@ static const struct option *setting_options(void)
             .text = table[i].text,
             .target = &setting_values[i],
             .choices = on_off ? "on|off" : NULL,
+            .redacted = strcmp(table[i].name, "why") == 0,
         };
     }
     return rows;
@@ -73,7 +74,9 @@ static void put_budgets(struct cli *cli, const struct tend_queue *queue)
                 {"step-idle-timeout", queue->step_idle_timeout_ms, true},
                 {"step-no-progress-limit", queue->step_no_progress_limit, false},
                 {"job-self-heal-max-resets", queue->job_self_heal_max_resets, false},
-                {"step-grace", queue->step_grace_ms, true}};
+                {"step-grace", queue->step_grace_ms, true},
+                {"step-pause", queue->step_pause_ms, true},
+                {"step-pause-max", queue->step_pause_max_ms, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].value == TEND_UNSET)
             continue;
@@ -108,6 +111,8 @@ static void put_settings(struct cli *cli, const struct tend_queue *queue)
     put_duration(cli, "backoff-max", queue->backoff_max_ms, "-");
     put_duration(cli, "keep-done", queue->keep_done_ms, "for ever");
     put_duration(cli, "keep-failed", queue->keep_failed_ms, "for ever");
+    put_duration(cli, "keep-workspace", queue->keep_workspace_ms, "for ever");
+    put_setting(cli, "retry-classes", queue->retry_classes);
     put_budgets(cli, queue);
 }
 

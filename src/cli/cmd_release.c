@@ -12,7 +12,8 @@ static struct {
 static const struct option options[] = {
     OPTION("delay", 0, "DURATION", OPTION_DURATION, "due again after this time (default at once)",
            &args.delay_ms),
-    OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &args.why),
+    OPTION("why", 0, "TEXT", OPTION_TEXT, "the reason, kept with the event", &args.why,
+           .redacted = true),
     OPTION_END,
 };
 

@@ -14,6 +14,8 @@
 #include "cli/json_out.h"
 #include "cli/logs.h"
 #include "cli/run_screen.h"
+#include "cli/store_place.h"
+#include "cli/waiting.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,8 +37,10 @@ static const struct option options[] = {
     OPTION("resume", 0, "ID", OPTION_TEXT,
            "go on with a job that 'tend run' began and did not finish; takes no FILE",
            &args.resume),
-    OPTION("folder", 0, "FOLDER", OPTION_TEXT,
-           "for workspaces and files of attempts (default .tend/run)", &args.folder),
+    OPTION(
+        "folder", 0, "FOLDER", OPTION_TEXT,
+        "for workspaces and files of attempts (default: run beside a store in .tend, else .tend/run)",
+        &args.folder),
     OPTION_END,
 };
 
@@ -68,20 +72,10 @@ static int tell_end(struct cli *cli, const struct tend_job *job)
         put_end(cli, job);
     else if (done)
         buf_printf(&cli->out, "job %" PRId64 " is done, %s after it was added\n", id,
-                   duration_text(job->finished_at_ms - job->created_at_ms, time));
-    else if (job->state == TEND_CANCELLED)
-        cli_note(cli, "job %" PRId64 " was cancelled%s%s", id, job->changed_why ? ": " : "",
-                 job->changed_why ? job->changed_why : "");
+                   span_text(job->finished_at_ms - job->created_at_ms, time));
     else
-        cli_note(
-            cli, "job %" PRId64 " has failed, %s: %s; 'tend logs %" PRId64 "' shows its output", id,
-            job->error_class ? job->error_class : "", job->error_text ? job->error_text : "", id);
+        note_bad_end(cli, job);
     return done ? EXIT_DONE : EXIT_FAILED;
-}
-
-static bool is_over(int state)
-{
-    return state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
 }
 
 /* The exit status of the whole: by the job's end, or by the signal that came before it. */
@@ -95,7 +89,7 @@ static int conclude(struct cli *cli, int64_t id, bool drawn, const char *unfinis
     /* Where steps were drawn, their output has only been seen line by line. */
     if (drawn && jobs->items[0].state == TEND_FAILED)
         logs_print_tail(cli, id);
-    if (is_over(jobs->items[0].state))
+    if (job_has_ended(jobs->items[0].state))
         status = tell_end(cli, &jobs->items[0]);
     else
         cli_note(cli, "job %" PRId64 " is %s; %s", id, tend_state_name(jobs->items[0].state),
@@ -139,13 +133,23 @@ static void look(void *arg)
         return; /* the next look may go better */
     int state = jobs->items[0].state;
     tend_jobs_free(jobs);
-    if (is_over(state))
+    if (job_has_ended(state))
         tend_runner_stop(watch->screen.runner, 0);
     if (state == TEND_HELD && !watch->told_held)
         run_screen_say(&watch->screen,
                        "job %" PRId64 " is held until 'tend control %" PRId64 " resume'",
                        watch->job_id, watch->job_id);
     watch->told_held = state == TEND_HELD;
+}
+
+/* How the job has ended is said once, by the last line (tell_end). */
+static void tell(void *arg, const struct tend_runner_news *news)
+{
+    struct watch *watch = arg;
+    struct tend_runner_news told = *news;
+    if (!watch->cli->json && news->kind == TEND_NEWS_JOB_ENDS && job_has_ended(news->state))
+        told.text = "";
+    run_screen_tell(&watch->screen, &told);
 }
 
 static struct tend_runner_options runner_options(struct watch *watch)
@@ -156,11 +160,11 @@ static struct tend_runner_options runner_options(struct watch *watch)
     wanted.queues = queues;
     wanted.queue_count = 1;
     wanted.job_id = watch->job_id;
-    wanted.folder = args.folder;
+    wanted.folder = args.folder ? args.folder : store_place_run_folder();
     const char *statsd = getenv("TEND_STATSD");
     wanted.statsd = statsd && *statsd ? statsd : NULL;
-    wanted.tell = run_screen_tell;
-    wanted.tell_arg = &watch->screen;
+    wanted.tell = tell;
+    wanted.tell_arg = watch;
     return wanted;
 }
 
@@ -204,7 +208,7 @@ static int resume(struct cli *cli)
         status = cli_fail(cli, TEND_ESTATE,
                           "run: job %" PRId64 " is in the queue %s, whose workers run it", id,
                           job->queue);
-    else if (is_over(job->state))
+    else if (job_has_ended(job->state))
         status = cli_fail(cli, TEND_ESTATE,
                           "run: job %" PRId64 " is %s; 'tend control %" PRId64
                           " retry_step' or 'tend retry %" PRId64 "' brings a failed one back",

@@ -4,6 +4,7 @@
 #include "base/timetext.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/command_job.h"
 #include "cli/json_out.h"
 #include "cli/plan.h"
 #include "cli/table.h"
@@ -14,6 +15,7 @@ static struct {
     const char *queue, *kind, *catch_up, *overlap, *timezone;
     int64_t priority;
     struct document payload;
+    struct command_job_args command;
 } args = {.priority = TEND_PRIORITY_DEFAULT};
 
 static const struct option add_options[] = {
@@ -35,6 +37,7 @@ static const struct option add_options[] = {
            &args.overlap, .choices = "queue|skip|replace"),
     OPTION("timezone", 0, "ZONE", OPTION_TEXT,
            "time zone of CRON, like Europe/Berlin (default UTC)", &args.timezone),
+    COMMAND_JOB_OPTIONS(args.command),
     OPTION_END,
 };
 
@@ -57,6 +60,7 @@ static void print_schedule(struct buf *out, const struct tend_schedule *schedule
     json_text(out, "timezone", timezone_name(schedule));
     json_bool(out, "paused", schedule->paused);
     json_int_or_null(out, "last_at_ms", schedule->last_at_ms);
+    json_text(out, "workspace", schedule->workspace);
     json_int_or_null(out, "next_at_ms", schedule->next_at_ms);
     json_text(out, "next_local", schedule->next_local);
     json_raw(out, "payload", schedule->payload, strlen(schedule->payload));
@@ -244,11 +248,18 @@ static int run_add(struct cli *cli, int argc, char **argv)
         buf_printf(&cron, "%s%s", i > 1 ? " " : "", argv[i]);
     schedule.name = argv[0];
     schedule.cron = cron.data;
-    if (argc > words && args.payload.text)
+    char workspace[PATH_MAX];
+    bool has_command = argc > words;
+    status = command_job_check(cli, &args.command, has_command);
+    if (status == EXIT_DONE)
+        status = command_job_folder(cli, &args.command,
+                                    has_command || command_job_has_near_repo(schedule.payload),
+                                    workspace, &schedule.workspace);
+    if (status == EXIT_DONE && has_command && args.payload.text)
         status = cli_fail(cli, TEND_EINVAL,
                           "schedule add: a command makes the payload itself; leave out --payload");
-    if (status == EXIT_DONE && argc > words) {
-        status = argument_command(cli, argc - words, argv + words, &payload);
+    if (status == EXIT_DONE && has_command) {
+        status = command_job_plan(cli, &args.command, argc - words, argv + words, &payload);
         schedule.payload = payload.data;
     }
     if (status == EXIT_DONE)

@@ -108,6 +108,8 @@ static void put_job(struct cli *cli, const struct tend_job *job,
     if (job->state == TEND_SCHEDULED || job->state == TEND_PENDING)
         put_time(cli, "due", job->due_at_ms, now_ms);
     put_time(cli, "finished", job->finished_at_ms, now_ms);
+    if (job->state == TEND_DONE) /* an older tend has left it there */
+        return;
     put_line(cli, "error class", job->error_class);
     put_line(cli, "error", job->error_text);
 }
@@ -222,7 +224,8 @@ const struct command cmd_show = {
         "Of each attempt of a step: its number in the life of the job, which try of the step it was, "
         "how it ended, the class of the failure, the rule that decided it and the line that "
         "matched. With --json one document {\"job\": …, \"attempts\": […], \"checkpoints\": […], "
-        "\"controls\": […], \"events\": […]}.",
+        "\"controls\": […], \"kept\": […], \"edits\": …, \"events\": […]}. What is kept of failed attempts, and "
+        "where and until when, stands under \"kept for you\".",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

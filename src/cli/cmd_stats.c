@@ -83,14 +83,19 @@ static void print_text(struct cli *cli, const struct tend_stats *stats, const st
 
 static int print_prometheus(struct cli *cli, const struct tend_stats *stats)
 {
-    struct tend_step_totals *steps;
+    struct tend_step_totals *steps = NULL;
+    struct tend_event_totals *events = NULL;
     int code = tend_step_totals(cli->store, &steps);
-    if (code < 0)
-        return cli_fail_store(cli, code);
-    prometheus_stats(&cli->out, stats);
-    prometheus_steps(&cli->out, steps);
+    if (code >= 0)
+        code = tend_event_totals(cli->store, &events);
+    if (code >= 0) {
+        prometheus_stats(&cli->out, stats);
+        prometheus_events(&cli->out, events);
+        prometheus_steps(&cli->out, steps);
+    }
+    tend_event_totals_free(events);
     tend_step_totals_free(steps);
-    return EXIT_DONE;
+    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -121,8 +126,10 @@ const struct command cmd_stats = {
     .text = "the store in figures",
     .about =
         "With --prometheus in its text format: jobs by queue and state, the age of the oldest pending "
-        "job, workers, and what attempts of steps came to (task_self_heal_attempts_total and others, "
-        "as workers send them to StatsD); jobs that were deleted stay counted there.",
+        "job, workers; counters by queue (tend_jobs_added_total, _claimed, _completed, _failed, _retried, _released, "
+        "_recovered, _quarantined, _cancelled, _redriven); and what attempts of steps came to "
+        "(task_self_heal_attempts_total and others, as workers send them to StatsD). Jobs and events that were deleted "
+        "stay counted.",
     .options = options,
     .store = STORE_EXISTING,
     .run = run,

@@ -128,8 +128,8 @@ static void draw_away(void *arg, int64_t since_ms, const char *why)
     char notice[1200];
     int64_t away_ms = clock_wall_ms() - since_ms;
     snprintf(notice, sizeof notice, "the store is away since %s (%s)%s%s",
-             time_text(since_ms / 1000 * 1000, since),
-             duration_text(away_ms / 1000 * 1000, for_long), *why ? ": " : "", why);
+             time_text(since_ms / 1000 * 1000, since), span_text(away_ms, for_long),
+             *why ? ": " : "", why);
     draw(arg, notice);
 }
 

@@ -6,9 +6,11 @@
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/run_screen.h"
+#include "cli/store_place.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,13 +44,16 @@ static const struct option options[] = {
     OPTION(
         "drain", 0, NULL, OPTION_FLAG,
         "end when nothing is due now: jobs that wait for a retry or a later time stay, and the exit status is 0 "
-        "also when jobs have failed; it is 1 when this worker can run none",
+        "also when jobs have failed; it is 1 when there were jobs and this worker could run none, for want of "
+        "a handler, a folder or room",
         &args.drain),
     OPTION("stop-after", 0, "DURATION", OPTION_DURATION,
            "how long running jobs are waited for after a signal (default 30s)",
            &args.stop_after_ms),
-    OPTION("folder", 0, "FOLDER", OPTION_TEXT,
-           "for workspaces and files of attempts (default .tend/run)", &args.folder),
+    OPTION(
+        "folder", 0, "FOLDER", OPTION_TEXT,
+        "for workspaces and files of attempts (default: run beside a store in .tend, else .tend/run)",
+        &args.folder),
     OPTION("statsd", 0, "HOST:PORT", OPTION_TEXT,
            "send metrics there by UDP (else TEND_STATSD, else nowhere)", &args.statsd),
     OPTION_END,
@@ -89,6 +94,17 @@ static void plan_done(struct plan *plan)
     free(plan->limits);
 }
 
+/* Whether the shell finds the first word of the line; true also where only the shell can tell. */
+static bool shell_knows(const char *line)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    char look[256];
+    size_t len = strspn(line, plain);
+    bool is_word = len > 0 && (line[len] == '\0' || line[len] == ' ');
+    int room = snprintf(look, sizeof look, "command -v -- %.*s >/dev/null", (int)len, line);
+    return !is_word || room >= (int)sizeof look || system(look) == 0;
+}
+
 static int read_handlers(struct cli *cli, struct plan *plan)
 {
     for (size_t i = 0; i < args.handlers.count; i++) {
@@ -100,6 +116,11 @@ static int read_handlers(struct cli *cli, struct plan *plan)
             return status;
         plan->handlers[plan->handler_count++] =
             (struct tend_handler){.kind = kind, .command = command};
+        if (!shell_knows(command))
+            return cli_fail(cli, TEND_EINVAL,
+                            "work: --handler %s=%s: there is no such command here, and every job "
+                            "of this kind would fail",
+                            kind, command);
         for (size_t j = 0; j + 1 < plan->handler_count; j++)
             if (strcmp(plan->handlers[j].kind, kind) == 0)
                 return cli_fail(cli, TEND_EINVAL, "work: --handler: kind %s has two commands",
@@ -185,7 +206,7 @@ static struct tend_runner_options runner_options(const struct plan *plan, struct
     wanted.drain = args.drain;
     if (args.stop_after_ms != TEND_UNSET)
         wanted.stop_ms = args.stop_after_ms;
-    wanted.folder = args.folder;
+    wanted.folder = args.folder ? args.folder : store_place_run_folder();
     wanted.statsd = statsd_address();
     wanted.tell = run_screen_tell;
     wanted.tell_arg = screen;
@@ -224,6 +245,18 @@ static void print_totals(struct cli *cli, const struct tend_runner_totals *total
     buf_putc(out, '\n');
 }
 
+/* Jobs were there to be drained, and this worker is not fit for any of them. */
+static int check_drained(struct cli *cli, const struct tend_runner_totals *totals)
+{
+    bool none = totals->done + totals->failed + totals->retried + totals->held == 0 &&
+                totals->given_back == totals->unfit;
+    if (!args.drain || totals->unfit == 0 || !none)
+        return EXIT_DONE;
+    return cli_fail_as(cli, EXIT_FAILED, TEND_ENOTFOUND,
+                       "work: no job could be run here, for want of a handler or of a job's "
+                       "folder; 'tend explain ID' says what is missing");
+}
+
 static int work(struct cli *cli, const struct plan *plan)
 {
     struct run_screen screen;
@@ -238,6 +271,8 @@ static int work(struct cli *cli, const struct plan *plan)
         struct tend_runner_totals totals;
         tend_runner_count(runner, &totals);
         print_totals(cli, &totals);
+        if (status == EXIT_DONE)
+            status = check_drained(cli, &totals);
     }
     tend_runner_free(runner);
     run_screen_done(&screen);

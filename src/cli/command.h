@@ -36,6 +36,7 @@ struct option {
     const char
         *choices; /* OPTION_CHOICE: words with | between; other types: offered in completion */
     bool required;
+    bool redacted; /* OPTION_TEXT, OPTION_JSON: kept in the store, without secrets: redacted.h */
 };
 
 /* A row of a table of options; behind the target may stand more members (.min = 1, .max = 9). */
@@ -63,11 +64,12 @@ struct document {
 
 /* What a command needs of the store before it runs. */
 enum store_need {
-    STORE_NONE,     /* none, or the command opens it itself */
-    STORE_EXISTING, /* reads or acts on what is there: a store that is not there is an error */
-    STORE_MADE,     /* makes the store when there is none */
-    STORE_RESTORED, /* as STORE_EXISTING, and who has none is not told how to make one */
-    STORE_EXAMINED, /* as STORE_EXISTING; a damaged one is the command's: cli->store_damaged */
+    STORE_NONE,      /* none, or the command opens it itself */
+    STORE_EXISTING,  /* reads or acts on what is there: a store that is not there is an error */
+    STORE_MADE,      /* makes the store when there is none */
+    STORE_MADE_HERE, /* the same in the current folder, also when there is one above */
+    STORE_RESTORED,  /* as STORE_EXISTING, and who has none is not told how to make one */
+    STORE_EXAMINED,  /* as STORE_EXISTING; a damaged one is the command's: cli->store_damaged */
 };
 
 enum { ARGS_ANY = -1 };
@@ -102,6 +104,9 @@ extern const struct option global_options[];
 
 /* The command of that name or alias in a table, or NULL. */
 const struct command *command_find(const struct command *const *table, const char *name);
+
+/* The name of the command in a table that a mistyped one may mean, or NULL. */
+const char *command_near(const struct command *const *table, const char *name);
 
 /* By long name, or by letter where name is NULL; NULL when there is none. Looks at globals last. */
 const struct option *option_find(const struct command *command, const char *name, char letter);

@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/store_place.h"
 
 #include <string.h>
 
@@ -42,7 +43,8 @@ static void offer_queues(struct cli *cli)
     tend_options_init(&options);
     options.must_exist = 1;
     struct tend_stats *stats;
-    if (tend_open(&cli->store, cli_store_url(), &options) == 0 &&
+    if (store_place()->how != STORE_FOREIGN &&
+        tend_open(&cli->store, store_place()->url, &options) == 0 &&
         tend_stats(cli->store, &stats) == 0) {
         for (size_t i = 0; i < stats->count; i++) {
             const char *name = stats->items[i].settings.name;

@@ -4,6 +4,7 @@
  * The live view has added up the events as they came. What is told here comes from a second reading
  * of all of them from the first, and from the states the store itself shows.
  */
+#include "base/timetext.h"
 #include "cli/demo.h"
 #include "cli/json_out.h"
 
@@ -128,14 +129,13 @@ static void put_good_end(struct cli *cli, const struct demo_crew *crew,
                          const struct demo_ledger *ledger)
 {
     char jobs[DEMO_NUMBER_BYTES], events[DEMO_NUMBER_BYTES];
+    char first[DURATION_TEXT_BYTES], last[DURATION_TEXT_BYTES];
     put_finding(cli, true, "each of the %s jobs was completed exactly once (%s events read)",
                 demo_number(DEMO_JOBS, jobs), demo_number(ledger->events, events));
-    put_finding(cli, true,
-                "the %d jobs of %s were taken over: first after %" PRId64 " ms, last after %" PRId64
-                " ms",
+    put_finding(cli, true, "the %d jobs of %s were taken over: first after %s, last after %s",
                 ledger->taken_over, crew->members[ledger->victim].name,
-                ledger->first_taken_at_ms - ledger->killed_at_ms,
-                ledger->last_taken_at_ms - ledger->killed_at_ms);
+                span_text(ledger->first_taken_at_ms - ledger->killed_at_ms, first),
+                span_text(ledger->last_taken_at_ms - ledger->killed_at_ms, last));
     put_finding(cli, true, "nothing was lost, and nobody waited for a lease to run out");
 }
 

@@ -89,7 +89,7 @@ static void put_progress(struct pen *pen, const struct demo_screen *screen,
     put_bar(pen, COLOR_GREEN, ledger->done, DEMO_JOBS, columns);
     pen_put(pen, COLOR_BOLD, "  %5s", demo_number(ledger->done, done));
     pen_put(pen, COLOR_NONE, " of %s", demo_number(DEMO_JOBS, all));
-    pen_put(pen, COLOR_DIM, "  %4" PRId64 "/s  %4.1f s", rate_of(&screen->rate, ledger),
+    pen_put(pen, COLOR_DIM, "  %4" PRId64 "/s  %4.1fs", rate_of(&screen->rate, ledger),
             (double)elapsed_ms(screen) / 1000);
     pen_end_line(pen);
 }
@@ -140,7 +140,7 @@ static void put_story(struct pen *pen, const struct demo_screen *screen)
 {
     for (size_t i = 0; i < screen->line_count; i++) {
         const struct demo_line *line = &screen->lines[i];
-        pen_put(pen, COLOR_DIM, "  %4.1f s  ", (double)line->at_ms / 1000);
+        pen_put(pen, COLOR_DIM, "  %4.1fs  ", (double)line->at_ms / 1000);
         pen_put(pen, line->color, "%s", line->text);
         pen_end_line(pen);
     }
@@ -171,7 +171,7 @@ void demo_screen_say(struct demo_screen *screen, enum color color, const char *f
     struct cli *cli = screen->cli;
     if (screen->live || cli->json)
         return;
-    buf_printf(&cli->out, "%4.1f s  %s%s%s\n", (double)line->at_ms / 1000, color_on(cli, color),
+    buf_printf(&cli->out, "%4.1fs  %s%s%s\n", (double)line->at_ms / 1000, color_on(cli, color),
                line->text, color_off(cli, color));
 }
 

@@ -283,5 +283,9 @@ void json_queue_members(struct buf *out, const struct tend_queue *queue)
     json_int_or_null(out, "step_no_progress_limit", queue->step_no_progress_limit);
     json_int_or_null(out, "job_self_heal_max_resets", queue->job_self_heal_max_resets);
     json_int_or_null(out, "step_grace_ms", queue->step_grace_ms);
+    json_int_or_null(out, "step_pause_ms", queue->step_pause_ms);
+    json_int_or_null(out, "step_pause_max_ms", queue->step_pause_max_ms);
+    json_text(out, "retry_classes", queue->retry_classes);
+    json_int_or_null(out, "keep_workspace_ms", queue->keep_workspace_ms);
     json_int(out, "version", queue->version);
 }

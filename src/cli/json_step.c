@@ -27,6 +27,15 @@ static void attempt_ending(struct buf *out, const struct tend_attempt *attempt)
     json_text(out, "summary", attempt->summary);
     json_text(out, "failure_signature", attempt->signature);
     json_text(out, "diff_hash", attempt->diff_hash);
+    json_text(out, "verdict", attempt->verdict);
+    if (attempt->retryable == TEND_UNSET)
+        json_raw(out, "retryable", NULL, 0);
+    else
+        json_bool(out, "retryable", attempt->retryable != 0);
+    json_bool(out, "outside", attempt->outside != 0);
+    json_int_or_null(out, "failures", attempt->failures);
+    json_int_or_null(out, "next_at_ms", attempt->next_at_ms);
+    raw_text(out, "warnings", attempt->warnings);
 }
 
 static void json_attempt(struct buf *out, const struct tend_attempt *attempt)
@@ -101,6 +110,43 @@ void json_controls(struct buf *out, const char *key, const struct tend_controls 
         json_close(out, '}');
     }
     json_close(out, ']');
+}
+
+void json_keeps(struct buf *out, const char *key, const struct tend_keeps *keeps)
+{
+    json_open(out, key, '[');
+    for (size_t i = 0; i < keeps->count; i++) {
+        const struct tend_keep *keep = &keeps->items[i];
+        json_open(out, NULL, '{');
+        json_int(out, "number", keep->number);
+        json_int(out, "step_index", keep->step_index);
+        json_text(out, "step_id", keep->step_id);
+        json_text(out, "state", tend_attempt_state_name(keep->state));
+        json_text(out, "host", keep->host);
+        json_text(out, "workspace", keep->workspace);
+        json_bool(out, "workspace_there", keep->there != 0);
+        json_int_or_null(out, "workspace_until_ms", keep->until_ms);
+        json_int_or_null(out, "patch_bytes", keep->patch_bytes);
+        json_int_or_null(out, "dropped_bytes", keep->dropped_bytes);
+        raw_text(out, "changed_files", keep->changed_files);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
+}
+
+void json_edit(struct buf *out, const char *key, const struct tend_edit *edit)
+{
+    if (!edit) {
+        json_raw(out, key, NULL, 0);
+        return;
+    }
+    json_open(out, key, '{');
+    json_int(out, "step_index", edit->step_index);
+    json_int(out, "at_ms", edit->at_ms);
+    json_text(out, "by", edit->by);
+    json_int(out, "patch_bytes", (int64_t)edit->changes.patch_bytes);
+    raw_text(out, "changed_files", edit->changes.changed_files);
+    json_close(out, '}');
 }
 
 void json_live_control(struct buf *out, const char *key, const struct tend_controls *controls,

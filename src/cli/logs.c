@@ -1,12 +1,14 @@
 /* See logs.h: which pieces, and until when. */
 #include "cli/logs.h"
 
+#include "base/timetext.h"
 #include "cli/asking.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
 #include "cli/json_step.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +19,8 @@ enum { PAGE = 500, POLL_MS = 500 };
 static int ask_job(tend *store, void *arg)
 {
     struct logs_reading *reading = arg;
-    return tend_get(store, reading->wish.job_id, &reading->jobs_read);
+    int code = tend_now(store, &reading->now_ms);
+    return code < 0 ? code : tend_get(store, reading->wish.job_id, &reading->jobs_read);
 }
 
 static int ask_attempts(tend *store, void *arg)
@@ -189,6 +192,41 @@ void logs_end(struct logs_reading *reading)
     tend_attempts_free(reading->attempts);
 }
 
+/* --- waiting --- */
+
+static void note_waiting(struct logs_reading *reading, const struct tend_job *job)
+{
+    bool waits = job->state == TEND_SCHEDULED || job->state == TEND_HELD;
+    const char *why = job->state == TEND_HELD ? job->changed_why : job->error_text;
+    reading->waits = waits ? job->state + 1 : 0;
+    reading->waits_until_ms = job->state == TEND_SCHEDULED ? job->due_at_ms : TEND_UNSET;
+    bool retried = job->state == TEND_HELD || job->attempts > 0;
+    snprintf(reading->waits_why, sizeof reading->waits_why, "%s", retried && why ? why : "");
+}
+
+/* Said once each time it begins to wait, so that nobody wonders about the silence. */
+static void tell_waiting(struct logs_reading *reading)
+{
+    char when[DURATION_TEXT_BYTES];
+    const char *why = reading->waits_why;
+    bool news =
+        reading->waits != reading->told || reading->waits_until_ms != reading->told_until_ms;
+    reading->told = reading->waits;
+    reading->told_until_ms = reading->waits_until_ms;
+    if (!news || !reading->waits)
+        return;
+    logs_break(reading);
+    cli_flush(reading->cli);
+    if (reading->waits_until_ms == TEND_UNSET)
+        cli_note(reading->cli, "job %" PRId64 " is held%s%s", reading->wish.job_id,
+                 *why ? ": " : "", why);
+    else
+        cli_note(reading->cli, "job %" PRId64 " %s %s%s%s", reading->wish.job_id,
+                 *why ? "waits for its retry, which comes" : "is due",
+                 coming_text(reading->waits_until_ms, reading->now_ms, when),
+                 *why ? ", after: " : "", why);
+}
+
 /* --- the whole --- */
 
 static int read_state(struct logs_reading *reading, bool *ret_finished)
@@ -198,6 +236,7 @@ static int read_state(struct logs_reading *reading, bool *ret_finished)
     if (code < 0)
         return code;
     int state = reading->jobs_read->items[0].state;
+    note_waiting(reading, &reading->jobs_read->items[0]);
     tend_jobs_free(reading->jobs_read);
     *ret_finished = state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
     if (*ret_finished || !wish->number)
@@ -222,6 +261,8 @@ static int follow(struct logs_reading *reading)
         int code = read_state(reading, &finished);
         if (code >= 0)
             code = print_new(reading);
+        if (code >= 0)
+            tell_waiting(reading);
         status = code < 0 ? tell(reading, code) : cli_flush(reading->cli);
         if (status == EXIT_DONE && !finished)
             status = tell(reading, asking_pause(reading->asking, POLL_MS));

@@ -41,9 +41,15 @@ struct logs_reading {
     int64_t number, seq;            /* of the last piece that was looked at */
     int64_t shown;                  /* the attempt whose header was printed last */
     bool any;                       /* something was printed */
+    int waits;              /* the state the job waits in; 0: it does not, or it is pending */
+    int64_t waits_until_ms; /* ... until then, or TEND_UNSET */
+    int told;               /* what of it was told; as waits */
+    int64_t told_until_ms;
+    char waits_why[256]; /* ... and why, or "" */
 
     struct asking *asking;       /* NULL: questions are asked in the caller's thread */
     struct tend_jobs *jobs_read; /* answers of the store */
+    int64_t now_ms;
     struct tend_attempts *attempts_read;
     struct tend_outputs *pieces_read;
 };

@@ -51,6 +51,16 @@ const struct command *command_find(const struct command *const *table, const cha
     return NULL;
 }
 
+const char *command_near(const struct command *const *table, const char *name)
+{
+    struct suggestion near;
+    suggestion_init(&near, name);
+    for (; *table; table++)
+        if (!(*table)->hidden)
+            suggestion_offer(&near, (*table)->name);
+    return near.best;
+}
+
 static const struct option *find_in(const struct option *table, const char *name, char letter)
 {
     for (; table && table->name; table++)
@@ -188,17 +198,13 @@ static int take_letters(struct reader *reader, char *word)
 static int unknown_command(struct reader *reader, const struct command *const *table,
                            const char *name)
 {
-    struct suggestion near;
-    suggestion_init(&near, name);
-    for (; *table; table++)
-        if (!(*table)->hidden)
-            suggestion_offer(&near, (*table)->name);
+    const char *near = command_near(table, name);
     const char *path = reader->cli->path;
     const char *blank = *path ? " " : "";
-    if (near.best)
+    if (near)
         return cli_fail(reader->cli, TEND_EINVAL,
                         "unknown command \"%s%s%s\"; did you mean %s%s%s?", path, blank, name, path,
-                        blank, near.best);
+                        blank, near);
     return cli_fail(reader->cli, TEND_EINVAL,
                     "unknown command \"%s%s%s\"; 'tend help%s%s' lists the commands", path, blank,
                     name, blank, path);

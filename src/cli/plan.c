@@ -7,20 +7,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *kind_of(const struct job_plan *plan)
-{
-    switch (plan->steps[0].kind) {
-    case STEP_HTTP:
-        return "http";
-    case STEP_SLEEP:
-        return "sleep";
-    case STEP_RUN:
-    case STEP_EXEC:
-        break;
-    }
-    return "shell";
-}
-
 static bool is_ours(const char *kind)
 {
     return strcmp(kind, "shell") == 0 || strcmp(kind, "http") == 0 || strcmp(kind, "sleep") == 0;
@@ -36,7 +22,7 @@ int plan_check(const char *payload, size_t bytes, const char **kind, struct err 
     arena_init(&arena);
     int code = spec_parse(payload, bytes, &arena, &plan, err);
     if (code >= 0 && none)
-        *kind = code == SPEC_PLAN ? kind_of(&plan) : "";
+        *kind = code == SPEC_PLAN ? spec_job_kind(&plan) : "";
     arena_done(&arena);
     return code < 0 ? code : 0;
 }
@@ -49,7 +35,7 @@ int plan_kind(const char *payload, size_t bytes, const char *const *more_names,
     arena_init(&arena);
     int code = spec_parse_plan(payload, bytes, more_names, &arena, &plan, err);
     if (code >= 0)
-        *ret_kind = kind_of(&plan);
+        *ret_kind = spec_job_kind(&plan);
     arena_done(&arena);
     return code < 0 ? code : 0;
 }

@@ -11,7 +11,9 @@
 
 #include <stddef.h>
 
+struct cli;
 struct err;
+struct tend_job_spec;
 
 /*
  * A payload that may be a plan or data. *kind is the job's, "" or NULL for none: then it becomes
@@ -24,5 +26,9 @@ int plan_check(const char *payload, size_t bytes, const char **kind, struct err 
 /* The kind of what must be a plan; more_names as for spec_parse_plan. As above. */
 int plan_kind(const char *payload, size_t bytes, const char *const *more_names,
               const char **ret_kind, struct err *err);
+
+/* A note when a job that is to be added looks as if nobody would run it: a plan that is misspelt,
+ * or a kind that a worker has just given back. The store is open. */
+void plan_hint(struct cli *cli, const struct tend_job_spec *spec);
 
 #endif

@@ -90,6 +90,52 @@ void prometheus_stats(struct buf *out, const struct tend_stats *stats)
     put_number(out, "tend_events", "gauge", "Events that are kept.", stats->events);
 }
 
+/* --- what has happened --- */
+
+/* The counters, and the events they count. */
+static const struct {
+    const char *name, *what, *help;
+} counters[] = {
+    {"tend_jobs_added_total", "job.added", "Jobs added."},
+    {"tend_jobs_claimed_total", "job.claimed", "Leases given out."},
+    {"tend_jobs_completed_total", "job.completed", "Jobs completed."},
+    {"tend_jobs_failed_total", "job.failed", "Jobs that failed for good."},
+    {"tend_jobs_retried_total", "job.retry_scheduled", "Failures after which the job is retried."},
+    {"tend_jobs_released_total", "job.released", "Leases given back by their owners."},
+    {"tend_jobs_recovered_total", "job.recovered", "Leases taken back from lost owners."},
+    {"tend_jobs_quarantined_total", "job.quarantined",
+     "Jobs that failed because they lost too many workers."},
+    {"tend_jobs_cancelled_total", "job.cancelled", "Jobs cancelled."},
+    {"tend_jobs_redriven_total", "job.redriven", "Jobs started over by an operator."},
+};
+
+/* Of the queue whose totals begin here. */
+static int64_t count_from(const struct tend_event_totals *totals, size_t first, const char *what)
+{
+    const char *queue = totals->items[first].queue;
+    for (size_t i = first; i < totals->count && strcmp(totals->items[i].queue, queue) == 0; i++)
+        if (strcmp(totals->items[i].what, what) == 0)
+            return totals->items[i].count;
+    return 0;
+}
+
+/* Of every queue that has had an event, also 0. */
+void prometheus_events(struct buf *out, const struct tend_event_totals *totals)
+{
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        put_head(out, counters[i].name, "counter", counters[i].help);
+        for (size_t at = 0; at < totals->count; at++) {
+            const char *queue = totals->items[at].queue;
+            bool told = at > 0 && strcmp(totals->items[at - 1].queue, queue) == 0;
+            if (told || *queue == '\0')
+                continue;
+            buf_puts(out, counters[i].name);
+            put_label(out, '{', "queue", queue);
+            buf_printf(out, "} %" PRId64 "\n", count_from(totals, at, counters[i].what));
+        }
+    }
+}
+
 /* --- steps --- */
 
 static void put_attempts(struct buf *out, const struct tend_step_totals *totals)

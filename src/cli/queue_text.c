@@ -53,11 +53,11 @@ void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue)
     json_close(out, '}');
 }
 
-void queue_note_unknown(struct cli *cli, const char *name)
+bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out)
 {
     struct tend_stats *stats;
-    if (cli->json || tend_stats(cli->store, &stats) < 0)
-        return;
+    if (tend_stats(cli->store, &stats) < 0)
+        return false;
     struct suggestion near;
     suggestion_init(&near, name);
     bool known = false;
@@ -65,12 +65,22 @@ void queue_note_unknown(struct cli *cli, const char *name)
         known |= strcmp(stats->items[i].settings.name, name) == 0;
         suggestion_offer(&near, stats->items[i].settings.name);
     }
-    if (!known && near.best)
-        cli_note(cli, "no queue \"%s\" has jobs or settings; did you mean \"%s\"?", name,
-                 near.best);
-    else if (!known)
-        cli_note(cli, "no queue \"%s\" has jobs or settings", name);
+    if (!known) {
+        buf_printf(out, "no queue \"%s\" has jobs or settings", name);
+        if (near.best)
+            buf_printf(out, "; did you mean \"%s\"?", near.best);
+    }
     tend_stats_free(stats);
+    return !known;
+}
+
+void queue_note_unknown(struct cli *cli, const char *name)
+{
+    struct buf text;
+    buf_init(&text);
+    if (!cli->json && queue_unknown_text(cli, name, &text))
+        cli_note(cli, "%s", text.data);
+    buf_done(&text);
 }
 
 void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue)

@@ -2,6 +2,8 @@
 #ifndef CLI_QUEUE_TEXT_H
 #define CLI_QUEUE_TEXT_H
 
+#include <stdbool.h>
+
 struct buf;
 struct cli;
 struct tend_queue;
@@ -15,6 +17,9 @@ void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue);
 /* The same without the line end, as an element of a list. */
 void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue);
 
+/* Whether no queue of that name has jobs or settings, as it may be misspelt; says so, and which may
+ * be meant. Counts all jobs. */
+bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out);
 /* A note when no queue of that name has jobs or settings, as it may be misspelt. */
 void queue_note_unknown(struct cli *cli, const char *name);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum {
+    SECOND_MS = 1000,
     WIDEST = 160,
     USUAL_ROWS = 24,
     STEP_COLUMNS = 20,
@@ -78,6 +79,8 @@ void run_lines_plain(struct run_screen *screen, const struct screen_news *news)
         return;
     }
     char time[TIME_TEXT_BYTES];
+    if (!*news->text)
+        return;
     if (screen->stamps)
         buf_printf(&cli->out, "%s ", time_text(news->at_ms, time));
     put_text(cli, news);
@@ -115,6 +118,12 @@ static void put_step(struct pen *pen, const struct tend_running *step)
     char clock[CLOCK_BYTES];
     pen_put(pen, COLOR_CYAN, " %6" PRId64 "  ", step->job_id);
     put_step_name(pen, step);
+    if (step->pause_ms > 0) {
+        pen_put(pen, COLOR_MAGENTA, "  attempt %" PRId64 " begins in %s", step->attempt,
+                clock_text(step->pause_ms + SECOND_MS - 1, clock)); /* not 0:00 */
+        pen_end_line(pen);
+        return;
+    }
     pen_put(pen, COLOR_NONE, " %7s", clock_text(step->running_ms, clock));
     if (step->silent_ms >= SILENT_SHOWN_MS)
         pen_put(pen, COLOR_YELLOW, "  silent %-5s", clock_text(step->silent_ms, clock));
@@ -181,6 +190,8 @@ void run_lines_draw(struct run_screen *screen, const struct screen_news *news, b
     struct cli *cli = screen->cli;
     struct pen pen = frame_begin(&screen->frame, cli, WIDEST);
     for (; news; news = news->next) {
+        if (!*news->text)
+            continue;
         put_text(cli, news);
         buf_puts(&cli->out, "\033[K\n");
     }

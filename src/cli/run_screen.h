@@ -59,7 +59,8 @@ struct run_screen {
 void run_screen_init(struct run_screen *screen, struct cli *cli);
 void run_screen_done(struct run_screen *screen);
 
-/* For tend_runner_options, with the screen as tell_arg. */
+/* For tend_runner_options, with the screen as tell_arg. News without a text is not printed, but
+ * looked after. */
 void run_screen_tell(void *arg, const struct tend_runner_news *news);
 
 /* A line of the screen's own, as a note of the runner; before it starts or while it runs. */

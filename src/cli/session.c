@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "cli/cli.h"
+#include "cli/store_place.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,10 +22,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static const char default_folder[] = ".tend";
-static const char default_file[] = ".tend/tend.db";
-static const char default_url[] = "sqlite:.tend/tend.db";
 
 enum { WHO_BYTES = 200, ROOM_TRY_MS = 1000 };
 
@@ -43,10 +40,7 @@ static void who_am_i(char who[WHO_BYTES])
 
 const char *cli_store_url(void)
 {
-    if (globals.store_url)
-        return globals.store_url;
-    const char *url = getenv("TEND_STORE");
-    return url && *url ? url : default_url;
+    return store_place()->url;
 }
 
 static int no_restored_store(struct cli *cli)
@@ -56,29 +50,68 @@ static int no_restored_store(struct cli *cli)
                     "where it is with --store URL or TEND_STORE");
 }
 
-/* The default store lives in a folder of its own, made on first use, for its owner alone. */
-static int prepare_default(struct cli *cli, enum store_need need)
+/* A default store lives in a folder .tend of its own, made on first use, for its owner alone. That
+ * the folder above a named one is missing is the engine's to tell. */
+static int make_folder(struct cli *cli, const struct store_place *place)
 {
-    if (need == STORE_MADE) {
-        if (mkdir(default_folder, 0700) == 0 || errno == EEXIST)
-            return EXIT_DONE;
-        int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
-        return cli_fail(
-            cli, code,
-            "cannot make the folder %s here: %s; go to a folder that can be written, or name a "
-            "store with --store URL or TEND_STORE",
-            default_folder, strerror(errno));
-    }
-    struct stat info; /* of a link that leads nowhere, too: nobody makes a store through it */
-    if (lstat(default_file, &info) == 0 || (errno != ENOENT && errno != ENOTDIR))
+    char folder[PATH_MAX];
+    if (!store_place_own_folder(place, folder) || mkdir(folder, 0700) == 0 || errno == EEXIST ||
+        (errno == ENOENT && place->how == STORE_NAMED))
+        return EXIT_DONE;
+    int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
+    if (place->how == STORE_NAMED)
+        return cli_fail(cli, code, "cannot make the folder \"%s\": %s", folder, strerror(errno));
+    return cli_fail(
+        cli, code,
+        "cannot make the folder %s here: %s; go to a folder that can be written, or name a "
+        "store with --store URL or TEND_STORE",
+        folder, strerror(errno));
+}
+
+static bool may_make(enum store_need need)
+{
+    return need == STORE_MADE || need == STORE_MADE_HERE;
+}
+
+static int prepare_place(struct cli *cli, const struct store_place *place, enum store_need need)
+{
+    if (place->how == STORE_FOREIGN)
+        return cli_fail(cli, TEND_EUNREACHABLE,
+                        "the store \"%s\" belongs to %s, not to you; if you trust it, name it: "
+                        "--store %s%s",
+                        place->path, place->owner, place->path,
+                        place->path[0] == '/' ? "; 'tend migrate' makes a store of your own here"
+                                              : "");
+    if (place->how == STORE_FOUND)
+        return EXIT_DONE;
+    if (may_make(need))
+        return make_folder(cli, place);
+    if (place->how == STORE_NAMED)
         return EXIT_DONE;
     if (need == STORE_RESTORED)
         return no_restored_store(cli);
     return cli_fail(
         cli, TEND_ENOTFOUND,
-        "there is no store here (%s); 'tend add' or 'tend migrate' makes one, --store URL or "
-        "TEND_STORE names another",
-        default_file);
+        "there is no store here (%s) or in a folder above; 'tend add' or 'tend migrate' makes one, "
+        "--store URL or TEND_STORE names another",
+        place->path);
+}
+
+/* Whether opening will make this file; an empty one becomes a store, too. */
+static bool is_to_be_made(const struct store_place *place, enum store_need need)
+{
+    struct stat info;
+    if (!may_make(need) || !*place->path)
+        return false;
+    return stat(place->path, &info) == 0 ? info.st_size == 0 : errno == ENOENT;
+}
+
+/* Who is in the wrong folder sees it here. */
+static void tell_made(struct cli *cli, const struct store_place *place)
+{
+    char path[PATH_MAX];
+    cli_note(cli, "made store %s%s%s", realpath(place->path, path) ? path : place->path,
+             *place->above ? "; from here it is used instead of " : "", place->above);
 }
 
 /* Called by any thread of the library: touches nothing of ours but what is made for that. */
@@ -152,22 +185,25 @@ static int open_with_room(struct cli *cli, const char *url, const struct tend_op
 
 int cli_open_store(struct cli *cli, enum store_need need)
 {
-    const char *url = cli_store_url();
+    if (need == STORE_MADE_HERE)
+        store_place_stay();
+    const struct store_place *place = store_place();
     char who[WHO_BYTES];
     who_am_i(who);
     struct tend_options options;
     tend_options_init(&options);
     options.name = cli->who ? cli->who : who;
-    options.must_exist = need != STORE_MADE;
+    options.must_exist = !may_make(need);
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     options.log = cli->json ? NULL : log_line;
     options.log_arg = cli;
     options.open_ms = wait_of(cli->command);
-    int status = strcmp(url, default_url) == 0 ? prepare_default(cli, need) : EXIT_DONE;
+    int status = prepare_place(cli, place, need);
     if (status != EXIT_DONE)
         return status;
+    bool made = is_to_be_made(place, need);
     signals_suspend_safely();
-    int code = open_with_room(cli, url, &options);
+    int code = open_with_room(cli, place->url, &options);
     if (code == TEND_ENOTFOUND && need == STORE_RESTORED)
         return no_restored_store(cli);
     if (code == TEND_ECORRUPT && need == STORE_EXAMINED) {
@@ -176,7 +212,11 @@ int cli_open_store(struct cli *cli, enum store_need need)
     }
     if (code == TEND_EREADONLY) /* for want of permission, as other files that cannot be opened */
         return cli_fail_as(cli, EXIT_UNREACHABLE, code, "%s", tend_errmsg(cli->store));
-    return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
+    if (code < 0)
+        return cli_fail_store(cli, code);
+    if (made)
+        tell_made(cli, place);
+    return EXIT_DONE;
 }
 
 int64_t cli_now_ms(struct cli *cli)

@@ -18,6 +18,10 @@ int job_steps_read(struct cli *cli, int64_t job_id, struct job_steps *ret)
         code = tend_checkpoints(cli->store, job_id, &ret->checkpoints);
     if (code >= 0)
         code = tend_controls(cli->store, job_id, &ret->controls);
+    if (code >= 0)
+        code = tend_keeps(cli->store, job_id, &ret->keeps);
+    if (code >= 0 && (code = tend_edit_get(cli->store, job_id, &ret->edit)) == TEND_ENOTFOUND)
+        code = 0;
     return code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
 }
 
@@ -26,6 +30,8 @@ void job_steps_done(struct job_steps *steps)
     tend_attempts_free(steps->attempts);
     tend_checkpoints_free(steps->checkpoints);
     tend_controls_free(steps->controls);
+    tend_keeps_free(steps->keeps);
+    tend_edit_free(steps->edit);
 }
 
 static void put_title(struct cli *cli, const char *title)
@@ -64,6 +70,24 @@ static void progress_cell(struct table *table, const struct tend_attempt *attemp
                    *text ? " " : "", text);
 }
 
+/* Why it ended so. A summary begins with step and attempt, which the row has already. */
+static const char *because_of(const struct tend_attempt *attempt)
+{
+    const char *text = attempt->evidence ? attempt->evidence : attempt->summary;
+    char begins[160];
+    int len = snprintf(begins, sizeof begins, "step %s, attempt %" PRId64, attempt->step_id,
+                       attempt->attempt);
+    if (!text || len >= (int)sizeof begins || strncmp(text, begins, (size_t)len) != 0)
+        return text ? text : "";
+    static const char of[] = " of ", reset[] = ", after a hard reset";
+    const char *rest = text + len;
+    if (strncmp(rest, of, strlen(of)) == 0)
+        rest += strlen(of) + strspn(rest + strlen(of), "0123456789");
+    else if (strncmp(rest, reset, strlen(reset)) == 0)
+        rest += strlen(reset);
+    return strncmp(rest, ": ", 2) == 0 ? rest + 2 : text;
+}
+
 static void attempt_row(struct table *table, const struct tend_attempt *attempt, int64_t now_ms)
 {
     char time[DURATION_TEXT_BYTES];
@@ -76,12 +100,9 @@ static void attempt_row(struct table *table, const struct tend_attempt *attempt,
     table_cell(table, COLOR_NONE, "%s", or_dash(attempt->failure_class));
     table_cell(table, COLOR_NONE, "%s", or_dash(attempt->rule));
     table_cell(table, COLOR_NONE, "%s",
-               timed ? duration_text(end_ms - attempt->started_at_ms, time) : "-");
+               timed ? span_text(end_ms - attempt->started_at_ms, time) : "-");
     progress_cell(table, attempt);
-    table_cell(table, COLOR_DIM, "%s",
-               attempt->evidence  ? attempt->evidence
-               : attempt->summary ? attempt->summary
-                                  : "");
+    table_cell(table, COLOR_DIM, "%s", because_of(attempt));
 }
 
 static int print_attempts(struct cli *cli, const struct tend_attempts *attempts, int64_t now_ms)
@@ -96,6 +117,41 @@ static int print_attempts(struct cli *cli, const struct tend_attempts *attempts,
     int status = table_print(&table, cli);
     table_done(&table);
     return status;
+}
+
+/* What was wrong with what the steps reported. */
+static void print_warnings(struct cli *cli, const struct tend_attempts *attempts)
+{
+    bool titled = false;
+    for (size_t i = 0; i < attempts->count; i++) {
+        const struct tend_attempt *attempt = &attempts->items[i];
+        json_t *warnings = attempt->warnings ? json_loads(attempt->warnings, 0, NULL) : NULL;
+        size_t at;
+        json_t *warning;
+        json_array_foreach(warnings, at, warning)
+        {
+            if (!titled)
+                put_title(cli, "warnings");
+            titled = true;
+            buf_printf(&cli->out, "  attempt %" PRId64 ", step %s: ", attempt->number,
+                       attempt->step_id);
+            put_clean(&cli->out, json_string_value(warning) ? json_string_value(warning) : "");
+            buf_putc(&cli->out, '\n');
+        }
+        json_decref(warnings);
+    }
+}
+
+/* The step waits between two attempts. */
+static void print_wait(struct cli *cli, const struct tend_attempts *attempts, int64_t now_ms)
+{
+    char when[DURATION_TEXT_BYTES];
+    const struct tend_attempt *last =
+        attempts->count > 0 ? &attempts->items[attempts->count - 1] : NULL;
+    if (!last || last->next_at_ms == TEND_UNSET || last->next_at_ms <= now_ms || last->earlier_life)
+        return;
+    buf_printf(&cli->out, "\nstep %s waits before attempt %" PRId64 ", which begins %s\n",
+               last->step_id, last->attempt + 1, relative_text(last->next_at_ms, now_ms, when));
 }
 
 /* --- checkpoints --- */
@@ -179,13 +235,79 @@ static void print_open_controls(struct cli *cli, const struct tend_controls *con
     }
 }
 
+/* --- what is kept for people --- */
+
+static void print_kept_workspace(struct cli *cli, const struct tend_keep *keep, int64_t now_ms)
+{
+    char when[DURATION_TEXT_BYTES];
+    char time[TIME_TEXT_BYTES];
+    bool failed = keep->state == TEND_ATTEMPT_FAILED;
+    buf_printf(&cli->out, "  attempt %" PRId64 ", step %s: its workspace is ", keep->number,
+               keep->step_id);
+    put_clean(&cli->out, keep->workspace);
+    buf_printf(&cli->out, " on %s, ", keep->host);
+    if (keep->until_ms != TEND_UNSET)
+        buf_printf(&cli->out, "until %s (%s)\n", time_text(keep->until_ms, time),
+                   relative_text(keep->until_ms, now_ms, when));
+    else
+        buf_puts(&cli->out, failed ? "for ever\n" : "while the job is held\n");
+}
+
+static void print_kept_patch(struct cli *cli, const struct job_steps *steps,
+                             const struct tend_keep *keep, bool newest)
+{
+    int64_t job_id = steps->attempts->count > 0 ? steps->attempts->items[0].job_id : 0;
+    buf_printf(
+        &cli->out, "  attempt %" PRId64 ", step %s: what it had changed is kept (%" PRId64 " B%s)",
+        keep->number, keep->step_id, keep->patch_bytes, keep->dropped_bytes > 0 ? ", cut" : "");
+    if (newest)
+        buf_printf(&cli->out, "; see it with 'tend patch %" PRId64 " --failed'", job_id);
+    buf_putc(&cli->out, '\n');
+}
+
+static void print_keeps(struct cli *cli, const struct job_steps *steps, int64_t now_ms)
+{
+    bool titled = false;
+    bool newest = true;
+    for (size_t i = steps->keeps->count; i-- > 0;) {
+        const struct tend_keep *keep = &steps->keeps->items[i];
+        bool there = keep->workspace && keep->there;
+        if (!there && keep->patch_bytes == TEND_UNSET)
+            continue;
+        if (!titled)
+            put_title(cli, "kept for you");
+        titled = true;
+        if (there)
+            print_kept_workspace(cli, keep, now_ms);
+        if (keep->patch_bytes != TEND_UNSET) {
+            print_kept_patch(cli, steps, keep, newest);
+            newest = false;
+        }
+    }
+}
+
+static void print_edit(struct cli *cli, const struct tend_edit *edit, int64_t now_ms)
+{
+    char when[DURATION_TEXT_BYTES];
+    if (edit)
+        buf_printf(&cli->out, "\nstep %" PRId64 " goes on with what %s changed %s (%zu B)\n",
+                   edit->step_index, edit->by, relative_text(edit->at_ms, now_ms, when),
+                   edit->changes.patch_bytes);
+}
+
 /* --- the whole --- */
 
 int job_steps_print(struct cli *cli, const struct job_steps *steps, int64_t now_ms)
 {
     print_open_controls(cli, steps->controls, now_ms);
     int status = print_attempts(cli, steps->attempts, now_ms);
-    return status == EXIT_DONE ? print_checkpoints(cli, steps->checkpoints, now_ms) : status;
+    print_wait(cli, steps->attempts, now_ms);
+    print_warnings(cli, steps->attempts);
+    if (status == EXIT_DONE)
+        status = print_checkpoints(cli, steps->checkpoints, now_ms);
+    print_keeps(cli, steps, now_ms);
+    print_edit(cli, steps->edit, now_ms);
+    return status;
 }
 
 void job_steps_json(struct cli *cli, const struct job_steps *steps)
@@ -193,4 +315,6 @@ void job_steps_json(struct cli *cli, const struct job_steps *steps)
     json_attempts(&cli->out, "attempts", steps->attempts);
     json_checkpoints(&cli->out, "checkpoints", steps->checkpoints);
     json_controls(&cli->out, "controls", steps->controls);
+    json_keeps(&cli->out, "kept", steps->keeps);
+    json_edit(&cli->out, "edits", steps->edit);
 }

@@ -11,6 +11,8 @@ struct job_steps {
     struct tend_attempts *attempts;
     struct tend_checkpoints *checkpoints;
     struct tend_controls *controls;
+    struct tend_keeps *keeps;
+    struct tend_edit *edit; /* or NULL */
 };
 
 /* 0, or an exit status; job_steps_done in either case. */

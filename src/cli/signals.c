@@ -10,13 +10,15 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 static _Atomic(tend *) waiting_store;
 static _Atomic(tend_runner *) stopped_runner;
 /* Read by other threads too; lock-free, as a handler needs it. */
 static _Atomic int seen, stops, hangups;
-static bool held;          /* signals_hold */
-static _Atomic bool waits; /* for what runs, at the first stop */
+static _Atomic int forward_fd = -1; /* signals_forward */
+static bool held;                   /* signals_hold */
+static _Atomic bool waits;          /* for what runs, at the first stop */
 
 static void on_tick(int number)
 {
@@ -38,6 +40,15 @@ static void on_stop_runner(int number)
     tend_runner *runner = atomic_load(&stopped_runner);
     if (runner)
         tend_runner_stop(runner, stops > 1 || !waits);
+}
+
+static void on_forward(int number)
+{
+    int saved = errno;
+    unsigned char byte = (unsigned char)number;
+    ssize_t ignored = write(forward_fd, &byte, 1);
+    (void)ignored;
+    errno = saved;
 }
 
 static void on_hangup(int number)
@@ -147,6 +158,14 @@ void signals_stop_runner(tend_runner *runner, bool at_once)
     handle(SIGINT, runner ? on_stop_runner : SIG_DFL);
     handle(SIGTERM, runner ? on_stop_runner : SIG_DFL);
     handle(SIGHUP, runner ? on_hangup : SIG_DFL);
+}
+
+void signals_forward(int fd)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    forward_fd = fd;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        handle(numbers[i], on_forward);
 }
 
 int signals_poll(struct pollfd *fds, nfds_t count, int timeout_ms)

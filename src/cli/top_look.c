@@ -92,7 +92,7 @@ static void step_row(struct table *table, const struct tend_attempt *attempt, in
     table_number(table, COLOR_CYAN, attempt->job_id);
     table_cell(table, COLOR_NONE, "%" PRId64 " %s", attempt->step_index, attempt->step_id);
     table_number(table, attempt->attempt > 1 ? COLOR_MAGENTA : COLOR_NONE, attempt->attempt);
-    table_cell(table, COLOR_NONE, "%s", duration_text(running_ms / 1000 * 1000, time));
+    table_cell(table, COLOR_NONE, "%s", span_text(running_ms, time));
     table_cell(table, COLOR_NONE, "%s", attempt->host ? attempt->host : "");
     table_cell(table, COLOR_NONE, "%s%s", percent,
                attempt->progress_text ? attempt->progress_text : "");

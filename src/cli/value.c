@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/parse.h"
+#include "cli/redacted.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -159,7 +160,7 @@ static int store_document(struct cli *cli, const struct option *option, const ch
     free(document->text);
     *document =
         (struct document){.text = taken, .bytes = bytes, .from_stdin = strcmp(value, "-") == 0};
-    return EXIT_DONE;
+    return option->redacted ? redacted_document(cli, option->name, document) : EXIT_DONE;
 }
 
 /* A number without its unit is taken too, so that it is refused with the reason. */
@@ -178,6 +179,8 @@ int option_store(struct cli *cli, const struct option *option, const char *value
         *(bool *)option->target = true;
         return EXIT_DONE;
     case OPTION_TEXT:
+        if (option->redacted)
+            return redacted_text(cli, option->name, value, option->target);
         *(const char **)option->target = value;
         return EXIT_DONE;
     case OPTION_LIST:

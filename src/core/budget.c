@@ -25,12 +25,18 @@ static const struct budget_row table[] = {
      "how long an attempt may be silent; 0: as long as it likes"},
     {"step_no_progress_limit", "TEND_STEP_NO_PROGRESS_LIMIT", "no_progress_limit", BUDGET_COUNT, 2,
      1, BUDGET_ATTEMPTS_MOST, AT(step_no_progress_limit),
-     "failed attempts in a row, alike in failure and changes, that count as stuck; 1 acts as 2"},
+     "how many attempts in a row may repeat the failure before them (same signature, same diff) "
+     "until the step counts as stuck"},
     {"job_self_heal_max_resets", "TEND_JOB_SELF_HEAL_MAX_RESETS", NULL, BUDGET_COUNT, 1, 0,
      BUDGET_RESETS_MOST, AT(job_self_heal_max_resets), "hard resets of a job over all its steps"},
     {"step_grace_seconds", "TEND_STEP_GRACE_SECONDS", "grace", BUDGET_TIME, 10 * 1000, 0,
      BUDGET_GRACE_MOST_MS, AT(step_grace_ms),
      "from asking a process to end (TERM) to ending it (KILL)"},
+    {"step_pause_seconds", "TEND_STEP_PAUSE_SECONDS", "pause", BUDGET_TIME, 1000, 0,
+     BUDGET_PAUSE_MOST_MS, AT(step_pause_ms),
+     "wait before the second attempt after a transient failure; doubles; 0: none"},
+    {"step_pause_max_seconds", "TEND_STEP_PAUSE_MAX_SECONDS", "pause_max", BUDGET_TIME, 30 * 1000,
+     0, BUDGET_PAUSE_MOST_MS, AT(step_pause_max_ms), "longest wait between attempts of a step"},
 };
 enum { ROWS = sizeof table / sizeof *table };
 

@@ -20,15 +20,20 @@ struct err;
 enum { BUDGET_ATTEMPTS_MOST = 1000, BUDGET_RESETS_MOST = 100 };
 #define BUDGET_TIMEOUT_MOST_MS (INT64_C(30) * 24 * 3600 * 1000)
 #define BUDGET_GRACE_MOST_MS (INT64_C(3600) * 1000)
+#define BUDGET_PAUSE_MOST_MS (INT64_C(3600) * 1000)
 
 /* TEND_UNSET where nothing was said. */
 struct budgets {
     int64_t step_max_attempts;        /* attempts of a step in all, the first included */
     int64_t step_timeout_ms;          /* an attempt from its start; 0: no limit */
     int64_t step_idle_timeout_ms;     /* an attempt without output; 0: no limit */
-    int64_t step_no_progress_limit;   /* failed attempts in a row that are alike; 1 acts as 2 */
+    int64_t step_no_progress_limit;   /* how many attempts in a row may repeat the failure before
+                                         them (same signature, same diff) until the step counts as
+                                         stuck; see heal.h */
     int64_t job_self_heal_max_resets; /* hard resets of a job over all its steps and attempts */
     int64_t step_grace_ms;            /* from TERM to KILL; 0: KILL at once */
+    int64_t step_pause_ms;            /* before a second attempt, doubling from there; 0: none */
+    int64_t step_pause_max_ms;        /* before any attempt */
 };
 
 enum budget_unit { BUDGET_COUNT, BUDGET_TIME };

@@ -6,8 +6,10 @@
  *   2. how it ended: time, memory, signal, start, HTTP, repository        "timeout.wall",
  * "signal.9" and the exit codes of sysexits.h and the shell                     "exit.75"
  *   3. the user's text rules, of the step, then of the job                "user.step.1", "user.2"
- *   4. the text rules of classify_table.c on the last lines               "text.auth"
- *   5. nothing: transient, once per signature                             "unknown"
+ *   4. what the output says: the line that is most like an error and nearest to the end, by the
+ *      rules of classify_table.c; a red test suite; see classify_text.c    "text.auth",
+ * "text.tests"
+ *   5. nothing: transient, once per signature and diff                    "unknown"
  * Then core/heal.h looks at the attempts together: those that were alike    "no_progress"
  * Exit codes that mean anything (1, 2, 70, 128, 255 …) leave the decision to the text.
  *
@@ -55,6 +57,7 @@ enum ending_kind {
     ENDED_NOT_A_REPOSITORY, /* the workspace's repo */
     ENDED_REF_MISSING,      /* the workspace's ref */
     ENDED_BAD_PLAN,         /* the payload or what the step reported cannot be understood */
+    ENDED_NO_SECRET,        /* the worker does not have a secret that the plan names */
 };
 
 enum http_trouble {
@@ -107,7 +110,7 @@ struct evidence {
     const struct classifier *step_rules; /* NULL: none */
     const struct classifier *job_rules;  /* NULL: none */
     int unknown_before; /* earlier failures of this step, decided by "unknown", of the same
-                           signature */
+                           signature and diff */
 };
 
 enum { RULE_ID_BYTES = 40, RULE_LINE_BYTES = 240 };
@@ -116,16 +119,23 @@ struct classification {
     enum failure_class class; /* never CLASS_NONE */
     bool retryable;
     bool unknown;                   /* nothing knew it: counts for unknown_before */
+    bool outside;                   /* the cause lies outside the workspace: network, service, rate
+                                       limit; a fresh workspace cannot help */
     char rule[RULE_ID_BYTES];       /* what decided */
     const char *meaning;            /* the rule in words; static */
     char line[RULE_LINE_BYTES + 1]; /* the line that matched, "" where no text was asked */
 };
 
-/* The attempts were alike: whatever each of them was, together they are stuck. */
+/* The attempts were alike: whatever each of them was, together they are stuck. Where the cause
+ * lies (outside) stays as it was. */
 void classify_no_progress(struct classification *class);
 
 /* builtin may be NULL: then there are no built-in text rules. */
 void classify(const struct classifier *builtin, const struct evidence *evidence,
               struct classification *ret);
+
+/* Whether one of the last lines has the word "Killed", with which shells, make and compilers tell
+ * that a process of theirs got SIGKILL. */
+bool output_says_killed(const char *tail, size_t tail_bytes);
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 struct number_row {
     int number;
@@ -124,7 +125,12 @@ static const struct named_row plain_endings[] = {
     [ENDED_REF_MISSING] = {"repo.ref", CLASS_DETERMINISTIC_REPO,
                            "the repository does not have this ref"},
     [ENDED_BAD_PLAN] = {"plan", CLASS_DETERMINISTIC_CONTRACT, "what to do cannot be understood"},
+    [ENDED_NO_SECRET] = {"secret", CLASS_DETERMINISTIC_POLICY,
+                         "the worker does not have a secret that the plan names"},
 };
+
+/* A shell tells SIGHUP by it, git a wrong option, and that is more frequent: left to the text. */
+enum { GIT_USAGE_EXIT = 129 };
 
 #define ROWS(table) (sizeof(table) / sizeof *(table))
 
@@ -148,7 +154,7 @@ static bool decide(struct classification *ret, const char *prefix, int number,
 static bool by_exit_code(int code, struct classification *ret)
 {
     const struct number_row *row = find(exit_codes, ROWS(exit_codes), code);
-    if (!row && code > 128)
+    if (!row && code > 128 && code != GIT_USAGE_EXIT)
         row = find(signals, ROWS(signals), code - 128);
     return row && decide(ret, "exit", code, row->class, row->meaning);
 }
@@ -185,7 +191,16 @@ static bool by_status(int status, struct classification *ret)
                   "the status is not among those expected");
 }
 
-bool classify_ending(struct ending ending, struct classification *ret)
+/* A request does not look at the workspace, so what may pass there lies outside of it. */
+static bool lies_outside(struct ending ending, enum failure_class class)
+{
+    if (ending.kind == ENDED_EXIT)
+        return ending.number == EX_UNAVAILABLE || ending.number == EX_PROTOCOL;
+    bool http = ending.kind == ENDED_HTTP_STATUS || ending.kind == ENDED_HTTP_TRANSPORT;
+    return http && failure_class_retryable(class);
+}
+
+static bool decide_ending(struct ending ending, struct classification *ret)
 {
     switch (ending.kind) {
     case ENDED_EXIT:
@@ -206,6 +221,14 @@ bool classify_ending(struct ending ending, struct classification *ret)
     snprintf(ret->rule, sizeof ret->rule, "%s%s", http ? "http." : "", row->name);
     ret->class = row->class;
     ret->meaning = row->meaning;
+    return true;
+}
+
+bool classify_ending(struct ending ending, struct classification *ret)
+{
+    if (!decide_ending(ending, ret))
+        return false;
+    ret->outside = lies_outside(ending, ret->class);
     return true;
 }
 

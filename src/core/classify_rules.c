@@ -3,7 +3,6 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "core/signature_lines.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -24,7 +23,8 @@ struct compiled_rule {
 };
 
 struct classifier {
-    size_t count;
+    size_t count;      /* of all expressions */
+    size_t rule_count; /* the first of them; then kinds of lines, then the prefix */
     pcre2_match_context *limits;
     struct compiled_rule rules[];
 };
@@ -62,10 +62,6 @@ static int compile(struct classifier *classifier, const char *match, enum failur
     int code;
     size_t offset;
     size_t len = strlen(match);
-    if (len == 0 || len > CLASS_MATCH_BYTES)
-        return err_set(err, TEND_EINVAL,
-                       "[%zu].match: the expression has %zu bytes; it must have 1 to %d",
-                       classifier->count, len, CLASS_MATCH_BYTES);
     pcre2_code *compiled =
         pcre2_compile((PCRE2_SPTR)match, len,
                       options | PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
@@ -82,19 +78,47 @@ static int compile(struct classifier *classifier, const char *match, enum failur
     return 0;
 }
 
+/* Built-in expressions are asked about every line, and machine code answers about twenty times as
+ * fast. Where it cannot be made they are interpreted. */
+static int compile_builtin(struct classifier *classifier, const char *match,
+                           enum failure_class class, uint32_t options, struct err *err)
+{
+    int code = compile(classifier, match, class, options, err);
+    if (code == 0)
+        pcre2_jit_compile(classifier->rules[classifier->count - 1].code, PCRE2_JIT_COMPLETE);
+    return code;
+}
+
+static int compile_all(struct classifier *made, struct err *err)
+{
+    size_t rules;
+    size_t kinds;
+    const struct text_rule *rule = text_rule_table(&rules);
+    const struct kind_row *kind = line_kind_table(&kinds);
+    int code = 0;
+    for (size_t i = 0; i < rules && code == 0; i++)
+        code = compile_builtin(made, rule[i].match, rule[i].class, PCRE2_CASELESS, err);
+    made->rule_count = made->count;
+    for (size_t i = 0; i < kinds && code == 0; i++)
+        code = compile_builtin(made, kind[i].match, CLASS_NONE, 0, err);
+    if (code == 0)
+        code = compile_builtin(made, line_prefix_expression, CLASS_NONE, 0, err);
+    return code;
+}
+
 int classifier_new(struct classifier **ret, struct err *err)
 {
-    size_t count;
-    const struct text_rule *table = text_rule_table(&count);
-    struct classifier *made = alloc_rules(count);
+    size_t rules;
+    size_t kinds;
+    text_rule_table(&rules);
+    line_kind_table(&kinds);
+    struct classifier *made = alloc_rules(rules + kinds + 1);
     if (!made)
         return err_set(err, TEND_ENOMEM, "out of memory while compiling text rules");
-    for (size_t i = 0; i < count; i++) {
-        int code = compile(made, table[i].match, table[i].class, PCRE2_CASELESS, err);
-        if (code < 0) {
-            classifier_free(made);
-            return code;
-        }
+    int code = compile_all(made, err);
+    if (code < 0) {
+        classifier_free(made);
+        return code;
     }
     *ret = made;
     return 0;
@@ -107,65 +131,104 @@ int classifier_new_user(const struct class_rule *rules, size_t count, struct cla
     if (!made)
         return err_set(err, TEND_ENOMEM, "out of memory while compiling text rules");
     for (size_t i = 0; i < count; i++) {
-        int code = compile(made, rules[i].match, rules[i].class, 0, err);
+        size_t len = strlen(rules[i].match);
+        int code = len >= 1 && len <= CLASS_MATCH_BYTES
+                       ? compile(made, rules[i].match, rules[i].class, 0, err)
+                       : err_set(err, TEND_EINVAL,
+                                 "[%zu].match: the expression has %zu bytes; it must have 1 to %d",
+                                 i, len, CLASS_MATCH_BYTES);
         if (code < 0) {
             classifier_free(made);
             return code;
         }
     }
+    made->rule_count = made->count;
     *ret = made;
     return 0;
 }
 
-enum failure_class classifier_class(const struct classifier *classifier, int rule)
+size_t classifier_rule_count(const struct classifier *classifier)
+{
+    return classifier->rule_count;
+}
+
+enum failure_class classifier_class(const struct classifier *classifier, size_t rule)
 {
     return classifier->rules[rule].class;
 }
 
-struct search {
-    const struct classifier *classifier;
-    pcre2_match_data *found;
-    bool *tired; /* per rule: reached its limit on this output */
-};
+/* ---- matching ---- */
 
-/* The first rule that matches the line; -1: none. */
-static int search_line(struct search *search, const char *line, size_t len)
+bool matcher_init(struct matcher *matcher, const struct classifier *classifier)
 {
-    const struct classifier *classifier = search->classifier;
-    for (size_t i = 0; i < classifier->count; i++) {
-        if (search->tired[i])
-            continue;
-        int code = pcre2_match(classifier->rules[i].code, (PCRE2_SPTR)line, len, 0, 0,
-                               search->found, classifier->limits);
-        if (code >= 0)
-            return (int)i;
-        search->tired[i] = code != PCRE2_ERROR_NOMATCH;
-    }
-    return -1;
+    *matcher = (struct matcher){
+        .classifier = classifier,
+        .match_data = pcre2_match_data_create(1, NULL),
+        .tired = calloc(classifier->count + 1, sizeof *matcher->tired),
+    };
+    return matcher->match_data && matcher->tired;
 }
 
-int classifier_search(const struct classifier *classifier, const char *tail, size_t tail_bytes,
-                      size_t lines, char ret_line[RULE_LINE_BYTES + 1])
+void matcher_done(struct matcher *matcher)
 {
-    struct tail_line found[TAIL_LINES];
-    char plain[LINE_BYTES + 1];
-    struct search search = {.classifier = classifier,
-                            .found = pcre2_match_data_create(1, NULL),
-                            .tired = calloc(classifier->count + 1, sizeof *search.tired)};
-    size_t count = tail_lines(tail, tail_bytes, found);
-    int rule = -1;
-    if (!search.found || !search.tired)
-        count = 0; /* without memory no text rule knows anything */
-    for (size_t i = 0; i < count && i < lines && rule < 0; i++) {
-        size_t len = tail_line_plain(found[i], plain);
-        rule = search_line(&search, plain, len);
-        if (rule < 0)
-            continue;
-        size_t keep = utf8_floor(plain, len, RULE_LINE_BYTES);
-        memcpy(ret_line, plain, keep);
-        ret_line[keep] = '\0';
+    pcre2_match_data_free(matcher->match_data);
+    free(matcher->tired);
+}
+
+static bool match(struct matcher *matcher, size_t index, struct line_part part)
+{
+    if (matcher->tired[index])
+        return false;
+    const struct classifier *classifier = matcher->classifier;
+    uint32_t options = (part.first ? 0 : PCRE2_NOTBOL) | (part.last ? 0 : PCRE2_NOTEOL);
+    int code = pcre2_match(classifier->rules[index].code, (PCRE2_SPTR)part.text, part.len, 0,
+                           options, matcher->match_data, classifier->limits);
+    if (code < 0) {
+        matcher->tired[index] = code != PCRE2_ERROR_NOMATCH;
+        return false;
     }
-    pcre2_match_data_free(search.found);
-    free(search.tired);
-    return rule;
+    const size_t *range = pcre2_get_ovector_pointer(matcher->match_data);
+    matcher->start = range[0];
+    matcher->end = range[1];
+    return true;
+}
+
+bool matcher_rule(struct matcher *matcher, size_t rule, struct line_part part)
+{
+    return match(matcher, rule, part);
+}
+
+enum line_kind matcher_kind(struct matcher *matcher, struct line_part part)
+{
+    size_t count;
+    const struct kind_row *rows = line_kind_table(&count);
+    for (size_t i = 0; i < count; i++)
+        if (match(matcher, matcher->classifier->rule_count + i, part))
+            return rows[i].kind;
+    return LINE_PLAIN;
+}
+
+size_t matcher_prefix(struct matcher *matcher, struct line_part part)
+{
+    return match(matcher, matcher->classifier->count - 1, part) ? matcher->end : 0;
+}
+
+void classify_show_line(const struct matcher *matcher, struct line_part part,
+                        char ret_line[RULE_LINE_BYTES + 1])
+{
+    static const char cut[] = "\xE2\x80\xA6";
+    enum { BEFORE = 60 };
+    size_t from = 0;
+    size_t room = RULE_LINE_BYTES;
+    char *out = ret_line;
+    if (matcher->end > RULE_LINE_BYTES) {
+        from =
+            utf8_floor(part.text, part.len, matcher->start > BEFORE ? matcher->start - BEFORE : 0);
+        memcpy(out, cut, strlen(cut));
+        out += strlen(cut);
+        room -= strlen(cut);
+    }
+    size_t keep = utf8_floor(part.text + from, part.len - from, room);
+    memcpy(out, part.text + from, keep);
+    out[keep] = '\0';
 }

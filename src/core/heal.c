@@ -1,6 +1,7 @@
 /* See heal.h. */
 #include "core/heal.h"
 
+#include "core/policy.h"
 #include "core/signature.h"
 
 #include <inttypes.h>
@@ -31,16 +32,44 @@ enum heal_action heal_verdict_parse(const char *name)
     return HEAL_SOFT;
 }
 
-void heal_begin_job(struct heal *heal, int64_t resets_used, bool has_workspace)
+bool retry_classes_parse(const char *text, unsigned *ret)
 {
-    *heal = (struct heal){.resets_used = resets_used, .has_workspace = has_workspace};
+    enum { NAME_BYTES = 32 };
+    unsigned set = 0;
+    for (const char *at = text; strcmp(text, "none") != 0;) {
+        char name[NAME_BYTES];
+        size_t len = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", len < sizeof name ? (int)len : 0, at);
+        enum failure_class class = failure_class_parse(name);
+        if (class == CLASS_NONE)
+            return false;
+        set |= 1u << class;
+        if (at[len] == '\0')
+            break;
+        at += len + 1;
+    }
+    *ret = set;
+    return true;
+}
+
+bool retry_classes_has(unsigned classes, enum failure_class class)
+{
+    return (classes & 1u << class) != 0;
+}
+
+void heal_begin_job(struct heal *heal, int64_t resets_used, bool has_workspace,
+                    unsigned retry_classes)
+{
+    *heal = (struct heal){
+        .resets_used = resets_used, .has_workspace = has_workspace, .retry_classes = retry_classes};
 }
 
 void heal_begin_step(struct heal *heal, const struct budgets *budgets)
 {
     *heal = (struct heal){.budgets = *budgets,
                           .resets_used = heal->resets_used,
-                          .has_workspace = heal->has_workspace};
+                          .has_workspace = heal->has_workspace,
+                          .retry_classes = heal->retry_classes};
 }
 
 void heal_count_reset(struct heal *heal)
@@ -60,51 +89,73 @@ static uint64_t attempt_identity(const struct heal_attempt *attempt)
     return signature_hash(both, sizeof both);
 }
 
-int heal_unknown_before(const struct heal *heal, const char *signature)
+/* Fewer than in an attempt before, where both outputs have a count. */
+static bool is_fewer(int64_t failures, const struct heal_trace *before)
 {
-    uint64_t wanted = hash_text(signature);
+    return failures >= 0 && before->failures >= 0 && failures < before->failures;
+}
+
+int heal_unknown_before(const struct heal *heal, const struct heal_attempt *attempt)
+{
+    uint64_t wanted = attempt_identity(attempt);
     int found = 0;
+    if (heal->row >= 1 && is_fewer(attempt->failures, &heal->before[0]))
+        return 0;
     for (int64_t i = 0; i < heal->unknown_count && i < HEAL_UNKNOWN_KEPT; i++)
         found += heal->unknown[i] == wanted;
     return found;
 }
 
-void heal_remember(struct heal *heal, const struct heal_attempt *attempt)
+static bool repeats(const struct heal_trace *now, const struct heal_trace *before)
 {
-    uint64_t now = attempt_identity(attempt);
-    bool like_last = heal->attempts >= 1 && now == heal->before[0];
-    bool like_second = heal->attempts >= 2 && now == heal->before[1];
-    heal->same_as_last = like_last ? heal->same_as_last + 1 : 1;
-    /* A B A is a row of three: the two before began it. */
-    heal->same_as_second = !like_second               ? 0
-                           : heal->same_as_second > 0 ? heal->same_as_second + 1
-                                                      : 3;
+    return now->identity == before->identity && !is_fewer(now->failures, before);
+}
+
+static void add_to_row(struct heal *heal, const struct heal_attempt *attempt)
+{
+    const struct heal_trace now = {.identity = attempt_identity(attempt),
+                                   .failures = attempt->failures};
+    bool fewer = heal->row >= 1 && is_fewer(now.failures, &heal->before[0]);
+    bool like_last = heal->row >= 1 && repeats(&now, &heal->before[0]);
+    bool like_second = !fewer && heal->row >= 2 && repeats(&now, &heal->before[1]);
+    heal->repeats = like_last ? heal->repeats + 1 : 0;
+    heal->swings = like_second ? heal->swings + 1 : 0;
     heal->before[1] = heal->before[0];
     heal->before[0] = now;
+    heal->row++;
+}
+
+void heal_remember(struct heal *heal, const struct heal_attempt *attempt)
+{
     heal->attempts++;
+    if (!attempt->outside)
+        add_to_row(heal, attempt);
     if (attempt->unknown)
-        heal->unknown[heal->unknown_count++ % HEAL_UNKNOWN_KEPT] = hash_text(attempt->signature);
+        heal->unknown[heal->unknown_count++ % HEAL_UNKNOWN_KEPT] = attempt_identity(attempt);
 }
 
 /* Says why in the verdict's reason; the caller completes the sentence. */
 static bool is_stuck(const struct heal *heal, const struct heal_attempt *attempt,
                      struct heal_verdict *verdict)
 {
+    enum { LEAST_SWINGS = 2 };
     int64_t limit = heal->budgets.step_no_progress_limit;
-    limit = limit < 2 ? 2 : limit;
+    int64_t swings_limit = limit < LEAST_SWINGS ? LEAST_SWINGS : limit;
     size_t size = sizeof verdict->reason;
-    if (heal->same_as_last >= limit) {
+    if (attempt->outside)
+        return false;
+    if (heal->repeats >= limit) {
         verdict->no_progress = true;
         snprintf(verdict->reason, size, "%" PRId64 " attempts in a row failed alike",
-                 heal->same_as_last);
+                 heal->repeats + 1);
         return true;
     }
-    if (heal->same_as_second >= 2 * limit) {
+    if (heal->swings >= swings_limit) {
         verdict->no_progress = true;
         snprintf(verdict->reason, size,
                  "%" PRId64 " attempts in a row went back and forth between "
                  "the same two failures",
-                 heal->same_as_second);
+                 heal->swings + 2); /* with the two that began it */
         return true;
     }
     if (attempt->class != CLASS_STUCK_NO_PROGRESS)
@@ -128,28 +179,35 @@ static void complete_reason(struct heal_verdict *verdict, const char *format, ..
     va_end(args);
 }
 
-static void give_up(struct heal_verdict *verdict, bool stuck)
+static bool has_reset_left(const struct heal *heal)
 {
-    verdict->action = HEAL_EXHAUSTED;
-    verdict->class = stuck ? CLASS_STUCK_NO_PROGRESS : CLASS_TRANSIENT_RUNTIME;
-    verdict->retryable = true;
+    return heal->has_workspace && heal->resets_used < heal->budgets.job_self_heal_max_resets;
 }
 
-static void decide_stuck(struct heal *heal, struct heal_verdict *verdict)
+static void reset_hard(struct heal *heal, struct heal_verdict *verdict)
 {
-    int64_t most = heal->budgets.job_self_heal_max_resets;
+    heal->resets_used++;
+    verdict->action = HEAL_HARD;
     verdict->class = CLASS_STUCK_NO_PROGRESS;
-    if (heal->has_workspace && heal->resets_used < most) {
-        heal->resets_used++;
-        verdict->action = HEAL_HARD;
-        complete_reason(verdict, "hard reset %" PRId64 " of %" PRId64, heal->resets_used, most);
-        return;
-    }
-    give_up(verdict, true);
-    if (!heal->has_workspace)
+    complete_reason(verdict, "hard reset %" PRId64 " of %" PRId64, heal->resets_used,
+                    heal->budgets.job_self_heal_max_resets);
+}
+
+static void give_up(const struct heal *heal, struct heal_verdict *verdict, bool stuck)
+{
+    int64_t most = heal->budgets.step_max_attempts;
+    verdict->action = HEAL_EXHAUSTED;
+    verdict->class = stuck ? CLASS_STUCK_NO_PROGRESS : CLASS_TRANSIENT_RUNTIME;
+    verdict->retryable = retry_classes_has(heal->retry_classes, verdict->class);
+    if (heal->attempts > most)
+        complete_reason(verdict, "the attempt after the hard reset failed too");
+    else if (heal->attempts == most)
+        complete_reason(verdict, "the step's attempts (%" PRId64 ") are used up", most);
+    else if (!heal->has_workspace)
         complete_reason(verdict, "there is no workspace to reset");
     else
-        complete_reason(verdict, "the job's hard resets (%" PRId64 ") are used up", most);
+        complete_reason(verdict, "the job's hard resets (%" PRId64 ") are used up",
+                        heal->budgets.job_self_heal_max_resets);
 }
 
 void heal_after_failure(struct heal *heal, const struct heal_attempt *attempt,
@@ -160,19 +218,31 @@ void heal_after_failure(struct heal *heal, const struct heal_attempt *attempt,
     *ret = (struct heal_verdict){.class = attempt->class, .attempt = heal->attempts};
     if (attempt->class != CLASS_NONE && !failure_class_retryable(attempt->class)) {
         ret->action = HEAL_FAIL;
-        complete_reason(ret, "this class is not tried again");
+        ret->retryable = retry_classes_has(heal->retry_classes, attempt->class);
+        complete_reason(ret, ret->retryable ? "only the queue tries this class again"
+                                            : "this class is not tried again");
         return;
     }
     bool stuck = is_stuck(heal, attempt, ret);
-    if (heal->attempts >= most) {
-        give_up(ret, stuck);
-        complete_reason(ret, "the step's attempts (%" PRId64 ") are used up", most);
-    } else if (stuck) {
-        decide_stuck(heal, ret);
+    if (stuck && has_reset_left(heal)) {
+        reset_hard(heal, ret);
+    } else if (stuck || heal->attempts >= most) {
+        give_up(heal, ret, stuck);
     } else {
         ret->action = HEAL_SOFT;
         ret->class = CLASS_TRANSIENT_RUNTIME;
         complete_reason(ret, "attempt %" PRId64 " of %" PRId64 " follows", heal->attempts + 1,
                         most);
     }
+}
+
+int64_t heal_pause_ms(const struct heal *heal, const struct heal_verdict *verdict, int64_t asked_ms,
+                      double random)
+{
+    const struct retry_policy growing = {.backoff_ms = heal->budgets.step_pause_ms,
+                                         .backoff_max_ms = heal->budgets.step_pause_max_ms,
+                                         .factor = 2.0};
+    int64_t own_ms =
+        verdict->action == HEAL_SOFT ? policy_backoff(&growing, (int)verdict->attempt, random) : 0;
+    return asked_ms > own_ms ? asked_ms : own_ms;
 }

@@ -2,6 +2,7 @@
 #include "core/policy.h"
 
 #include "base/err.h"
+#include "base/timetext.h"
 
 #include <tend.h>
 
@@ -32,6 +33,8 @@ struct retry_policy policy_default(void)
 
 int policy_check(const struct retry_policy *policy, struct err *err)
 {
+    char first[DURATION_TEXT_BYTES];
+    char longest[DURATION_TEXT_BYTES];
     if (policy->max_attempts < 1 || policy->max_attempts > MOST_ATTEMPTS)
         return err_set(err, TEND_EINVAL, "max_attempts is %d, must be 1 to %d",
                        policy->max_attempts, MOST_ATTEMPTS);
@@ -39,13 +42,13 @@ int policy_check(const struct retry_policy *policy, struct err *err)
         return err_set(err, TEND_EINVAL, "max_crashes is %d, must be 1 to %d", policy->max_crashes,
                        MOST_ATTEMPTS);
     if (policy->backoff_ms < 0 || policy->backoff_ms > longest_backoff_ms)
-        return err_set(err, TEND_EINVAL, "backoff is %lld ms, must be 0 to 365 days",
-                       (long long)policy->backoff_ms);
+        return err_set(err, TEND_EINVAL, "backoff is %s, must be 0 to 365 days",
+                       duration_text(policy->backoff_ms, first));
     if (policy->backoff_max_ms < policy->backoff_ms || policy->backoff_max_ms > longest_backoff_ms)
         return err_set(err, TEND_EINVAL,
-                       "the longest backoff is %lld ms, must be from the first one (%lld ms) to "
-                       "365 days",
-                       (long long)policy->backoff_max_ms, (long long)policy->backoff_ms);
+                       "the longest backoff is %s, must be from the first one (%s) to 365 days",
+                       duration_text(policy->backoff_max_ms, longest),
+                       duration_text(policy->backoff_ms, first));
     /* Written so that NaN is refused too. */
     if (!(policy->factor >= 1.0 && policy->factor <= largest_factor))
         return err_set(err, TEND_EINVAL, "the backoff factor is %g, must be 1 to %g",

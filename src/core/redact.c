@@ -4,8 +4,6 @@
 #include "base/arena.h"
 #include "core/redact_set.h"
 
-static const uint64_t nowhere = UINT64_MAX;
-
 /*
  * A private key goes on as long as there is base64: words of that length, no farther apart than
  * that. So a log that only speaks of "BEGIN PRIVATE KEY" is not lost to its end.
@@ -15,43 +13,41 @@ enum {
     KEY_GAP_BYTES = 512,
 };
 
+enum {
+    SLICE_BYTES = 16 * 1024,           /* of a text with sequences, worked on at once */
+    SEQUENCES_BYTES = 4 * SLICE_BYTES, /* that wait for text; more of them are left out */
+};
+
 static void begin(struct redact_stream *stream)
 {
     stream->at = 0;
     stream->covered_to = 0;
-    stream->span_from = stream->span_to = nowhere;
-    stream->key_to = nowhere;
-    stream->runs_active = stream->runs_ahead = 0;
-    stream->before = '\n';
+    stream->key_to = UINT64_MAX;
+    stream->runs_active = 0;
+    stream->pending_count = 0;
     stream->marked = false;
+    memset(stream->back, '\n', sizeof stream->back);
 }
 
 void redact_init(struct redact_stream *stream, const struct redactor *redactor)
 {
     *stream = (struct redact_stream){.redactor = redactor};
     buf_init(&stream->held);
+    buf_init(&stream->raw);
+    buf_init(&stream->unstyled);
+    buf_init(&stream->sequences);
     begin(stream);
 }
 
 void redact_done(struct redact_stream *stream)
 {
     buf_done(&stream->held);
+    buf_done(&stream->raw);
+    buf_done(&stream->unstyled);
+    buf_done(&stream->sequences);
 }
 
 /* ---- what was found is entered ---- */
-
-static void enter_span(struct redact_stream *stream, uint64_t from, uint64_t to)
-{
-    if (from == stream->at) {
-        stream->covered_to = to > stream->covered_to ? to : stream->covered_to;
-    } else if (stream->span_from == nowhere) {
-        stream->span_from = from;
-        stream->span_to = to;
-    } else {
-        stream->span_from = from < stream->span_from ? from : stream->span_from;
-        stream->span_to = to > stream->span_to ? to : stream->span_to;
-    }
-}
 
 /* Another key may begin where one has just ended, and before one that is cut short has. */
 static void enter_key(struct redact_stream *stream, uint64_t from)
@@ -64,18 +60,43 @@ static void enter_key(struct redact_stream *stream, uint64_t from)
     stream->key_ending = false;
 }
 
-static void enter_run(struct redact_stream *stream, enum redact_run run, uint64_t from)
+static void join(struct redact_pending *into, const struct redact_pending *other)
 {
-    unsigned bit = 1u << run;
-    if (run == REDACT_RUN_KEY)
-        enter_key(stream, from);
-    if (from == stream->at) {
-        stream->runs_active |= bit;
-        return;
+    into->from = other->from < into->from ? other->from : into->from;
+    into->to = other->to > into->to ? other->to : into->to;
+    into->runs |= other->runs;
+}
+
+/* Kept in order. Where there is no room, what lies between two of them is left out as well. */
+static void enter_pending(struct redact_stream *stream, const struct redact_pending *find)
+{
+    struct redact_pending *pending = stream->pending;
+    unsigned i = stream->pending_count;
+    while (i > 0 && pending[i - 1].from > find->from)
+        i--;
+    if (i > 0 && pending[i - 1].from == find->from) {
+        join(&pending[i - 1], find);
+    } else if (stream->pending_count == REDACT_PENDING) {
+        join(&pending[i > 0 ? i - 1 : 0], find);
+    } else {
+        memmove(&pending[i + 1], &pending[i], (stream->pending_count - i) * sizeof *pending);
+        pending[i] = *find;
+        stream->pending_count++;
     }
-    if (!(stream->runs_ahead & bit) || from < stream->run_from[run])
-        stream->run_from[run] = from;
-    stream->runs_ahead |= bit;
+}
+
+static void cover(struct redact_stream *stream, const struct redact_pending *find)
+{
+    stream->covered_to = find->to > stream->covered_to ? find->to : stream->covered_to;
+    stream->runs_active |= find->runs;
+}
+
+static void enter_one(struct redact_stream *stream, const struct redact_pending *find)
+{
+    if (find->from == stream->at)
+        cover(stream, find);
+    else
+        enter_pending(stream, find);
 }
 
 /* Entering the same find again changes nothing: a place may be asked anew when more has come. */
@@ -86,10 +107,13 @@ static void enter(struct redact_stream *stream, const struct redact_find *find)
         stream->key_ending = true;
         return;
     }
-    if (find->from < find->to)
-        enter_span(stream, stream->at + find->from, stream->at + find->to);
+    uint64_t from = stream->at + find->from, to = stream->at + find->to;
+    if (find->run == REDACT_RUN_KEY)
+        enter_key(stream, to);
+    if (from < to)
+        enter_one(stream, &(struct redact_pending){.from = from, .to = to});
     if (find->run != REDACT_RUN_NONE)
-        enter_run(stream, find->run, stream->at + find->from);
+        enter_one(stream, &(struct redact_pending){.from = to, .to = to, .runs = 1u << find->run});
 }
 
 /* ---- is the byte at `at` left out? ---- */
@@ -105,10 +129,10 @@ static bool key_ends(struct redact_stream *stream, unsigned char byte)
     return stream->at >= stream->key_to;
 }
 
-static bool run_ends(struct redact_stream *stream, enum redact_run run, unsigned char byte)
+static bool run_ends(struct redact_stream *stream, enum redact_run run, unsigned char byte,
+                     bool escaped)
 {
-    bool line_ends = byte == '\n' || byte == '\r';
-    bool escaped = stream->before == '\\';
+    bool line_ends = redact_is_line_end(byte);
     switch (run) {
     case REDACT_RUN_WORD:
         return !redact_is_word(byte);
@@ -124,6 +148,10 @@ static bool run_ends(struct redact_stream *stream, enum redact_run run, unsigned
         return line_ends || (byte == '`' && !escaped);
     case REDACT_RUN_ESCAPED:
         return line_ends || byte == '"' || byte == '\\';
+    case REDACT_RUN_TAG:
+        return line_ends || byte == '<';
+    case REDACT_RUN_LINE:
+        return line_ends || redact_is_quote(byte);
     case REDACT_RUN_KEY:
         return key_ends(stream, byte);
     case REDACT_RUN_NONE:
@@ -133,86 +161,26 @@ static bool run_ends(struct redact_stream *stream, enum redact_run run, unsigned
     return true;
 }
 
-/* Ends the runs that this byte ends, begins those that begin here; true when one goes on. */
-static bool run_covers(struct redact_stream *stream, unsigned char byte)
+/* escaped: the byte before is a backslash. */
+static bool is_covered(struct redact_stream *stream, unsigned char byte, bool escaped)
 {
-    for (unsigned run = 1; stream->runs_ahead >> run; run++) {
-        unsigned bit = 1u << run;
-        if (stream->runs_ahead & bit && stream->run_from[run] == stream->at) {
-            stream->runs_ahead &= ~bit;
-            stream->runs_active |= bit;
-        }
+    unsigned due = 0;
+    while (due < stream->pending_count && stream->pending[due].from <= stream->at)
+        cover(stream, &stream->pending[due++]);
+    if (due > 0) {
+        stream->pending_count -= due;
+        memmove(stream->pending, stream->pending + due,
+                stream->pending_count * sizeof *stream->pending);
     }
     for (unsigned run = 1; stream->runs_active >> run; run++) {
         unsigned bit = 1u << run;
-        if (stream->runs_active & bit && run_ends(stream, run, byte))
+        if (stream->runs_active & bit && run_ends(stream, run, byte, escaped))
             stream->runs_active &= ~bit;
     }
-    return stream->runs_active != 0;
+    return stream->runs_active != 0 || stream->at < stream->covered_to;
 }
 
-static bool is_covered(struct redact_stream *stream, unsigned char byte)
-{
-    if (stream->at == stream->span_from) {
-        enter_span(stream, stream->span_from, stream->span_to);
-        stream->span_from = stream->span_to = nowhere;
-    }
-    bool by_run = run_covers(stream, byte);
-    return by_run || stream->at < stream->covered_to;
-}
-
-/* ---- where something may begin ---- */
-
-static inline unsigned in_filter_at(const uint64_t *filter, const unsigned char *text)
-{
-    return redact_in_filter(filter, redact_slot(redact_gram(text)));
-}
-
-/* The first index from i on, before end, with four bytes a pattern begins with; or end. */
-static size_t next_beginning(const struct redactor *set, const unsigned char *text, size_t i,
-                             size_t end)
-{
-    while (i < end && !in_filter_at(set->grams, text + i))
-        i++;
-    return i;
-}
-
-/* The first index from start on at which a pattern may begin; len when there is none. */
-static size_t next_candidate(const struct redactor *set, const struct redact_view *view,
-                             size_t start)
-{
-    enum { BLOCK = 8 };
-    const unsigned char *text = view->text;
-    const uint64_t *near = set->near;
-    size_t i = start;
-    /* Every second place, four of them with one branch: nearly all text goes by here. */
-    for (; i + BLOCK + REDACT_GRAM_BYTES <= view->len; i += BLOCK) {
-        if (__builtin_expect(in_filter_at(near, text + i) | in_filter_at(near, text + i + 2) |
-                                 in_filter_at(near, text + i + 4) |
-                                 in_filter_at(near, text + i + 6),
-                             0)) {
-            /* The first place may tell of a beginning just before it. */
-            size_t found = next_beginning(set, text, i > start ? i - 1 : i, i + BLOCK);
-            if (found < i + BLOCK)
-                return found;
-        }
-    }
-    if (i > start)
-        i--;
-    size_t whole = view->len >= REDACT_GRAM_BYTES ? view->len - REDACT_GRAM_BYTES + 1 : 0;
-    if (i < whole) {
-        i = next_beginning(set, text, i, whole);
-        if (i < whole)
-            return i;
-    }
-    if (view->at_end)
-        return view->len;
-    for (; i < view->len; i++) {
-        if (redact_in_filter(set->prefixes, redact_prefix_slot(text + i, view->len - i)))
-            break;
-    }
-    return i;
-}
+/* ---- asking ---- */
 
 /* Asks the patterns from first to end; false when one needs more text. */
 static bool ask(struct redact_stream *stream, const struct redact_view *view, uint32_t first,
@@ -225,7 +193,7 @@ static bool ask(struct redact_stream *stream, const struct redact_view *view, ui
         if ((gram ^ pattern->gram) & pattern->gram_mask)
             continue;
         struct redact_find find = {0};
-        enum redact_verdict verdict = pattern->matcher(pattern, view, &find);
+        enum redact_verdict verdict = pattern->matcher(stream->redactor, pattern, view, &find);
         if (verdict == REDACT_YES)
             enter(stream, &find);
         else if (verdict == REDACT_MORE)
@@ -234,8 +202,18 @@ static bool ask(struct redact_stream *stream, const struct redact_view *view, ui
     return decided;
 }
 
+static bool ask_word(struct redact_stream *stream, const struct redact_view *view)
+{
+    struct redact_find finds[REDACT_WORD_FINDS];
+    bool decided;
+    size_t count = redact_ask_word(stream->redactor, view, finds, &decided);
+    for (size_t i = 0; i < count; i++)
+        enter(stream, &finds[i]);
+    return decided;
+}
+
 /* Asks every pattern that may begin at the view; false when more text is needed. */
-static bool find_here(struct redact_stream *stream, const struct redact_view *view)
+static bool ask_patterns(struct redact_stream *stream, const struct redact_view *view)
 {
     if (view->len < REDACT_GRAM_BYTES)
         return view->at_end;
@@ -245,19 +223,72 @@ static bool find_here(struct redact_stream *stream, const struct redact_view *vi
     return ask(stream, view, group[own], group[own + 1]) && decided;
 }
 
+static bool ask_dsn(struct redact_stream *stream, const struct redact_view *view)
+{
+    struct redact_find find = {0};
+    enum redact_verdict verdict = redact_match_dsn(view, &find);
+    if (verdict == REDACT_YES)
+        enter(stream, &find);
+    return verdict != REDACT_MORE;
+}
+
 /* ---- the walk ---- */
 
+/* A sequence that waits; its bytes follow it. */
+struct sequence {
+    uint64_t at; /* before this byte of the text */
+    size_t len;
+};
+
+/* Where the next one stands; UINT64_MAX: there is none. */
+static uint64_t next_sequence(const struct redact_stream *stream)
+{
+    struct sequence next;
+    if (stream->sequences_out == stream->sequences.len)
+        return UINT64_MAX;
+    memcpy(&next, stream->sequences.data + stream->sequences_out, sizeof next);
+    return next.at;
+}
+
+/* Those that stand before the byte `at`. */
+static void put_sequences(struct redact_stream *stream, uint64_t at, struct buf *out)
+{
+    struct buf *waiting = &stream->sequences;
+    while (stream->sequences_out < waiting->len && next_sequence(stream) <= at) {
+        struct sequence next;
+        memcpy(&next, waiting->data + stream->sequences_out, sizeof next);
+        buf_append(out, waiting->data + stream->sequences_out + sizeof next, next.len);
+        stream->sequences_out += sizeof next + next.len;
+    }
+    if (stream->sequences_out == waiting->len) {
+        buf_clear(waiting);
+        stream->sequences_out = 0;
+    }
+}
+
+/* The last len bytes before the place, with the sequences among them. */
 static void put_plain(struct redact_stream *stream, const unsigned char *text, size_t len,
                       struct buf *out)
 {
+    uint64_t at = stream->at - len;
     if (len == 0)
         return;
+    while (next_sequence(stream) < stream->at) {
+        uint64_t next = next_sequence(stream);
+        size_t before = next > at ? (size_t)(next - at) : 0;
+        buf_append(out, text, before);
+        put_sequences(stream, next, out);
+        text += before;
+        len -= before;
+        at += before;
+    }
     buf_append(out, text, len);
     stream->marked = false;
 }
 
 static void put_mark(struct redact_stream *stream, struct buf *out)
 {
+    put_sequences(stream, stream->at, out);
     if (!stream->marked)
         buf_puts(out, REDACT_MARK);
     stream->marked = true;
@@ -265,40 +296,78 @@ static void put_mark(struct redact_stream *stream, struct buf *out)
 
 static bool nothing_open(const struct redact_stream *stream)
 {
-    return !(stream->runs_active | stream->runs_ahead) && stream->span_from == nowhere &&
+    return stream->runs_active == 0 && stream->pending_count == 0 &&
            stream->at >= stream->covered_to;
+}
+
+/* The last bytes that were decided, for matchers that look back. */
+static void remember(struct redact_stream *stream, const unsigned char *text, size_t len)
+{
+    if (len >= REDACT_BACK_BYTES) {
+        memcpy(stream->back, text + len - REDACT_BACK_BYTES, REDACT_BACK_BYTES);
+        return;
+    }
+    memmove(stream->back, stream->back + len, REDACT_BACK_BYTES - len);
+    memcpy(stream->back + REDACT_BACK_BYTES - len, text, len);
+}
+
+/* Asks whatever may begin at i, and goes on to the next place; false when more text is needed. */
+static bool ask_here(struct redact_stream *stream, struct redact_scan *scan, size_t *dsn, size_t i)
+{
+    const struct redact_view *whole = scan->whole;
+    const struct redact_view here = {.text = whole->text + i,
+                                     .len = whole->len - i,
+                                     .at_end = whole->at_end,
+                                     .behind = i,
+                                     .back = whole->back};
+    bool decided = true;
+    while (redact_scan_place(scan) == i) { /* two blocks may tell of it */
+        if (redact_scan_is_beginning(scan))
+            decided = ask_patterns(stream, &here) && decided;
+        if (redact_scan_is_word(scan))
+            decided = ask_word(stream, &here) && decided;
+        redact_scan_on(scan);
+    }
+    if (*dsn == i) {
+        decided = ask_dsn(stream, &here) && decided;
+        *dsn = redact_next_dsn(whole, i + 1);
+    }
+    return decided;
 }
 
 /* Decides as many bytes as can be decided; returns their number. */
 static size_t walk(struct redact_stream *stream, const unsigned char *text, size_t len, bool at_end,
                    struct buf *out)
 {
-    const struct redact_view whole = {.text = text, .len = len, .at_end = at_end};
+    const struct redact_view whole = {
+        .text = text, .len = len, .at_end = at_end, .back = stream->back};
+    struct redact_scan scan;
+    redact_scan_init(&scan, stream->redactor, &whole);
+    size_t dsn = redact_next_dsn(&whole, 0);
     size_t plain = 0; /* from here to i: clean, not yet out */
     size_t i = 0;
-    size_t candidate = next_candidate(stream->redactor, &whole, 0);
     while (i < len) {
-        if (candidate > i && nothing_open(stream)) {
-            stream->at += candidate - i;
-            stream->before = text[candidate - 1];
-            i = candidate;
+        size_t place = redact_scan_place(&scan);
+        size_t next = place < dsn ? place : dsn;
+        if (next > i && nothing_open(stream)) {
+            stream->at += next - i;
+            i = next;
             continue;
         }
-        if (candidate == i) {
-            struct redact_view here = {text + i, len - i, stream->before, at_end};
-            if (!find_here(stream, &here))
-                break;
-            candidate = next_candidate(stream->redactor, &whole, i + 1);
-        }
-        if (is_covered(stream, text[i])) {
+        if (next == i && !ask_here(stream, &scan, &dsn, i))
+            break;
+        bool escaped = (i > 0 ? text[i - 1] : stream->back[REDACT_BACK_BYTES - 1]) == '\\';
+        if (is_covered(stream, text[i], escaped)) {
             put_plain(stream, text + plain, i - plain, out);
             put_mark(stream, out);
             plain = i + 1;
         }
-        stream->before = text[i++];
+        i++;
         stream->at++;
     }
     put_plain(stream, text + plain, i - plain, out);
+    put_sequences(stream, stream->at, out);
+    remember(stream, text, i);
     return i;
 }
 
@@ -335,7 +404,8 @@ static size_t walk_held(struct redact_stream *stream, const unsigned char *text,
     return borrowed;
 }
 
-void redact_feed(struct redact_stream *stream, const void *bytes, size_t len, struct buf *out)
+/* Text without sequences. */
+static void feed_text(struct redact_stream *stream, const void *bytes, size_t len, struct buf *out)
 {
     const unsigned char *text = bytes;
     while (stream->held.len > 0 && len > 0 && !stream->held.failed) {
@@ -352,13 +422,94 @@ void redact_feed(struct redact_stream *stream, const void *bytes, size_t len, st
         out->failed = true;
 }
 
+/* ---- sequences ---- */
+
+/* Waits to come out before the byte `at`. A link that it holds may have a password in it. */
+static void enter_sequence(struct redact_stream *stream, uint64_t at, const unsigned char *text,
+                           size_t len, bool holds_text)
+{
+    struct buf *waiting = &stream->sequences;
+    struct sequence sequence = {.at = at};
+    size_t start = waiting->len;
+    if (waiting->len + sizeof sequence + len > SEQUENCES_BYTES)
+        return;
+    buf_append(waiting, &sequence, sizeof sequence);
+    if (holds_text) {
+        struct redact_stream own;
+        redact_init(&own, stream->redactor);
+        walk(&own, text, len, true, waiting);
+        redact_done(&own);
+    } else {
+        buf_append(waiting, text, len);
+    }
+    if (waiting->failed)
+        return;
+    sequence.len = waiting->len - start - sizeof sequence;
+    memcpy(waiting->data + start, &sequence, sizeof sequence);
+}
+
+/* Takes the sequences out of stream->raw and feeds the rest. One that has not ended stays. */
+static void feed_raw(struct redact_stream *stream, bool at_end, struct buf *out)
+{
+    const unsigned char *text = (const unsigned char *)stream->raw.data;
+    size_t len = stream->raw.len, at = 0;
+    uint64_t begin_at = stream->at + stream->held.len;
+    buf_clear(&stream->unstyled);
+    while (at < len) {
+        bool holds_text;
+        const unsigned char *escape = memchr(text + at, REDACT_ESCAPE, len - at);
+        size_t end = escape ? (size_t)(escape - text) : len;
+        buf_append(&stream->unstyled, text + at, end - at);
+        at = end;
+        if (!escape)
+            break;
+        int bytes = redact_sequence_bytes(escape, len - at, at_end, &holds_text);
+        if (bytes == REDACT_SEQUENCE_MORE)
+            break;
+        if (bytes == 0)
+            buf_putc(&stream->unstyled, (char)text[at++]);
+        else
+            enter_sequence(stream, begin_at + stream->unstyled.len, escape, (size_t)bytes,
+                           holds_text);
+        at += (size_t)bytes;
+    }
+    feed_text(stream, stream->unstyled.data, stream->unstyled.len, out);
+    put_sequences(stream, stream->at, out);
+    if (stream->raw.failed || stream->unstyled.failed || stream->sequences.failed)
+        out->failed = true;
+    else if (len > 0)
+        memmove(stream->raw.data, text + at, len - at);
+    stream->raw.len = len - at;
+}
+
+void redact_feed(struct redact_stream *stream, const void *bytes, size_t len, struct buf *out)
+{
+    const unsigned char *text = bytes;
+    if (stream->raw.len == 0 && (len == 0 || !memchr(text, REDACT_ESCAPE, len))) {
+        feed_text(stream, text, len, out);
+        return;
+    }
+    while (len > 0) {
+        size_t slice = len < SLICE_BYTES ? len : SLICE_BYTES;
+        buf_append(&stream->raw, text, slice);
+        feed_raw(stream, false, out);
+        text += slice;
+        len -= slice;
+    }
+}
+
 void redact_end(struct redact_stream *stream, struct buf *out)
 {
+    feed_raw(stream, true, out);
     if (stream->held.failed)
         out->failed = true;
     else
         walk(stream, (unsigned char *)stream->held.data, stream->held.len, true, out);
     buf_done(&stream->held);
+    buf_done(&stream->raw);
+    buf_done(&stream->unstyled);
+    buf_done(&stream->sequences);
+    stream->sequences_out = 0;
     begin(stream);
 }
 
@@ -369,7 +520,8 @@ const char *redact_text(const struct redactor *redactor, struct arena *arena, co
     redact_init(&stream, redactor);
     struct buf out;
     buf_init(&out);
-    walk(&stream, (const unsigned char *)text, len, true, &out);
+    redact_feed(&stream, text, len, &out);
+    redact_end(&stream, &out);
     const char *clean = text;
     if (out.failed)
         clean = NULL;

@@ -13,7 +13,7 @@ static void filter_add(uint64_t *words, unsigned slot)
 
 static void add_beginning(struct redactor *set, const unsigned char gram[REDACT_GRAM_BYTES])
 {
-    filter_add(set->near, redact_slot(redact_gram(gram)));
+    redact_near_add(set, gram);
     filter_add(set->grams, redact_slot(redact_gram(gram)));
     for (size_t len = 1; len < REDACT_GRAM_BYTES; len++)
         filter_add(set->prefixes, redact_prefix_slot(gram, len));
@@ -21,38 +21,45 @@ static void add_beginning(struct redactor *set, const unsigned char gram[REDACT_
 
 /*
  * The text is looked at in every second place only. So that no beginning is passed over, the
- * filter `near` also knows the four bytes from the second one on or, where a pattern has only
- * three bytes of its own, those from the byte before.
+ * filter `near` also knows the four bytes from the second one on or, where a pattern has too few
+ * bytes of its own, those from the byte before on.
  */
 static void filter_pattern(struct redactor *set, const struct redact_pattern *pattern,
-                           bool (*follows)(int))
+                           const struct redact_neighbours *neighbours)
 {
-    unsigned char five[REDACT_GRAM_BYTES + 1] = {0};
+    unsigned char seen[REDACT_GRAM_BYTES + 2] = {0}; /* the byte before, then the text */
+    unsigned char *text = seen + 1;
     bool is_short = pattern->len < REDACT_GRAM_BYTES;
-    size_t given = pattern->len < sizeof five ? pattern->len : sizeof five;
-    memcpy(five, pattern->text, given);
+    bool by_before = is_short || neighbours->before;
+    size_t given = pattern->len <= REDACT_GRAM_BYTES ? pattern->len : REDACT_GRAM_BYTES + 1;
+    memcpy(text, pattern->text, given);
     if (!is_short)
-        add_beginning(set, five);
-    if (given == sizeof five) {
-        filter_add(set->near, redact_slot(redact_gram(five + 1)));
+        add_beginning(set, text);
+    if (given > REDACT_GRAM_BYTES)
+        redact_near_add(set, text + 1);
+    if (given > REDACT_GRAM_BYTES || neighbours->is_before)
         return;
-    }
     for (int byte = 0; byte < 256; byte++) {
-        five[given] = (unsigned char)byte;
-        if (follows(byte) && is_short)
-            add_beginning(set, five);
-        else if (follows(byte))
-            filter_add(set->near, redact_slot(redact_gram(five + 1)));
-        unsigned char led[REDACT_GRAM_BYTES] = {(unsigned char)byte, five[0], five[1], five[2]};
-        if (is_short)
-            filter_add(set->near, redact_slot(redact_gram(led)));
+        text[given] = (unsigned char)byte;
+        bool follows = !neighbours->after || neighbours->after(byte);
+        if (is_short && follows)
+            add_beginning(set, text);
+        if (!by_before && follows)
+            redact_near_add(set, text + 1);
+        seen[0] = (unsigned char)byte;
+        if (by_before && (!neighbours->before || neighbours->before(byte)))
+            redact_near_add(set, seen);
     }
 }
 
-void redact_set_add(struct redactor *set, struct redact_pattern pattern, bool (*follows)(int))
+void redact_set_add(struct redactor *set, struct redact_pattern pattern,
+                    const struct redact_neighbours *neighbours)
 {
+    static const struct redact_neighbours any = {0};
+    if (set->failed)
+        return;
     if (set->count == set->room) {
-        size_t room = set->room > 0 ? set->room * 2 : 256;
+        size_t room = set->room > 0 ? set->room * 2 : 1024;
         struct redact_pattern *patterns = realloc(set->patterns, room * sizeof *patterns);
         if (!patterns) {
             set->failed = true;
@@ -68,7 +75,14 @@ void redact_set_add(struct redactor *set, struct redact_pattern pattern, bool (*
     pattern.gram = redact_gram(gram);
     memcpy(&pattern.gram_mask, mask, sizeof mask);
     set->patterns[set->count++] = pattern;
-    filter_pattern(set, &pattern, follows);
+    filter_pattern(set, &pattern, neighbours ? neighbours : &any);
+}
+
+const char *redact_set_keep(struct redactor *set, const char *text, size_t len)
+{
+    const char *kept = set->failed ? NULL : arena_strndup(&set->arena, text, len);
+    set->failed = kept == NULL;
+    return kept;
 }
 
 /* Patterns of three bytes have no place in the groups and come before them. */
@@ -122,34 +136,49 @@ static void add_url_password(struct redactor *set, const char *value)
     const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
     if (!colon)
         return;
-    char *password = arena_strndup(&set->arena, colon + 1, (size_t)(at - colon - 1));
-    if (!password)
-        set->failed = true;
-    else if (redact_value_is_secret(password))
+    const char *password = redact_set_keep(set, colon + 1, (size_t)(at - colon - 1));
+    if (password && redact_value_is_secret(password))
         redact_add_value(set, password, strlen(password));
 }
 
-int redactor_new(const struct redact_variable *variables, size_t count, struct redactor **ret,
-                 struct err *err)
+static void add_variable(struct redactor *set, const struct redact_variable *variable)
+{
+    const char *value = variable->value;
+    if (redact_variable_is_secret(set, variable->name) && redact_value_is_secret(value))
+        redact_add_value(set, value, strlen(value));
+    add_url_password(set, value);
+}
+
+static void fill(struct redactor *set, const struct redact_known *known)
+{
+    redact_add_shapes(set);
+    redact_add_assignments(set);
+    redact_add_formats(set);
+    for (size_t i = 0; i < known->variable_count; i++)
+        add_variable(set, &known->variables[i]);
+    for (size_t i = 0; i < known->secret_count; i++)
+        redact_add_value(set, known->secrets[i], strlen(known->secrets[i]));
+    finish(set);
+    redact_near_finish(set);
+}
+
+int redactor_new(const struct redact_known *known, struct redactor **ret, struct err *err)
 {
     struct redactor *set = calloc(1, sizeof *set);
     if (!set)
         return err_set(err, TEND_ENOMEM, "no memory for the list of secrets");
     arena_init(&set->arena);
+    buf_init(&set->near_grams);
     set->lookahead_bytes = REDACT_SHAPE_LOOKAHEAD_BYTES;
-    redact_add_shapes(set);
-    redact_add_assignments(set);
-    for (size_t i = 0; i < count; i++) {
-        const char *value = variables[i].value;
-        if (redact_name_is_secret(variables[i].name) && redact_value_is_secret(value))
-            redact_add_value(set, value, strlen(value));
-        add_url_password(set, value);
-    }
-    if (set->failed) {
+    int code = redact_names_read(set, known, err);
+    if (code == 0)
+        fill(set, known);
+    if (code == 0 && set->failed)
+        code = err_set(err, TEND_ENOMEM, "no memory for the list of secrets");
+    if (code < 0) {
         redactor_free(set);
-        return err_set(err, TEND_ENOMEM, "no memory for the list of secrets");
+        return code;
     }
-    finish(set);
     *ret = set;
     return 0;
 }
@@ -159,6 +188,7 @@ void redactor_free(struct redactor *redactor)
     if (!redactor)
         return;
     arena_done(&redactor->arena);
+    buf_done(&redactor->near_grams);
     free(redactor->patterns);
     free(redactor);
 }

@@ -56,9 +56,7 @@ __attribute__((format(printf, 2, 3))) static void warn(struct report *report, co
 
 static void copy_text(char out[REPORT_TEXT_BYTES + 1], const char *text)
 {
-    size_t len = utf8_floor(text, strlen(text), REPORT_TEXT_BYTES);
-    memcpy(out, text, len);
-    out[len] = '\0';
+    text_plain(text, strlen(text), out, REPORT_TEXT_BYTES + 1);
 }
 
 /* ---- values ---- */

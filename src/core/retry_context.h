@@ -41,7 +41,7 @@ struct retry_context {
     size_t changed_count;
     const char *diff_hash;
     int64_t attempt;      /* the one that begins now */
-    int64_t max_attempts; /* of the step */
+    int64_t max_attempts; /* of the step; with the one that a hard reset brings */
     enum heal_action strategy;
     const char *const *constraints; /* beside the two that always hold */
     size_t constraint_count;

@@ -2,19 +2,25 @@
 #include "core/signature.h"
 
 #include "base/text.h"
+#include "core/signature_count.h"
 #include "core/signature_lines.h"
 #include "core/signature_mask.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
-    SALIENT_LINES = 4, /* lines that look like errors */
-    PLAIN_LINES = 2,   /* where there are none */
+    SALIENT_LINES = 24, /* lines that look like errors */
+    ERROR_LINES = 100,  /* the last ones, where they are looked for */
+    PLAIN_LINES = 2,    /* where there are none */
+    SHOWN_LINES = 4,    /* for people */
 };
 
 static const char separator[] = " | ";
+
+enum { WHOLE_BYTES = ENDING_TEXT_BYTES + SALIENT_LINES * (MASKED_BYTES + sizeof separator) };
 
 /* Part of a line that says that something went wrong, in any case. */
 static const char *const error_words[] = {
@@ -22,7 +28,7 @@ static const char *const error_words[] = {
     "can't",    "could not", "couldn't",    "unable to",    "denied",  "refused",    "rejected",
     "invalid",  "not found", "no such",     "undefined",    "missing", "timed out",  "timeout",
     "abort",    "assert",    "conflict",    "segmentation", "killed",  "unexpected", "forbidden",
-    "expected", "mismatch",  "not allowed",
+    "expected", "mismatch",  "not allowed", "not ok",
 };
 
 /* FNV-1a, and the finish of MurmurHash3, so that every bit depends on every byte. */
@@ -43,6 +49,12 @@ static bool looks_like_error(const char *line)
         if (strcasestr(line, error_words[i]))
             return true;
     return false;
+}
+
+/* Whether other jobs of make still ran when one failed is chance. */
+static bool is_chance(const char *line)
+{
+    return strstr(line, "Waiting for unfinished jobs") != NULL;
 }
 
 /* Masked lines, the last one first, no two alike. */
@@ -78,9 +90,9 @@ static void find_salient(struct ending ending, const char *tail, size_t tail_byt
     char plain[LINE_BYTES + 1];
     size_t count = tail_lines(tail, tail_bytes, lines);
     ret->count = 0;
-    for (size_t i = 0; i < count && ret->count < SALIENT_LINES; i++) {
+    for (size_t i = 0; i < count && i < ERROR_LINES; i++) {
         size_t len = tail_line_plain(lines[i], plain);
-        if (looks_like_error(plain))
+        if (looks_like_error(plain) && !is_chance(plain))
             add_line(ret, plain, len, SALIENT_LINES);
     }
     if (ret->count > 0 || ended_anywhere(ending))
@@ -92,21 +104,50 @@ static void find_salient(struct ending ending, const char *tail, size_t tail_byt
     }
 }
 
+/* Errors of parallel jobs come in any order, so the lines count as a set. */
+static int compare_lines(const void *one, const void *other)
+{
+    return strcmp(one, other);
+}
+
+/* "exit 1: one | two". Returns its length. */
+static size_t join_lines(char out[WHOLE_BYTES], const char *how, const struct salient *salient,
+                         size_t count, bool backwards)
+{
+    size_t len = (size_t)snprintf(out, WHOLE_BYTES, "%s", how);
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(out + len, WHOLE_BYTES - len, "%s%s", i == 0 ? ": " : separator,
+                                salient->lines[backwards ? count - 1 - i : i]);
+    return len;
+}
+
+static void hash_lines(const char *how, struct salient *salient, struct signature *ret)
+{
+    char whole[WHOLE_BYTES];
+    qsort(salient->lines, salient->count, sizeof *salient->lines, compare_lines);
+    size_t len = join_lines(whole, how, salient, salient->count, false);
+    snprintf(ret->hash, sizeof ret->hash, "%016llx",
+             (unsigned long long)signature_hash(whole, len));
+}
+
+/* The last lines, in their order. */
+static void show_lines(const char *how, const struct salient *salient, struct signature *ret)
+{
+    char text[WHOLE_BYTES];
+    size_t shown = salient->count < SHOWN_LINES ? salient->count : SHOWN_LINES;
+    size_t len = join_lines(text, how, salient, shown, true);
+    memcpy(ret->text, text, utf8_floor(text, len, SIGNATURE_TEXT_BYTES));
+}
+
 void signature_make(struct ending ending, const char *tail, size_t tail_bytes,
                     struct signature *ret)
 {
     struct salient salient;
     char how[ENDING_TEXT_BYTES];
-    char whole[ENDING_TEXT_BYTES + SALIENT_LINES * (MASKED_BYTES + sizeof separator)];
+    struct signature made = {.failures = signature_count(tail, tail_bytes)};
     find_salient(ending, tail, tail_bytes, &salient);
-    int len = snprintf(whole, sizeof whole, "%s", ending_text(ending, how));
-    for (size_t i = salient.count; i > 0; i--)
-        len += snprintf(whole + len, sizeof whole - (size_t)len, "%s%s",
-                        i == salient.count ? ": " : separator, salient.lines[i - 1]);
-    size_t bytes = (size_t)len;
-    struct signature made = {0};
-    snprintf(made.hash, sizeof made.hash, "%016llx",
-             (unsigned long long)signature_hash(whole, bytes));
-    memcpy(made.text, whole, utf8_floor(whole, bytes, SIGNATURE_TEXT_BYTES));
+    ending_text(ending, how);
+    show_lines(how, &salient, &made);
+    hash_lines(how, &salient, &made);
     *ret = made;
 }

@@ -1,11 +1,15 @@
 /*
  * The signature of a failure: two failures are the same when their signatures are (SH-3).
  *
- * Made of how the attempt ended and of the last lines of its output that look like errors, or the
- * very last ones where none does. What changes from run to run is masked with # first: numbers,
- * times, dates, durations, pids, addresses, hexadecimal and other generated ids, names below
- * temporary folders; escape sequences of terminals are dropped. One mask for all of them, because
- * an id of digits alone must not differ from the next one that has a letter.
+ * Made of how the attempt ended and of the lines near its end that look like errors, or the very
+ * last ones where none does. The error lines count as a set, because parallel jobs fail in any
+ * order. What changes from run to run is masked with # first: numbers, times, dates and their
+ * words, durations, pids, ports, addresses, hexadecimal and other generated ids, names of pods,
+ * words of random letters, names below temporary folders; escape sequences of terminals are
+ * dropped. One mask for all of them, because an id of digits alone must not differ from the next
+ * one that has a letter.
+ * Not masked are numbers that tell failures apart: status and exit codes, and up to two digits that
+ * end a name (step2, test_case_7), unless it is that of a worker or a machine.
  *
  *     [14:03:07] worker-12: cannot open /tmp/x.Pq8z/a.db (0x55d0c8)
  *     [#] worker-#: cannot open /tmp/#/a.db (#)
@@ -26,6 +30,8 @@ enum { SIGNATURE_TEXT_BYTES = 400 };
 struct signature {
     char hash[17];                       /* 16 hexadecimal digits */
     char text[SIGNATURE_TEXT_BYTES + 1]; /* for people */
+    int64_t failures; /* failing tests or errors, as the output's summary counts them; -1: the
+                         output has no such count. Not part of hash or text */
 };
 
 void signature_make(struct ending ending, const char *tail, size_t tail_bytes,

@@ -2,15 +2,17 @@
 #include "core/signature_mask.h"
 
 #include "base/text.h"
+#include "core/signature_word.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 enum {
     UUID_BYTES = 36,
-    HEX_ID_BYTES = 6,      /* shorter runs of hexadecimal digits may be words */
-    RANDOM_ID_BYTES = 16,  /* letters and digits mixed: nobody types such names */
     COLON_SPAN_BYTES = 48, /* longer than any address: what bounds looking ahead */
+    NAME_LETTERS = 3,      /* step2 is a name, a3 may be a part of an id */
+    NAME_DIGITS = 2,       /* ... step12 is one, and build1234 counts */
+    STATUS_DIGITS = 3,
 };
 
 struct masker {
@@ -59,15 +61,21 @@ static void emit(struct masker *masker, const char *bytes, size_t count)
     masker->out_len += count;
 }
 
+/* A mask stands right before, with nothing but these bytes between. */
+static bool follows_mask(const struct masker *masker, const char *between)
+{
+    size_t back = masker->out_len;
+    while (back > masker->last_mask && strchr(between, masker->out[back - 1]))
+        back--;
+    return masker->last_mask > 0 && back == masker->last_mask;
+}
+
 /* A mask. One that follows another with nothing but punctuation between joins it: lists and dates
  * of any length look alike. */
 static void emit_mask(struct masker *masker)
 {
-    size_t back = masker->out_len;
-    while (back > masker->last_mask && strchr(" ,:.;/+-", masker->out[back - 1]))
-        back--;
-    if (masker->last_mask > 0 && back == masker->last_mask) {
-        masker->out_len = back;
+    if (follows_mask(masker, " ,:.;/+-")) {
+        masker->out_len = masker->last_mask;
         return;
     }
     emit(masker, "#", 1);
@@ -109,6 +117,73 @@ static size_t colon_span(const struct masker *masker, size_t at)
     return digit && colons >= 2 ? end - at : 0;
 }
 
+/* ---- numbers that are no chance ---- */
+
+static size_t digits_span(const struct masker *masker, size_t at)
+{
+    size_t len = 0;
+    while (is_digit(peek(masker, at + len)))
+        len++;
+    return len;
+}
+
+/* The letters that end before `at`. */
+static size_t letters_before(const struct masker *masker, size_t at)
+{
+    size_t start = at;
+    while (start > 0 && is_word(masker->line[start - 1]) && !is_digit(masker->line[start - 1]))
+        start--;
+    return at - start;
+}
+
+/* The word is one of these, in any case; names end with a blank each. */
+static bool is_any_case_of(const char *names, const char *word, size_t len)
+{
+    for (const char *name = names; *name; name += strcspn(name, " ") + 1)
+        if (strcspn(name, " ") == len && strncasecmp(name, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* The 2 of step2 and the 7 of test_case_7 belong to a name. Which worker or machine it was is
+ * chance. */
+static bool is_numbered_name(const struct masker *masker, size_t letters_end, size_t letters)
+{
+    static const char chance[] =
+        "worker thread pool node host runner agent process proc pid cpu gpu core slot shard pod "
+        "attempt try retry run build job tmp temp port container instance session request req ";
+    return letters >= NAME_LETTERS &&
+           !is_any_case_of(chance, masker->line + letters_end - letters, letters);
+}
+
+/* The digits after the underscore of a name. 0: they are a number. */
+static size_t name_digits_span(const struct masker *masker, size_t at)
+{
+    size_t len = digits_span(masker, at);
+    char next = peek(masker, at + len);
+    if (len == 0 || len > NAME_DIGITS || at == 0 || masker->line[at - 1] != '_' || is_word(next))
+        return 0;
+    return is_numbered_name(masker, at - 1, letters_before(masker, at - 1)) ? len : 0;
+}
+
+/* "status 404", "HTTP 500", "exit code: 2": another one is another failure. */
+static size_t status_span(const struct masker *masker, size_t at)
+{
+    size_t len = digits_span(masker, at);
+    char next = peek(masker, at + len);
+    size_t back = at;
+    if (len == 0 || len > STATUS_DIGITS || is_word(next) || next == '_' ||
+        (next != '\0' && strchr(".,:-/+", next) && is_digit(peek(masker, at + len + 1))))
+        return 0;
+    while (back > 0 && strchr(" :=(\"", masker->line[back - 1]))
+        back--;
+    size_t letters = letters_before(masker, back);
+    return back < at && is_any_case_of("status code statuscode exit http ",
+                                       masker->line + back - letters, letters)
+               ? len
+               : 0;
+}
+
 /* A number and what hangs on it: 1,234  12.5ms  1m5s  10:00:01.250  2026-01-31T10:00Z  10.0.0.1:80
  * 0x7ffe. */
 static size_t number_span(const struct masker *masker, size_t at)
@@ -126,76 +201,100 @@ static size_t number_span(const struct masker *masker, size_t at)
     return end - at;
 }
 
-static bool is_calendar_word(const struct masker *masker, size_t at)
+/* The word at a place is one of these; names end with a blank each. */
+static bool is_one_of(const char *names, const char *word, size_t len)
 {
-    static const char names[] = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec "
-                                "Mon Tue Wed Thu Fri Sat Sun ";
-    if (masker->len - at < 3 || is_word(peek(masker, at + 3)))
-        return false;
-    for (const char *name = names; *name; name += 4)
-        if (memcmp(name, masker->line + at, 3) == 0)
+    for (const char *name = names; *name; name += strcspn(name, " ") + 1)
+        if (strcspn(name, " ") == len && memcmp(name, word, len) == 0)
             return true;
     return false;
 }
 
-/* "Sun" and "Nov" in "Sun, Nov 15"; not in "Sun is shining". */
-static bool is_date_word(const struct masker *masker, size_t at)
+static size_t word_span(const struct masker *masker, size_t at)
 {
-    if (!is_calendar_word(masker, at))
+    size_t len = 0;
+    while (is_word(peek(masker, at + len)))
+        len++;
+    return len;
+}
+
+static bool is_calendar_word(const struct masker *masker, size_t at, size_t len)
+{
+    static const char names[] = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec Sept March April "
+                                "June July Mon Tue Wed Thu Fri Sat Sun ";
+    return is_one_of(names, masker->line + at, len);
+}
+
+/* "Sun" and "Nov" in "Sun, Nov 15", "Mar" in "12/Mar"; not in "Sun is shining". Longer names are
+ * always dates. */
+static bool is_date_word(const struct masker *masker, size_t at, size_t len)
+{
+    static const char always[] = "January February August September October November December "
+                                 "Monday Tuesday Wednesday Thursday Friday Saturday Sunday ";
+    if (is_one_of(always, masker->line + at, len))
+        return true;
+    if (!is_calendar_word(masker, at, len))
         return false;
-    size_t next = at + 3;
+    if (follows_mask(masker, " /-.,"))
+        return true;
+    size_t next = at + len;
     while (peek(masker, next) == ' ' || peek(masker, next) == ',')
         next++;
-    return next > at + 3 && next < masker->len &&
-           (is_digit(masker->line[next]) || is_calendar_word(masker, next));
+    return next > at + len && next < masker->len &&
+           (is_digit(masker->line[next]) ||
+            is_calendar_word(masker, next, word_span(masker, next)));
+}
+
+/* What a number is a number of: the minutes of "# minutes", the PM of "# PM". */
+static bool is_unit(const struct masker *masker, size_t at, size_t len)
+{
+    static const char units[] =
+        "ms msec sec secs second seconds min mins minute minutes hour hours day days week weeks "
+        "milliseconds millisecond microseconds nanoseconds AM PM am pm UTC GMT ";
+    return follows_mask(masker, " ") && is_one_of(units, masker->line + at, len);
 }
 
 /* ---- words ---- */
 
-/* E0425, TS2304, SC2086: what a compiler calls a mistake tells failures apart. */
-static bool is_error_code(const char *word, size_t len)
+/* "# tests failed" and "# test failed" are the same: 2 became 1. */
+static size_t without_plural(const struct masker *masker, const char *word, size_t len)
 {
-    size_t letters = 0;
-    while (letters < len && is_upper(word[letters]))
-        letters++;
-    size_t digits = len - letters;
-    for (size_t i = letters; i < len; i++)
-        if (!is_digit(word[i]))
-            return false;
-    return letters >= 1 && letters <= 3 && digits >= 3 && digits <= 5;
+    bool plural = len >= 4 && word[len - 1] == 's' && word[len - 2] != 's' &&
+                  memcmp(word + len - 3, "ies", 3) != 0;
+    return plural && follows_mask(masker, " ") ? len - 1 : len;
 }
 
-static bool is_generated(const char *word, size_t len)
+static bool is_masked_word(const struct masker *masker, const char *word, size_t len)
 {
-    size_t hexes = 0;
-    size_t digits = 0;
-    for (size_t i = 0; i < len; i++) {
-        hexes += is_hex(word[i]);
-        digits += is_digit(word[i]);
-    }
-    if (hexes == len && (len == 32 || len == 40 || len == 64))
-        return true;
-    return (hexes == len && len >= HEX_ID_BYTES && digits >= 1) ||
-           (len >= RANDOM_ID_BYTES && digits >= 2);
+    if (word_is_error_code(word, len))
+        return false;
+    bool pod = masker->at > 0 && masker->line[masker->at - 1] == '-' && word_is_pod_part(word, len);
+    return pod || word_is_generated(word, len) || is_date_word(masker, masker->at, len) ||
+           is_unit(masker, masker->at, len);
 }
 
 /* A word that starts with a letter. */
 static void mask_word(struct masker *masker)
 {
     const char *word = masker->line + masker->at;
-    size_t len = 0;
-    while (is_word(peek(masker, masker->at + len)))
-        len++;
-    bool date = is_date_word(masker, masker->at);
+    size_t len = word_span(masker, masker->at);
+    bool masked = is_masked_word(masker, word, len);
     masker->at += len;
-    if (date || (is_generated(word, len) && !is_error_code(word, len))) {
+    if (masked) {
         emit_mask(masker);
         return;
     }
-    if (is_error_code(word, len)) {
+    size_t letters = 0;
+    while (letters < len && !is_digit(word[letters]))
+        letters++;
+    size_t digits = digits_span(masker, masker->at - len + letters);
+    bool named = digits > 0 && digits <= NAME_DIGITS && letters + digits == len &&
+                 is_numbered_name(masker, masker->at - digits, letters);
+    if (named || word_is_error_code(word, len)) {
         emit(masker, word, len);
         return;
     }
+    len = without_plural(masker, word, len);
     for (size_t i = 0; i < len; i++) {
         if (!is_digit(word[i]))
             emit(masker, word + i, 1);
@@ -260,10 +359,15 @@ size_t mask_line(const char *line, size_t len, char out[MASKED_BYTES + 1])
     while (masker.at < len && !masker.full) {
         char byte = line[masker.at];
         if (is_word(byte)) {
+            size_t kept = name_digits_span(&masker, masker.at);
+            kept = kept > 0 ? kept : status_span(&masker, masker.at);
             size_t span = uuid_span(&masker, masker.at);
             span = span > 0 ? span : colon_span(&masker, masker.at);
             span = span > 0 ? span : number_span(&masker, masker.at);
-            if (span > 0) {
+            if (kept > 0) {
+                emit(&masker, line + masker.at, kept);
+                masker.at += kept;
+            } else if (span > 0) {
                 emit_mask(&masker);
                 masker.at += span;
             } else {

@@ -4,10 +4,12 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "core/heal.h"
 #include "core/spec_read.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <tend.h>
 
 /* ---- is it a plan? ---- */
@@ -21,21 +23,35 @@ static size_t string_end(const char *text, size_t at)
     return at;
 }
 
+static const char *const keys_of_plan[] = {"steps", "run", "exec", "http", "sleep"};
+
 static bool is_key_of_plan(const char *key, size_t len)
 {
-    static const char *const keys[] = {"steps", "run", "exec", "http", "sleep"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0)
+    for (size_t i = 0; i < sizeof keys_of_plan / sizeof *keys_of_plan; i++)
+        if (strlen(keys_of_plan[i]) == len && memcmp(keys_of_plan[i], key, len) == 0)
             return true;
     return false;
 }
 
+/* Looks at a member: its name, and where its value begins. True: that is enough. */
+typedef bool look_at_member(void *arg, const char *name, size_t len, const char *value);
+
+/* What comes behind the name that ends with the quote at `end`. */
+static const char *value_behind(const char *text, size_t end)
+{
+    const char *at = text + end + 1;
+    while (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r' || *at == ':')
+        at++;
+    return at;
+}
+
 /*
- * Looks for a member of the outermost object without building anything: payloads that are data may
- * be large, and may hold what a plan must not (numbers of any size, doubled members). The text is
- * known to be JSON. A key written with escapes is not recognised.
+ * Looks at the members of the outermost object without building anything: payloads that are data
+ * may be large, and may hold what a plan must not (numbers of any size, doubled members). The text
+ * is known to be JSON. A key written with escapes is not recognised. Returns whether one was
+ * enough.
  */
-static bool is_plan(const char *text, size_t bytes)
+static bool any_member(const char *text, size_t bytes, look_at_member *look, void *arg)
 {
     int depth = 0;
     bool object = false;
@@ -58,7 +74,7 @@ static bool is_plan(const char *text, size_t bytes)
             break;
         case '"': {
             size_t end = string_end(text, at);
-            if (key_next && is_key_of_plan(text + at + 1, end - at - 1))
+            if (key_next && look(arg, text + at + 1, end - at - 1, value_behind(text, end)))
                 return true;
             key_next = false;
             at = end;
@@ -67,6 +83,64 @@ static bool is_plan(const char *text, size_t bytes)
         }
     }
     return false;
+}
+
+static bool makes_a_plan(void *arg, const char *name, size_t len, const char *value)
+{
+    (void)arg;
+    (void)value;
+    return is_key_of_plan(name, len);
+}
+
+static bool is_plan(const char *text, size_t bytes)
+{
+    return any_member(text, bytes, makes_a_plan, NULL);
+}
+
+/* ---- was it meant as a plan? ---- */
+
+/* Words of other tools, and those of a plan by the case of their letters. */
+static const struct {
+    const char *word, *meant;
+} near_words[] = {
+    {"command", "run"}, {"cmd", "run"},      {"script", "run"}, {"shell", "run"},
+    {"bash", "run"},    {"sh", "run"},       {"argv", "exec"},  {"step", "steps"},
+    {"tasks", "steps"}, {"stages", "steps"},
+};
+
+/* What kind of value each has. */
+static bool value_fits(const char *meant, char first)
+{
+    return strcmp(meant, "run") == 0 || strcmp(meant, "sleep") == 0 ? first == '"'
+           : strcmp(meant, "http") == 0                             ? first == '{'
+                                                                    : first == '[';
+}
+
+static bool looks_like_a_plan(void *arg, const char *name, size_t len, const char *value)
+{
+    struct spec_slip *slip = arg;
+    if (len >= sizeof slip->member)
+        return false;
+    memcpy(slip->member, name, len);
+    slip->member[len] = '\0';
+    slip->meant = NULL;
+    for (size_t i = 0; i < sizeof keys_of_plan / sizeof *keys_of_plan; i++)
+        if (strcasecmp(slip->member, keys_of_plan[i]) == 0)
+            slip->meant = keys_of_plan[i];
+    slip->certain = slip->meant != NULL;
+    for (size_t i = 0; slip->meant == NULL && i < sizeof near_words / sizeof *near_words; i++)
+        if (strcasecmp(slip->member, near_words[i].word) == 0)
+            slip->meant = near_words[i].meant;
+    if (slip->meant != NULL && strcmp(slip->meant, "run") == 0 && *value == '[')
+        slip->meant = "exec";
+    return slip->meant != NULL && value_fits(slip->meant, *value);
+}
+
+bool spec_find_slip(const char *payload, size_t bytes, struct spec_slip *ret)
+{
+    if (bytes == 0 || json_check(payload, bytes, NULL) != 0 || is_plan(payload, bytes))
+        return false;
+    return any_member(payload, bytes, looks_like_a_plan, ret);
 }
 
 /* ---- steps ---- */
@@ -199,9 +273,22 @@ static int read_workspace(struct reader *reader, const struct place *place, json
     return plan->workspace_repo ? 0 : spec_fault(reader, place, "repo is missing");
 }
 
+static int read_retry_classes(struct reader *reader, const struct place *place, json_t *value,
+                              struct job_plan *plan)
+{
+    unsigned classes;
+    if (!json_is_string(value) || !retry_classes_parse(json_string_value(value), &classes))
+        return spec_fault(reader, place,
+                          "must be failure classes with commas between them, such as \"%s\", or "
+                          "\"none\"",
+                          RETRY_CLASSES_DEFAULT);
+    return spec_text(reader, place, value, &plan->retry_classes);
+}
+
 /* Members of a job, its budgets, which come from their own table, and those of the caller. */
 enum { JOB_NAMES = 32 };
-static const char *const job_names[] = {"steps", "objective", "workspace", "env", "classify", NULL};
+static const char *const job_names[] = {"steps",    "objective", "workspace",     "env",
+                                        "classify", "notify",    "retry_classes", NULL};
 
 /* SPEC_KNOWN, SPEC_UNKNOWN or negative. */
 static int read_job_member(struct reader *reader, const struct place *place, json_t *value,
@@ -220,6 +307,10 @@ static int read_job_member(struct reader *reader, const struct place *place, jso
         code = spec_env(reader, place, value, &plan->env);
     else if (strcmp(name, "classify") == 0)
         code = spec_rules(reader, place, value, &plan->rules);
+    else if (strcmp(name, "notify") == 0) /* of a hook's job: for its command, in TEND_INPUT */
+        code = json_is_object(value) ? 0 : spec_fault(reader, place, "must be an object");
+    else if (strcmp(name, "retry_classes") == 0)
+        code = read_retry_classes(reader, place, value, plan);
     else if (budget && strcmp(budget->name, name) == 0)
         code = spec_budget(reader, place, value, &plan->budgets);
     else
@@ -340,6 +431,20 @@ int spec_parse_plan(const char *payload, size_t bytes, const char *const *more_n
     struct reader reader = {.arena = arena, .err = err, .more_names = more_names};
     int code = check_json(&reader, payload, bytes);
     return code < 0 ? code : read_plan(&reader, payload, bytes, ret);
+}
+
+const char *spec_job_kind(const struct job_plan *plan)
+{
+    switch (plan->steps[0].kind) {
+    case STEP_HTTP:
+        return "http";
+    case STEP_SLEEP:
+        return "sleep";
+    case STEP_RUN:
+    case STEP_EXEC:
+        break;
+    }
+    return "shell";
 }
 
 const struct step_plan *spec_find_step(const struct job_plan *plan, const char *id)

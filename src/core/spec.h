@@ -34,9 +34,26 @@ struct err;
 
 enum step_kind { STEP_RUN, STEP_EXEC, STEP_HTTP, STEP_SLEEP };
 
+enum secret_place { SECRET_IN_ENV, SECRET_IN_FILE };
+
+/*
+ * A value that the plan only names. The worker looks it up just before each attempt, and it is
+ * never stored:
+ *
+ *     {"env": "API_TOKEN", "prefix": "Bearer "}     a variable of the worker
+ *     {"file": "/run/secrets/api"}                  a file on the worker's machine
+ */
+struct secret_name {
+    enum secret_place place;
+    const char *name;   /* of the variable, or an absolute path */
+    const char *prefix; /* is put before the value; "" for none */
+};
+
 /* A variable or a header. */
 struct named_text {
-    const char *name, *value;
+    const char *name;
+    const char *value;                /* NULL: look it up */
+    const struct secret_name *secret; /* where the value comes from; NULL: from the plan itself */
 };
 
 struct named_texts {
@@ -58,9 +75,11 @@ struct http_plan {
     const char *method; /* in capital letters; GET, or POST where there is a body */
     const char *url;    /* http:// or https:// */
     struct named_texts headers;
-    const char *body;            /* NULL: none */
-    size_t body_bytes;           /* without the NUL behind it */
-    bool body_is_json;           /* it was given as JSON: say so unless a header does */
+    const char *body;                      /* NULL: none, or look it up */
+    size_t body_bytes;                     /* without the NUL behind it */
+    bool body_is_json;                     /* it was given as JSON: say so unless a header does */
+    const struct secret_name *body_secret; /* the whole body; NULL: it is none */
+    bool body_names_secrets;     /* it is JSON with {"$env": …} or {"$file": …} inside */
     struct status_range *expect; /* never empty; 200 to 299 where nothing is said */
     size_t expect_count;
     int64_t max_response_bytes;
@@ -90,6 +109,7 @@ struct job_plan {
     struct named_texts env;
     struct budgets budgets; /* what the job says, for all steps */
     struct class_rules rules;
+    const char *retry_classes; /* as retry_classes_parse reads it; NULL: as the queue says */
     struct step_plan *steps;
     size_t step_count;
 };
@@ -119,6 +139,36 @@ int spec_parse(const char *payload, size_t bytes, struct arena *arena, struct jo
  */
 int spec_parse_plan(const char *payload, size_t bytes, const char *const *more_names,
                     struct arena *arena, struct job_plan *ret, struct err *err);
+
+/* Whether this step has a body, be it one that must be looked up. */
+static inline bool spec_has_body(const struct http_plan *http)
+{
+    return http->body != NULL || http->body_secret != NULL;
+}
+
+/* Gives the value of a secret with its prefix: valid UTF-8, in the context's keeping. 0 or
+ * negative. */
+typedef int secret_lookup(void *context, const struct secret_name *secret, const char **ret);
+
+/*
+ * The JSON body of a plan with body_names_secrets, with its secrets in place. 0 with *ret in the
+ * arena; what lookup returned when that was negative; TEND_ENOMEM.
+ */
+int spec_fill_body(const struct http_plan *http, struct arena *arena, secret_lookup *lookup,
+                   void *context, const char **ret);
+/* A member that looks as if it had been meant to make a plan: {"command": "make"}, {"Run": "make"}.
+ */
+struct spec_slip {
+    char member[32];
+    const char *meant; /* "run"…; static */
+    bool certain;      /* only the case of its letters is wrong */
+};
+
+/* Of a payload that is no plan: whether it has such a member. */
+bool spec_find_slip(const char *payload, size_t bytes, struct spec_slip *ret);
+
+/* The kind of a job with this plan, by its first step: "shell" (run, exec), "http" or "sleep". */
+const char *spec_job_kind(const struct job_plan *plan);
 
 /* The step of this id, or NULL. */
 const struct step_plan *spec_find_step(const struct job_plan *plan, const char *id);

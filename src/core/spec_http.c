@@ -64,8 +64,12 @@ static int read_headers(struct reader *reader, const struct place *place, json_t
     if (code < 0)
         return code;
     for (size_t i = 0; i < http->headers.count; i++) {
-        struct place here = {.parent = place, .name = http->headers.items[i].name};
-        if (strpbrk(http->headers.items[i].value, "\r\n"))
+        const struct named_text *header = &http->headers.items[i];
+        struct place here = {.parent = place, .name = header->name};
+        struct place prefix = {.parent = &here, .name = "prefix"};
+        if (header->secret && strpbrk(header->secret->prefix, "\r\n"))
+            return spec_fault(reader, &prefix, "must be one line");
+        if (header->value && strpbrk(header->value, "\r\n"))
             return spec_fault(reader, &here, "must be one line");
     }
     return 0;
@@ -78,6 +82,12 @@ static int read_body(struct reader *reader, const struct place *place, json_t *v
         http->body_bytes = json_string_length(value);
         return spec_text(reader, place, value, &http->body);
     }
+    if (spec_is_secret(value))
+        return spec_secret(reader, place, value, &http->body_secret);
+    int code = spec_inner_secrets(reader, place, value);
+    if (code < 0)
+        return code;
+    http->body_names_secrets = code > 0;
     char *dumped = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!dumped)
         return spec_no_memory(reader);
@@ -184,7 +194,7 @@ int spec_http(struct reader *reader, const struct place *place, json_t *value,
     if (!http->url)
         return spec_fault(reader, place, "url is missing");
     if (!http->method)
-        http->method = http->body ? "POST" : "GET";
+        http->method = spec_has_body(http) ? "POST" : "GET";
     *ret = http;
     return 0;
 }

@@ -84,11 +84,24 @@ static int plain_text(struct reader *reader, const struct place *place, json_t *
     else if (json_is_boolean(value))
         text = json_is_true(value) ? "true" : "false";
     else
-        return spec_fault(reader, place, "must be text, a whole number, true or false");
+        return spec_fault(reader, place,
+                          "must be text, a whole number, true or false, or the name of a secret: "
+                          "{\"env\": NAME} or {\"file\": PATH}");
     if (!text)
         return spec_no_memory(reader);
     *ret = text;
     return 0;
+}
+
+static int read_named_text(struct reader *reader, const struct place *place, json_t *value,
+                           struct named_text *ret)
+{
+    int code = json_is_object(value) ? spec_secret(reader, place, value, &ret->secret)
+                                     : plain_text(reader, place, value, &ret->value);
+    if (code < 0)
+        return code;
+    ret->name = arena_strdup(reader->arena, place->name);
+    return ret->name ? 0 : spec_no_memory(reader);
 }
 
 int spec_texts(struct reader *reader, const struct place *place, json_t *value,
@@ -108,12 +121,9 @@ int spec_texts(struct reader *reader, const struct place *place, json_t *value,
         struct place here = {.parent = place, .name = name};
         if (!name_is_fine(name))
             return spec_fault(reader, &here, "is not a name that can be used here");
-        int code = plain_text(reader, &here, text, &items[count].value);
+        int code = read_named_text(reader, &here, text, &items[count]);
         if (code < 0)
             return code;
-        items[count].name = arena_strdup(reader->arena, name);
-        if (!items[count].name)
-            return spec_no_memory(reader);
         count++;
     }
     *ret = (struct named_texts){.count = count, .items = items};

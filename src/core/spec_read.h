@@ -44,6 +44,19 @@ int spec_budget(struct reader *reader, const struct place *place, json_t *value,
 int spec_rules(struct reader *reader, const struct place *place, json_t *value,
                struct class_rules *ret);
 
+/* {"env": NAME} or {"file": PATH}, with a prefix where one is wanted. */
+int spec_secret(struct reader *reader, const struct place *place, json_t *value,
+                const struct secret_name **ret);
+
+/* Whether a body is such an object, and not a document to be sent. */
+bool spec_is_secret(json_t *value);
+
+/*
+ * Checks every {"$env": …} and {"$file": …} inside a JSON body. 1: there are some; 0: none; or
+ * negative.
+ */
+int spec_inner_secrets(struct reader *reader, const struct place *place, json_t *value);
+
 int spec_http(struct reader *reader, const struct place *place, json_t *value,
               struct http_plan **ret);
 

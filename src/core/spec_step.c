@@ -156,11 +156,15 @@ static const struct {
     {"idle_timeout", read_budget},
     {"no_progress_limit", read_budget},
     {"grace", read_budget},
+    {"pause", read_budget},
+    {"pause_max", read_budget},
     {"step_max_attempts", read_budget},
     {"step_timeout_seconds", read_budget},
     {"step_idle_timeout_seconds", read_budget},
     {"step_no_progress_limit", read_budget},
     {"step_grace_seconds", read_budget},
+    {"step_pause_seconds", read_budget},
+    {"step_pause_max_seconds", read_budget},
 };
 enum { MEMBERS = sizeof members / sizeof *members };
 _Static_assert((int)MEMBERS < (int)SPEC_STEP_NAMES, "room for the names of all members");

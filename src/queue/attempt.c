@@ -12,6 +12,7 @@
 #include "queue/checkpoint.h"
 #include "queue/control.h"
 #include "queue/finish.h"
+#include "queue/keep.h"
 #include "queue/lease.h"
 
 #include <string.h>
@@ -28,7 +29,9 @@ void tend_attempt_end_init(struct tend_attempt_end *end)
                                      .exit_code = TEND_UNSET,
                                      .signal = TEND_UNSET,
                                      .output_bytes = TEND_UNSET,
-                                     .output_dropped_bytes = TEND_UNSET};
+                                     .output_dropped_bytes = TEND_UNSET,
+                                     .failures = TEND_UNSET,
+                                     .next_in_ms = TEND_UNSET};
 }
 
 void step_job_read(struct step_job *job, int64_t id, const struct db_result *fence)
@@ -187,6 +190,11 @@ static int hold_job(struct db_tx *tx, struct step_call *call, const struct step_
     return rc < 0 ? rc : move_jobs(tx, &move, 1, last_for(call, job), &call->completed);
 }
 
+static bool is_exhausted(const struct tend_attempt_end *ended)
+{
+    return ended != NULL && ended->verdict != NULL && strcmp(ended->verdict, "exhausted") == 0;
+}
+
 static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *job)
 {
     const struct tend_step_close *close = call->close;
@@ -204,6 +212,7 @@ static int close_job(struct db_tx *tx, struct step_call *call, struct step_job *
     case TEND_STEPS_COMPLETE:
         return complete_job(tx, call, job);
     case TEND_STEPS_FAIL:
+        call->fail.exhausted = is_exhausted(call->change->ended);
         return finish_fail(tx, &call->fail, last_for(call, job));
     case TEND_STEPS_RELEASE:
         move = finish_release_move(tx, call->lease, close->delay_ms, close->why,
@@ -270,18 +279,20 @@ static int write_report(struct db_tx *tx, struct step_call *call, struct step_jo
     if ((rc = make_plan(tx, call, last, &plan)) < 0 ||
         (rc = write_change(tx, call, job, last, &plan)) < 0)
         return rc;
-    return call->close != NULL ? close_job(tx, call, job) : step_chain(tx, job, call->last);
+    if (call->close == NULL)
+        return step_chain(tx, job, call->last);
+    rc = keep_write(tx, job, last, call->close);
+    return rc < 0 ? rc : close_job(tx, call, job);
 }
 
 static int step_body(struct db_tx *tx, void *arg)
 {
     struct step_call *call = arg;
     const struct tend_attempt_end *ended = call->change->ended;
-    const char *result = call->close == NULL ? NULL : call->close->result;
-    bool stages = checkpoint_stages(tx, ended, result);
+    bool stages = checkpoint_stages(tx, ended, call->close);
     struct step_job job;
     struct step_last last;
-    int rc = stages ? checkpoint_stage(tx, call->staging, ended, result) : 0;
+    int rc = stages ? checkpoint_stage(tx, call->staging, ended, call->close) : 0;
     call->held = call->number = call->completed = 0;
     call->fail.changed = 0;
     call->last = stages ? DB_LATER : DB_LAST;
@@ -293,8 +304,7 @@ static int step_body(struct db_tx *tx, void *arg)
     return checkpoint_unstage(tx, call->staging, DB_LAST);
 }
 
-/* A number that no other report uses at the same time, and that is no job's id. */
-static int64_t staging_number(tend *t)
+int64_t step_staging_number(tend *t)
 {
     return -1 - (int64_t)(handle_random(t) * (double)(INT64_C(1) << 53));
 }
@@ -303,7 +313,7 @@ int tend_step_next(tend *t, struct tend_lease lease, const struct tend_step_chan
                    int64_t *ret_number)
 {
     struct step_call call = {
-        .t = t, .lease = lease, .change = change, .staging = staging_number(t)};
+        .t = t, .lease = lease, .change = change, .staging = step_staging_number(t)};
     int rc = step_check_change(t, change);
     if (rc == 0 && change->ended == NULL && change->begun == NULL && change->event_count == 0 &&
         change->drop_from_step == 0 && change->baseline_commit == NULL)
@@ -338,7 +348,7 @@ int tend_step_finish(tend *t, struct tend_lease lease, const struct tend_step_ch
         .lease = lease,
         .change = change != NULL ? change : &nothing,
         .close = close,
-        .staging = staging_number(t),
+        .staging = step_staging_number(t),
         .matters = bell_of_ends(t, &lease, 1) != 0,
         .fail = {.lease = lease, .failure = close->failure, .random = handle_random(t)}};
     const struct lease_answers answers = {.leases = &lease,

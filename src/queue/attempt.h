@@ -46,6 +46,11 @@ bool step_job_cancelled(const struct step_job *job, struct tend_lease lease);
 
 int step_check_change(tend *t, const struct tend_step_change *change);
 int step_check_close(tend *t, const struct tend_step_close *close);
+int step_check_changes(tend *t, const struct tend_changes *changes, size_t most_bytes);
+
+/* A number that no other report uses at the same time, and that is no job's id: what is large is
+ * sent under it first. */
+int64_t step_staging_number(tend *t);
 
 /* --- writing, inside the transaction, all DB_LATER --- */
 
@@ -57,6 +62,8 @@ struct step_facts {
     const char *step_id;
     int64_t step_index, attempt; /* or TEND_UNSET */
     const char *failure_class, *signature, *diff_hash, *strategy;
+    bool gives_up;  /* no attempt of the step follows, and the job fails ... */
+    bool retryable; /* ... and the queue may try it again */
 };
 const char *step_facts_json(struct db_tx *tx, const struct step_facts *facts);
 

@@ -71,7 +71,12 @@ static int check_ended(tend *t, const struct tend_attempt_end *ended)
         return handle_fail(t, TEND_EINVAL,
                            "the patch has %zu bytes, more than a checkpoint can hold (%u)",
                            ended->patch_bytes, TEND_PATCH_BYTES_MAX);
-    if ((rc = check_json(t, "list of changed files", ended->changed_files)) < 0)
+    if (ended->next_in_ms != TEND_UNSET &&
+        (rc = handle_check_time(t, "the wait before the next attempt", ended->next_in_ms, 0,
+                                SPAN_MOST_MS)) < 0)
+        return rc;
+    if ((rc = check_json(t, "list of changed files", ended->changed_files)) < 0 ||
+        (rc = check_json(t, "list of warnings", ended->warnings)) < 0)
         return rc;
     return check_json(t, "list of outputs", ended->outputs);
 }
@@ -90,9 +95,11 @@ static int check_begun(tend *t, const struct tend_attempt_begin *begun)
 static int check_event(tend *t, const struct tend_step_event *event)
 {
     static const char *const names[] = {"task.self_heal.triggered", "task.self_heal.escalated",
-                                        "task.self_heal.exhausted", "task.resume.from_step"};
+                                        "task.self_heal.exhausted", "task.resume.from_step",
+                                        "task.step.warning"};
     int rc;
-    if ((rc = check_one_of(t, "event of a step", event->what, names, 4)) < 0 ||
+    if ((rc = check_one_of(t, "event of a step", event->what, names,
+                           sizeof names / sizeof *names)) < 0 ||
         (rc = check_count(t, "the index of the step", event->step_index)) < 0 ||
         (rc = handle_check_name(t, "step", event->step_id)) < 0)
         return rc;
@@ -115,8 +122,23 @@ int step_check_change(tend *t, const struct tend_step_change *change)
     return rc;
 }
 
+int step_check_changes(tend *t, const struct tend_changes *changes, size_t most_bytes)
+{
+    if (changes->patch_bytes > most_bytes)
+        return handle_fail(t, TEND_EINVAL, "the patch has %zu bytes; at most %zu can be kept",
+                           changes->patch_bytes, most_bytes);
+    if (changes->patch == NULL || changes->dropped_bytes < 0)
+        return handle_fail(t, TEND_EINVAL, "changes without a patch cannot be kept");
+    return check_json(t, "list of changed files", changes->changed_files);
+}
+
 int step_check_close(tend *t, const struct tend_step_close *close)
 {
+    int rc = close->changes == NULL
+                 ? 0
+                 : step_check_changes(t, close->changes, TEND_KEPT_PATCH_BYTES_MAX);
+    if (rc < 0)
+        return rc;
     switch (close->how) {
     case TEND_STEPS_COMPLETE:
         return lease_check_results(t, &close->result, 1);

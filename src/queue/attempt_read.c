@@ -64,6 +64,11 @@ enum attempt_column {
     COL_VERDICT,
     COL_NO_PROGRESS,
     COL_TIMEOUT,
+    COL_RETRYABLE,
+    COL_WARNINGS,
+    COL_FAILURES,
+    COL_OUTSIDE,
+    COL_NEXT_AT,
     COL_JOB_STATE,
     COL_JOB_TOKEN,
     COL_JOB_LIFE_TOKEN
@@ -116,6 +121,11 @@ static void read_attempt(struct tend_attempt *attempt, const struct db_result *f
         .verdict = db_string(from, row, COL_VERDICT),
         .no_progress = db_number(from, row, COL_NO_PROGRESS) == 1,
         .timeout = db_string(from, row, COL_TIMEOUT),
+        .retryable = db_number(from, row, COL_RETRYABLE),
+        .warnings = db_string(from, row, COL_WARNINGS),
+        .failures = db_number(from, row, COL_FAILURES),
+        .outside = db_number(from, row, COL_OUTSIDE) == 1,
+        .next_at_ms = db_number(from, row, COL_NEXT_AT),
         .earlier_life = db_number(from, row, COL_TOKEN) <= db_number(from, row, COL_JOB_LIFE_TOKEN),
     };
 }

@@ -35,6 +35,8 @@ const char *step_facts_json(struct db_tx *tx, const struct step_facts *facts)
     step_put_text(&json, "failureSignature", facts->signature);
     step_put_text(&json, "diffHash", facts->diff_hash);
     step_put_text(&json, "strategy", facts->strategy);
+    if (facts->gives_up)
+        buf_printf(&json, ",\"retryable\":%s", facts->retryable ? "true" : "false");
     buf_putc(&json, '}');
     const char *text = json.failed ? NULL : arena_strndup(db_arena(tx), json.data, json.len);
     buf_done(&json);
@@ -69,6 +71,13 @@ int step_chain(struct db_tx *tx, struct step_job *job, unsigned how)
     return job->event_id != TEND_UNSET ? 0 : db_each(tx, Q_STEP_CHAIN, how, params, 1, NULL);
 }
 
+/* No attempt of the step follows this one: the job fails. */
+static bool gives_up(const struct tend_attempt_end *end)
+{
+    return end->verdict != NULL &&
+           (strcmp(end->verdict, "failed") == 0 || strcmp(end->verdict, "exhausted") == 0);
+}
+
 static int write_end(struct db_tx *tx, struct step_job *job, const struct step_last *last,
                      const struct tend_attempt_end *end)
 {
@@ -94,6 +103,11 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
         db_text(end->verdict),
         end->no_progress ? db_int(1) : db_null(),
         db_text(end->timeout),
+        gives_up(end) ? db_int(end->retryable != 0) : db_null(),
+        db_text(handle_clean_text(arena, end->warnings)),
+        db_int_or_null(end->failures),
+        end->outside ? db_int(1) : db_null(),
+        db_int_or_null(end->next_in_ms),
     };
     int rc = db_each(tx, Q_ATTEMPT_END, DB_LATER, params, 1, NULL);
     if (rc < 0)
@@ -104,7 +118,9 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
                                      .failure_class = class,
                                      .signature = end->signature,
                                      .diff_hash = end->diff_hash,
-                                     .strategy = last->strategy};
+                                     .strategy = last->strategy,
+                                     .gives_up = gives_up(end),
+                                     .retryable = end->retryable != 0};
     return step_event_write(tx, job, job->owner,
                             end->state == TEND_ATTEMPT_SUCCEEDED ? "task.step.attempt.finished"
                                                                  : "task.step.attempt.failed",
@@ -171,7 +187,10 @@ int step_note_write(struct db_tx *tx, struct step_job *job, const struct tend_st
                                      .failure_class = event->failure_class,
                                      .signature = event->signature,
                                      .diff_hash = event->diff_hash,
-                                     .strategy = event->strategy};
+                                     .strategy = event->strategy,
+                                     .gives_up =
+                                         strcmp(event->what, "task.self_heal.exhausted") == 0,
+                                     .retryable = event->retryable != 0};
     return step_event_write(tx, job, job->owner, event->what, event->why,
                             step_facts_json(tx, &facts));
 }

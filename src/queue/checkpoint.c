@@ -8,6 +8,9 @@
  */
 #include "queue/checkpoint.h"
 
+#include "queue/edit.h"
+#include "queue/keep.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,11 +32,12 @@ int checkpoint_write(struct db_tx *tx, const struct step_job *job, const struct 
         db_text(ended->outputs),
         db_bytes(ended->patch, ended->patch_bytes),
     };
-    if (job->staged == 0)
-        return db_each(tx, Q_CHECKPOINT_PUT, DB_LATER, whole, 1, NULL);
+    int rc = ended->with_edits ? edit_done(tx, job->id) : 0;
+    if (rc < 0 || job->staged == 0)
+        return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_PUT, DB_LATER, whole, 1, NULL);
     const struct db_value rest[] = {whole[0], whole[1], whole[2],           whole[3],
                                     whole[4], whole[5], db_int(job->staged)};
-    int rc = db_each(tx, Q_CHECKPOINT_REMOVE, DB_LATER, place, 1, NULL);
+    rc = db_each(tx, Q_CHECKPOINT_REMOVE, DB_LATER, place, 1, NULL);
     return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_ADOPT, DB_LATER, rest, 1, NULL);
 }
 
@@ -43,9 +47,11 @@ static size_t bytes_of(const char *text)
 }
 
 bool checkpoint_stages(const struct db_tx *tx, const struct tend_attempt_end *ended,
-                       const char *result)
+                       const struct tend_step_close *close)
 {
-    size_t bytes = bytes_of(result);
+    size_t bytes = close == NULL ? 0 : bytes_of(close->result);
+    if (close != NULL && close->changes != NULL)
+        bytes += close->changes->patch_bytes;
     if (ended != NULL && ended->state == TEND_ATTEMPT_SUCCEEDED)
         bytes += (ended->patch == NULL ? 0 : ended->patch_bytes) + bytes_of(ended->outputs) +
                  bytes_of(ended->changed_files);
@@ -53,9 +59,13 @@ bool checkpoint_stages(const struct db_tx *tx, const struct tend_attempt_end *en
 }
 
 int checkpoint_stage(struct db_tx *tx, int64_t staged, const struct tend_attempt_end *ended,
-                     const char *result)
+                     const struct tend_step_close *close)
 {
+    const char *result = close == NULL ? NULL : close->result;
     int rc = 0;
+    if (close != NULL && close->changes != NULL &&
+        (rc = keep_stage(tx, staged, close->changes)) < 0)
+        return rc;
     if (ended != NULL && ended->state == TEND_ATTEMPT_SUCCEEDED) {
         const struct db_value parts[] = {db_int(staged), db_int(STAGED_CHECKPOINT),
                                          db_text(ended->changed_files), db_text(ended->outputs),
@@ -77,7 +87,8 @@ int checkpoint_result(struct db_tx *tx, const struct step_job *job)
 int checkpoint_unstage(struct db_tx *tx, int64_t staged, unsigned how)
 {
     const struct db_value params[] = {db_int(staged)};
-    return db_each(tx, Q_CHECKPOINT_UNSTAGE, how, params, 1, NULL);
+    int rc = keep_unstage(tx, staged);
+    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_UNSTAGE, how, params, 1, NULL);
 }
 
 int checkpoint_baseline(struct db_tx *tx, int64_t job_id, const char *repo, const char *commit)
@@ -91,7 +102,8 @@ int checkpoint_baseline(struct db_tx *tx, int64_t job_id, const char *repo, cons
 int checkpoint_drop(struct db_tx *tx, int64_t job_id, int64_t from_step)
 {
     const struct db_value params[] = {db_int(job_id), db_int(from_step)};
-    return db_each(tx, Q_CHECKPOINT_DROP, DB_LATER, params, 1, NULL);
+    int rc = edit_drop(tx, job_id, from_step);
+    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_DROP, DB_LATER, params, 1, NULL);
 }
 
 int checkpoint_copy(struct db_tx *tx, int64_t to_job, int64_t from_job, int64_t before_step)
@@ -181,20 +193,22 @@ void tend_patch_free(struct tend_patch *patch)
 
 struct patch_call {
     struct patch_box *box;
-    int64_t job_id, step_index;
+    enum db_query query;
+    int64_t job_id, number;
+    const char *what;
 };
 
 static int patch_body(struct db_tx *tx, void *arg)
 {
     struct patch_call *call = arg;
     struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id), db_int(call->step_index)};
-    int rc = db_run(tx, Q_CHECKPOINT_PATCH, DB_LAST, params, &rows);
+    const struct db_value params[] = {db_int(call->job_id), db_int(call->number)};
+    int rc = db_run(tx, call->query, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
     if (rows.rows == 0)
-        return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no checkpoint of step %lld",
-                       (long long)call->job_id, (long long)call->step_index);
+        return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no %s %lld",
+                       (long long)call->job_id, call->what, (long long)call->number);
     const struct db_value *patch = db_at(&rows, 0, 0);
     call->box->patch = (struct tend_patch){0};
     if (patch->type == DB_BYTES)
@@ -202,10 +216,14 @@ static int patch_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
-int tend_checkpoint_patch(tend *t, int64_t job_id, int64_t step_index, struct tend_patch **ret)
+int patch_read(tend *t, enum db_query query, int64_t job_id, int64_t number, const char *what,
+               struct tend_patch **ret)
 {
-    struct patch_call call = {
-        .box = calloc(1, sizeof *call.box), .job_id = job_id, .step_index = step_index};
+    struct patch_call call = {.box = calloc(1, sizeof *call.box),
+                              .query = query,
+                              .job_id = job_id,
+                              .number = number,
+                              .what = what};
     if (call.box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading a patch");
     arena_init(&call.box->arena);
@@ -215,4 +233,9 @@ int tend_checkpoint_patch(tend *t, int64_t job_id, int64_t step_index, struct te
     else
         *ret = &call.box->patch;
     return rc;
+}
+
+int tend_checkpoint_patch(tend *t, int64_t job_id, int64_t step_index, struct tend_patch **ret)
+{
+    return patch_read(t, Q_CHECKPOINT_PATCH, job_id, step_index, "checkpoint of step", ret);
 }

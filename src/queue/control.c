@@ -11,6 +11,7 @@
 #include "queue/act.h"
 #include "queue/add.h"
 #include "queue/checkpoint.h"
+#include "queue/edit.h"
 #include "queue/row.h"
 
 #include <stdio.h>
@@ -71,11 +72,21 @@ static const int effects[CONTROL_ACTIONS][JOB_STATES] = {
                         [JOB_HELD] = DO_CANCEL},
 };
 
-static int refuse(struct db_tx *tx, const struct control_call *call, int state, const char *reason)
+/* Those that begin a step anew: there must have been one. */
+static bool is_about_step(enum control_action action)
+{
+    return action == CONTROL_RETRY_STEP || action == CONTROL_HARD_RESET_STEP ||
+           action == CONTROL_RESUME_FROM_STEP;
+}
+
+/* ran: whether a step of the job has ever begun, or somebody else has worked on it. */
+static int refuse(struct db_tx *tx, const struct control_call *call, int state, bool ran,
+                  const char *reason)
 {
     char possible[256] = "";
     for (int i = 0; i < CONTROL_ACTIONS; i++)
-        if (effects[i][state] != 0 && (i != CONTROL_RESUME || state == JOB_HELD))
+        if (effects[i][state] != 0 && (i != CONTROL_RESUME || state == JOB_HELD) &&
+            (ran || !is_about_step((enum control_action)i)))
             snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s",
                      possible[0] == '\0' ? "; possible: " : ", ", control_names[i]);
     return err_set(db_err(tx), TEND_ESTATE, "%s cannot be done with job %lld: it is %s%s%s",
@@ -98,7 +109,9 @@ static int find_pause(struct db_tx *tx, const struct control_call *call, int sta
         bool known = open.taken_at_ms != TEND_UNSET && state == JOB_RUNNING;
         found = known || found == 1;
     }
-    return rc < 0 ? rc : found >= 0 ? found : refuse(tx, call, state, " and no pause is asked for");
+    return rc < 0       ? rc
+           : found >= 0 ? found
+                        : refuse(tx, call, state, true, " and no pause is asked for");
 }
 
 /* Withdrawn, although a worker may have it: then it is told by the resume, which stays open. */
@@ -290,11 +303,23 @@ static int renew_budgets(struct db_tx *tx, const struct control_call *call,
                          const struct step_job *job)
 {
     const struct db_value params[] = {db_int(job->id)};
-    if (job->state == JOB_RUNNING ||
-        (call->action != CONTROL_RETRY_STEP && call->action != CONTROL_HARD_RESET_STEP &&
-         call->action != CONTROL_RESUME_FROM_STEP))
+    if (job->state == JOB_RUNNING || !is_about_step(call->action))
         return 0;
     return db_each(tx, Q_JOB_NEW_LIFE, DB_LATER, params, 1, NULL);
+}
+
+/* What the operator has changed belongs to the step the job has come to. */
+static int write_edits(struct db_tx *tx, struct control_call *call, struct step_job *job)
+{
+    const struct tend_changes *edits = call->edits;
+    int rc = control_find_first_open(tx, call);
+    if (rc < 0 ||
+        (rc = edit_put(tx, call->job_id, call->first_open, call->staged, edits, call->by)) < 0 ||
+        edits->patch_bytes == 0)
+        return rc;
+    const char *data = arena_printf(db_arena(tx), "{\"stepIndex\":%lld,\"patchBytes\":%zu}",
+                                    (long long)call->first_open, edits->patch_bytes);
+    return step_event_write(tx, job, call->by, "task.edits.kept", NULL, data);
 }
 
 static int carry_out(struct db_tx *tx, struct control_call *call, struct step_job *locked,
@@ -316,6 +341,8 @@ static int carry_out(struct db_tx *tx, struct control_call *call, struct step_jo
         rc = checkpoint_drop(tx, call->job_id, call->step_index);
     if (rc == 0 && (effect & DO_DROP) != 0)
         rc = write_resumed(tx, call, locked, call->reason);
+    if (rc == 0 && call->edits != NULL)
+        rc = write_edits(tx, call, locked);
     if (rc == 0)
         rc = put_into_chain(tx, locked);
     if (rc == 0)
@@ -338,6 +365,21 @@ static int state_after(int effect, const struct tend_job *job, int64_t now_ms)
                                                      : job->state;
 }
 
+/* Whether anybody has worked on the job: 1 or 0. One that was only added has no step to begin anew,
+ * and is not started before it is due. */
+static int has_run(struct db_tx *tx, const struct tend_job *job)
+{
+    struct db_result attempts;
+    struct db_result checkpoints;
+    const struct db_value params[] = {db_int(job->id)};
+    if (job->state == TEND_RUNNING || job->attempts > 0 || job->crashes > 0)
+        return 1;
+    int rc = db_run(tx, Q_ATTEMPT_LAST, DB_LATER, params, &attempts);
+    if (rc < 0 || (rc = db_run(tx, Q_CHECKPOINT_STEPS, 0, params, &checkpoints)) < 0)
+        return rc;
+    return attempts.rows > 0 || checkpoints.rows > 0;
+}
+
 static int control_body(struct db_tx *tx, void *arg)
 {
     struct control_call *call = arg;
@@ -345,12 +387,25 @@ static int control_body(struct db_tx *tx, void *arg)
     struct tend_jobs jobs;
     int64_t now_ms = 0;
     call->given = (struct tend_control_result){.job_id = call->job_id};
-    int rc = lock_job(tx, call, &locked, &jobs, &now_ms);
-    if (rc < 0)
+    bool stages = call->edits != NULL && edit_stages(tx, call->edits);
+    int rc = stages ? edit_stage(tx, call->staged, call->edits, call->by) : 0;
+    if (rc < 0 || (rc = lock_job(tx, call, &locked, &jobs, &now_ms)) < 0)
         return rc;
     int effect = effects[call->action][locked.state];
-    if (effect == 0)
-        return refuse(tx, call, locked.state, "");
+    if ((rc = has_run(tx, &jobs.items[0])) < 0)
+        return rc;
+    bool kept = call->edits == NULL || locked.state == JOB_HELD; /* edits go with a resume */
+    if (effect == 0 || !kept)
+        return refuse(tx, call, locked.state, rc == 1, kept ? "" : ", not held");
+    if (rc == 0 && is_about_step(call->action))
+        return refuse(tx, call, locked.state, false, " and no step of it has begun yet");
+    if (call->edits != NULL && jobs.items[0].version != call->version)
+        return err_set(db_err(tx), TEND_ESTATE,
+                       "job %lld has changed since its edits were looked for, and they may not fit "
+                       "any more; look at the job, then resume it again",
+                       (long long)call->job_id);
+    if (!stages)
+        call->staged = 0;
     if ((rc = control_find_step(tx, call, &jobs.items[0])) < 0)
         return rc;
     call->given.state = state_after(effect, &jobs.items[0], now_ms);
@@ -371,6 +426,16 @@ static int check_request(tend *t, const char *action, const struct control_call 
     return rc < 0 ? rc : handle_check_name(t, "person or program", call->by);
 }
 
+static int ask(tend *t, struct control_call *call, struct tend_control_result *ret)
+{
+    int rc = handle_write(t, control_body, call);
+    if (rc == TEND_ECONFLICT)
+        return act_fail_key(t, call->job_id, "brought back");
+    if (rc >= 0 && ret != NULL)
+        *ret = call->given;
+    return rc < 0 ? rc : 0;
+}
+
 int tend_control(tend *t, int64_t job_id, const char *action, const char *step_id,
                  const char *reason, const char *by, struct tend_control_result *ret)
 {
@@ -383,11 +448,21 @@ int tend_control(tend *t, int64_t job_id, const char *action, const char *step_i
         if (strcmp(action, control_names[i]) == 0)
             call.action = (enum control_action)i;
     int rc = check_request(t, action, &call);
+    return rc < 0 ? rc : ask(t, &call, ret);
+}
+
+int tend_resume_edited(tend *t, int64_t job_id, int64_t version, const struct tend_changes *edits,
+                       const char *reason, const char *by, struct tend_control_result *ret)
+{
+    struct control_call call = {.job_id = job_id,
+                                .reason = reason,
+                                .by = handle_owner(t, by),
+                                .action = CONTROL_RESUME,
+                                .edits = edits,
+                                .version = version,
+                                .staged = step_staging_number(t)};
+    int rc = check_request(t, control_names[call.action], &call);
     if (rc == 0)
-        rc = handle_write(t, control_body, &call);
-    if (rc == TEND_ECONFLICT)
-        return act_fail_key(t, job_id, "brought back");
-    if (rc >= 0 && ret != NULL)
-        *ret = call.given;
-    return rc < 0 ? rc : 0;
+        rc = edit_check(t, edits);
+    return rc < 0 ? rc : ask(t, &call, ret);
 }

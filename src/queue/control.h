@@ -21,8 +21,12 @@ struct control_call {
     int64_t job_id;
     enum control_action action;
     const char *step_id, *reason, *by;
-    int64_t step_index;               /* of step_id, found by control_find_step; or TEND_UNSET */
-    int64_t first_open;               /* the first step without a checkpoint */
+    int64_t step_index; /* of step_id, found by control_find_step; or TEND_UNSET */
+    int64_t first_open; /* the first step without a checkpoint */
+    const struct tend_changes
+        *edits;      /* of a resume: what the operator has changed; NULL: nothing */
+    int64_t version; /* of the job they belong to */
+    int64_t staged;  /* under which they were sent beforehand; 0: they were not */
     struct tend_control_result given; /* what is answered */
 };
 
@@ -33,6 +37,8 @@ struct control_call {
  * with the steps there are; TEND_ESTATE when what is asked does not fit how far the job has come.
  */
 int control_find_step(struct db_tx *tx, struct control_call *call, const struct tend_job *job);
+/* Only how far it has come: call->first_open. */
+int control_find_first_open(struct db_tx *tx, struct control_call *call);
 
 /* --- control_take.c --- */
 

@@ -87,7 +87,7 @@ static int find_index(struct db_tx *tx, struct control_call *call, const struct 
 }
 
 /* The first step without a checkpoint: where a worker goes on. */
-static int find_first_open(struct db_tx *tx, struct control_call *call)
+int control_find_first_open(struct db_tx *tx, struct control_call *call)
 {
     struct db_result rows;
     const struct db_value params[] = {db_int(call->job_id)};
@@ -123,7 +123,7 @@ int control_find_step(struct db_tx *tx, struct control_call *call, const struct 
     if (call->step_id == NULL)
         return 0;
     int rc = find_index(tx, call, job);
-    if (rc < 0 || (rc = find_first_open(tx, call)) < 0)
+    if (rc < 0 || (rc = control_find_first_open(tx, call)) < 0)
         return rc;
     return check_reached(tx, call);
 }

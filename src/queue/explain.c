@@ -25,7 +25,7 @@ void explain_because(struct explain_call *call, const char *reason, const char *
 const char *explain_left(const struct explain_call *call, int64_t at_ms,
                          char out[DURATION_TEXT_BYTES])
 {
-    return duration_text(at_ms > call->now_ms ? at_ms - call->now_ms : 0, out);
+    return span_text(at_ms > call->now_ms ? at_ms - call->now_ms : 0, out);
 }
 
 void explain_add(struct explain_call *call, const char *format, ...)
@@ -65,11 +65,11 @@ static void explain_running(struct explain_call *call)
         job->worker_id != TEND_UNSET ? ", or at once when that worker dies" : "");
     if (call->owed.blocked_ms > 0)
         explain_add(call, " Nobody could write to the store for %s, which is not counted.",
-                    duration_text(call->owed.blocked_ms, left));
+                    span_text(call->owed.blocked_ms, left));
     /* Who works renews the lease long before half of it is over. */
     int64_t silent_ms = call->now_ms - call->owed.all_ms - job->seen_at_ms;
     if (job->seen_at_ms != TEND_UNSET && silent_ms >= call->until_ms - call->now_ms)
-        explain_add(call, " Nothing was heard of it for %s.", duration_text(silent_ms, left));
+        explain_add(call, " Nothing was heard of it for %s.", span_text(silent_ms, left));
 }
 
 /* Its lease has ended once already, and was extended so that its worker can renew it (recover.c).
@@ -149,6 +149,25 @@ static int explain_controls(struct db_tx *tx, struct explain_call *call)
 }
 
 /* Which of the last owner's reasons the job waits with: it gave the job back, or the job failed. */
+enum { WHY_BYTES = 252 };
+
+/* As much of a reason as fits, cut between words with "…". */
+static const char *cut_why(const char *why, char out[WHY_BYTES])
+{
+    static const char cut[] = "\u2026";
+    size_t len = strlen(why);
+    size_t most = WHY_BYTES - sizeof cut;
+    if (len > most) {
+        len = utf8_floor(why, len, most);
+        size_t word = len;
+        while (word > 0 && why[word] != ' ')
+            word--;
+        len = word > 0 ? word : len;
+    }
+    snprintf(out, WHY_BYTES, "%.*s%s", (int)len, why, why[len] != '\0' ? cut : "");
+    return out;
+}
+
 static int explain_last_end(struct db_tx *tx, struct explain_call *call)
 {
     const struct tend_job *job = call->job;
@@ -157,16 +176,22 @@ static int explain_last_end(struct db_tx *tx, struct explain_call *call)
     int rc = db_run(tx, Q_JOB_LAST_END, 0, params, &end);
     if (rc < 0)
         return rc;
+    char part[WHY_BYTES];
     const char *why = end.rows > 0 ? db_string(&end, 0, 2) : NULL;
     if (end.rows > 0 && strcmp(db_string(&end, 0, 1), "job.released") == 0) {
         if (why == NULL)
             return 0;
-        snprintf(call->out.given_back, sizeof call->out.given_back, "%s", why);
-        explain_add(call, " %s gave it back: %.200s.", db_string(&end, 0, 0), why);
+        if (strncmp(why, NO_HANDLER_WHY, strlen(NO_HANDLER_WHY)) == 0)
+            explain_unhandled(call, db_string(&end, 0, 0), why);
+        if (strncmp(why, NO_FOLDER_WHY, strlen(NO_FOLDER_WHY)) == 0)
+            HINT(call, "%s.", NO_FOLDER_HINT);
+        snprintf(call->out.given_back, sizeof call->out.given_back, "%s", cut_why(why, part));
+        if (strcmp(call->out.reason, "no_handler") != 0)
+            explain_add(call, " %s gave it back: %s.", db_string(&end, 0, 0), part);
     } else if (job->state == TEND_SCHEDULED && job->attempts > 0 && job->error_text != NULL) {
-        explain_add(call, " Its last attempt failed (%s)%s%.200s.",
+        explain_add(call, " Its last attempt failed (%s)%s%s.",
                     job->error_class != NULL ? job->error_class : "?", error_colon(job),
-                    job->error_text);
+                    cut_why(job->error_text, part));
     }
     return 0;
 }
@@ -183,7 +208,7 @@ static int explain_scheduled(struct db_tx *tx, struct explain_call *call)
     }
     int rc = explain_pending(tx, call);
     memcpy(pending, call->out.text, sizeof pending);
-    SAY(call, "It has been due for %s. ", duration_text(call->now_ms - due_ms, span));
+    SAY(call, "It has been due for %s. ", span_text(call->now_ms - due_ms, span));
     explain_add(call, "%s", pending);
     return rc;
 }
@@ -233,7 +258,12 @@ static int explain_body(struct db_tx *tx, void *arg)
     call->now_ms = db_number(&found, 0, found.columns - 1);
     call->worker_id = call->job->worker_id;
     snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
-    call->out = (struct tend_explanation){.state = call->job->state, .until_ms = TEND_UNSET};
+    call->out = (struct tend_explanation){.state = call->job->state,
+                                          .until_ms = TEND_UNSET,
+                                          .step_index = TEND_UNSET,
+                                          .attempt = TEND_UNSET,
+                                          .attempt_ms = TEND_UNSET,
+                                          .percent = TEND_UNSET};
     call->out.waiting = call->job->state != TEND_RUNNING && call->job->state < TEND_DONE;
     if (call->job->state == TEND_RUNNING &&
         ((rc = read_lease(tx, call)) < 0 || (rc = holder_read(tx, call->id, call->locked_by)) < 0))
@@ -241,6 +271,8 @@ static int explain_body(struct db_tx *tx, void *arg)
     if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
         return rc;
     if (call->job->state <= TEND_PENDING && (rc = explain_last_end(tx, call)) < 0)
+        return rc;
+    if (call->job->state == TEND_RUNNING && (rc = explain_step(tx, call)) < 0)
         return rc;
     if (call->job->followed)
         explain_add(call, " A newer submission under its key waits for its end.");
@@ -265,6 +297,7 @@ int tend_explain(tend *t, int64_t id, struct tend_explanation *ret)
     drop_half_character(call.out.text);
     drop_half_character(call.out.by);
     drop_half_character(call.out.given_back);
+    drop_half_character(call.out.hint);
     if (rc >= 0)
         *ret = call.out;
     return rc < 0 ? rc : 0;

@@ -44,6 +44,28 @@ void explain_take_back(struct explain_call *call);
 /* A pending job: what of its queue keeps it waiting, if anything. */
 int explain_pending(struct db_tx *tx, struct explain_call *call);
 
+/* --- explain_step.c: inside the transaction --- */
+
+/* How the reason of a release begins with which a worker gives a job back that it has no command
+ * for. */
+#define NO_HANDLER_WHY "it has no handler for "
+
+/* ... that names a folder which is not there, and what can be done about it. */
+#define NO_FOLDER_WHY "its folder "
+#define NO_FOLDER_HINT                                                                             \
+    "Make the folder, start a worker where it is, or cancel the job and add it again with "        \
+    "--workspace FOLDER or --no-folder"
+
+/* A running job: its step, and what that has said last. */
+int explain_step(struct db_tx *tx, struct explain_call *call);
+
+/* A job that waits: worker `who` cannot run it, and has said why. */
+void explain_unhandled(struct explain_call *call, const char *who, const char *why);
+
+/* Not in a transaction. 1: a job of this kind waits in the queue that a worker could not run, with
+ * that worker's name; 0: none does. */
+int explain_unhandled_kind(tend *t, const char *queue, const char *kind, char ret_who[NAME_BYTES]);
+
 /* --- explain_worker.c: after it, as asking who is alive has to be --- */
 
 /* A running job: whether its worker lives; one that nothing keeps waiting: whether any worker does.

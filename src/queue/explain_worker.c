@@ -33,7 +33,7 @@ static void explain_silent(tend *t, struct explain_call *call, const struct regi
                 " But the connection of that worker (pid %lld on %s) is gone%s%s: unless it comes "
                 "back in %s, it is taken for dead and the job given to others.",
                 (long long)entry->process.pid, entry->host, noted ? " for " : "",
-                noted ? duration_text(call->now_ms - entry->lost_at_ms, gone) : "",
+                noted ? span_text(call->now_ms - entry->lost_at_ms, gone) : "",
                 explain_left(call, dead_ms, left));
     explain_because(call, "worker_silent", entry->name, dead_ms);
 }

@@ -3,6 +3,7 @@
 
 #include "core/policy.h"
 #include "queue/bell.h"
+#include "queue/hook.h"
 #include "queue/lease.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
@@ -18,11 +19,12 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
 {
     const struct tend_failure *failure = call->failure;
     struct db_result found;
+    struct db_result hooks;
     const struct db_value params[] = {db_int(call->lease.id)};
     call->changed = 0;
     call->held = false;
-    int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
-    if (rc < 0)
+    int rc = db_run(tx, Q_HOOK_ANY, DB_LATER, NULL, &hooks);
+    if (rc < 0 || (rc = db_run(tx, Q_JOB_POLICY, 0, params, &found)) < 0)
         return rc;
     struct policy_row row;
     if (found.rows == 0)
@@ -45,7 +47,11 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     if (verdict.verb == MOVE_RETRY_LATER)
         move.delay_ms = verdict.delay_ms;
     call->delay_ms = move.delay_ms;
-    return move_jobs(tx, &move, 1, how, &call->changed);
+    unsigned given_up =
+        (verdict.verb == MOVE_FAIL ? HOOK_FAILED : 0u) | (call->exhausted ? HOOK_EXHAUSTED : 0u);
+    bool calls = given_up != 0 && hooks.rows > 0;
+    rc = move_jobs(tx, &move, 1, calls ? 0 : how, &call->changed);
+    return rc < 0 || !calls || call->changed == 0 ? rc : hook_call(tx, call->lease, given_up);
 }
 
 static int fail_body(struct db_tx *tx, void *arg)

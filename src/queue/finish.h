@@ -9,6 +9,7 @@ struct fail_call {
     struct tend_lease lease;
     const struct tend_failure *failure; /* checked */
     double random;                      /* for the jitter of the backoff */
+    bool exhausted;   /* its step has used up all attempts: hooks hear of it (queue/hook.h) */
     int64_t changed;  /* 0: the lease is not held, or a submission waits; nothing was written */
     bool held;        /* it was when it was looked at */
     int64_t delay_ms; /* until it is tried again; TEND_UNSET: failed for good */

@@ -52,6 +52,7 @@ struct retain_place {
     char queue[NAME_BYTES]; /* from this one on, by name; "": from the first */
     size_t rule;            /* ... and of it, from this one of its rules on */
     bool more;              /* a rule before it found more than there was room for */
+    int64_t event_id;       /* of the events, from the one after this */
 };
 
 /* What somebody who waits again and again was told of last. */
@@ -92,7 +93,8 @@ struct tend {
     /* ... when a kind of recovery that has failed is tried again; 0: it works; atomic */
     int64_t recovery_again_ms[RECOVERY_KINDS];
     int64_t schedules_tried_ms; /* store time: schedules due up to then have failed; atomic */
-    int64_t purge_next_ms;      /* ... for retention */
+    int64_t purge_next_ms;      /* monotonic: for retention */
+    int64_t count_next_ms;      /* ... for counting events (event_totals.h) */
     struct retain_place purge_place;
     struct wait_seen seen;     /* tend_wait */
     int64_t alarm_told_ms;     /* ... the last time by the clock it told of */

@@ -16,7 +16,7 @@ static void put_holder(const struct db_result *rows, size_t row, char out[HOLDER
     if (pid != TEND_UNSET)
         snprintf(out, HOLDER_BYTES, "session %lld of the server (%.40s%s%.40s), for %s",
                  (long long)pid, db_string(rows, row, 3), host != NULL ? " on " : "",
-                 host != NULL ? host : "", duration_text(db_number(rows, row, 5), since));
+                 host != NULL ? host : "", span_text(db_number(rows, row, 5), since));
 }
 
 int holder_read(struct db_tx *tx, int64_t job_id, char ret[HOLDER_BYTES])

@@ -5,6 +5,7 @@
 #include "queue/bell.h"
 #include "queue/event.h"
 #include "queue/holder.h"
+#include "queue/hook.h"
 #include "queue/move.h"
 #include "queue/policy_row.h"
 #include "queue/worker.h"
@@ -59,6 +60,22 @@ static struct move crash_move(struct db_tx *tx, const struct policy_row *row, co
     return move;
 }
 
+/* Those of the moves that have quarantined a job call the hooks. */
+static int tell_hooks(struct db_tx *tx, const struct move *moves, const int64_t *moved,
+                      size_t count)
+{
+    struct db_result hooks;
+    int rc = db_run(tx, Q_HOOK_ANY, 0, NULL, &hooks);
+    if (rc < 0 || hooks.rows == 0)
+        return rc;
+    for (size_t i = 0; rc >= 0 && i < count; i++) {
+        const struct tend_lease lease = {.id = moves[i].id, .token = moves[i].token};
+        if (moved[i] != 0 && moves[i].verb == MOVE_QUARANTINE)
+            rc = hook_call(tx, lease, HOOK_FAILED | HOOK_POISON);
+    }
+    return rc;
+}
+
 /* Moves the running jobs among rows; one compare-and-set each, so that each is reclaimed once. */
 static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
                         const char *why)
@@ -75,17 +92,19 @@ static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struc
             moves[count++] = crash_move(tx, &row, recovery->by, why);
     }
     int rc = move_jobs(tx, moves, count, 0, moved);
+    int64_t quarantined = 0;
     for (size_t i = 0; rc >= 0 && i < count; i++) {
         if (moved[i] == 0)
             continue;
         recovery->entries_reclaimed++;
-        recovery->entries_quarantined += moves[i].verb == MOVE_QUARANTINE;
+        quarantined += moves[i].verb == MOVE_QUARANTINE;
         note(tx, recovery,
              arena_printf(db_arena(tx), "job %lld %s: %s", (long long)moves[i].id,
                           moves[i].verb == MOVE_QUARANTINE ? "quarantined" : "recovered",
                           moves[i].why));
     }
-    return rc;
+    recovery->entries_quarantined += quarantined;
+    return rc < 0 || quarantined == 0 ? rc : tell_hooks(tx, moves, moved, count);
 }
 
 static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows)
@@ -131,7 +150,7 @@ static int warn_one(struct db_tx *tx, struct recovery *recovery, const struct db
     const char *why = arena_printf(
         db_arena(tx),
         "its lease has ended, but %s may have been unable to renew it and has %s more",
-        db_string(jobs, row, 6), duration_text(db_number(jobs, row, SPARED_COLUMN), spared));
+        db_string(jobs, row, 6), span_text(db_number(jobs, row, SPARED_COLUMN), spared));
     const struct db_value event[] = {*id, db_now(tx), db_text(recovery->by), db_text(why)};
     if ((rc = db_each(tx, Q_EVENT_OF_WARNING, DB_LATER, event, 1, NULL)) < 0 ||
         (rc = db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, id, 1, NULL)) < 0 ||

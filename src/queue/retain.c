@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "core/state.h"
+#include "queue/event_totals.h"
 #include "queue/settings.h"
 
 #include <stdio.h>
@@ -30,13 +31,12 @@ enum {
  * Events go by their ids, which are in the order of their times, but for those that were written
  * while a clock was wrong. A purge reads no more than it deletes: it ends with the first piece in
  * which nothing is old enough, unless that piece is from the future. What comes behind that may be
- * old.
+ * old. They are counted before (event_totals.h): one that is not counted yet stays.
  */
 struct purge {
     struct retain_place place; /* where the next transaction begins */
     bool jobs_left;            /* not all rules have had their turn, or one has more */
     bool events_left;
-    int64_t event_id; /* events up to here were looked at */
 };
 
 struct purge_call {
@@ -85,9 +85,9 @@ static int read_queues(struct db_tx *tx, const char *from, int64_t most, struct 
 static int delete_jobs(struct db_tx *tx, struct purge_call *call)
 {
     /* What hangs on a job goes if the job has gone: one that was redriven meanwhile keeps all. */
-    static const enum db_query deletes[] = {Q_JOB_DELETE,     Q_STEP_TOTALS_KEEP,
-                                            Q_ATTEMPT_DELETE, Q_CHECKPOINT_DELETE,
-                                            Q_OUTPUT_DELETE,  Q_CONTROL_DELETE};
+    static const enum db_query deletes[] = {
+        Q_JOB_DELETE,    Q_STEP_TOTALS_KEEP, Q_ATTEMPT_DELETE,    Q_CHECKPOINT_DELETE,
+        Q_OUTPUT_DELETE, Q_CONTROL_DELETE,   Q_KEEP_PATCH_DELETE, Q_EDIT_DELETE};
     int rc = 0;
     call->gone.jobs = (int64_t)call->count;
     for (size_t i = 0; call->count > 0 && rc >= 0 && i < sizeof deletes / sizeof *deletes; i++)
@@ -139,7 +139,7 @@ static int collect(struct db_tx *tx, struct purge_call *call)
         return rc;
     /* This was the last queue: again from the first, if there may be more. */
     after->jobs_left = after->place.more;
-    after->place = (struct retain_place){0};
+    after->place = (struct retain_place){.event_id = after->place.event_id};
     return 0;
 }
 
@@ -155,9 +155,10 @@ static int purge_events(struct db_tx *tx, struct purge_call *call)
 {
     struct db_result piece;
     struct db_result gone;
-    const struct db_value from[] = {db_int(call->before.event_id), db_int(PURGE_CHUNK)};
+    const struct db_value from[] = {db_int(call->before.place.event_id), db_int(PURGE_CHUNK)};
     int rc = db_run(tx, Q_EVENT_BEHIND, 0, from, &piece);
     call->after.events_left = false;
+    call->after.place.event_id = 0; /* the next purge begins with the first event */
     if (rc < 0 || piece.rows == 0)
         return rc;
     const struct db_value *last = db_at(&piece, piece.rows - 1, 0);
@@ -166,8 +167,9 @@ static int purge_events(struct db_tx *tx, struct purge_call *call)
         return rc;
     bool future = db_number(&piece, piece.rows - 1, 1) > call->now_ms;
     call->gone.events = (int64_t)gone.rows;
-    call->after.event_id = last->number;
     call->after.events_left = piece.rows == PURGE_CHUNK && (gone.rows > 0 || future);
+    if (call->after.events_left)
+        call->after.place.event_id = last->number;
     return 0;
 }
 
@@ -191,10 +193,12 @@ static int purge_until(tend *t, int64_t until_ms, int64_t wait_ms, struct retain
     struct purge_call call = {
         .after = {.place = *place, .jobs_left = true, .events_left = true},
     };
+    int rc = event_totals_count(t, until_ms, wait_ms);
+    if (rc < 0)
+        return rc;
     do {
         call.before = call.after;
-        int rc = handle_write_within(t, wait_ms, purge_body, &call);
-        if (rc < 0)
+        if ((rc = handle_write_within(t, wait_ms, purge_body, &call)) < 0)
             return rc;
         ret->jobs += call.gone.jobs;
         ret->events += call.gone.events;

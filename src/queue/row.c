@@ -233,6 +233,7 @@ int list_page(struct db_tx *tx, enum db_query query, const struct tend_filter *f
         db_int_or_null(changed_before),
         db_int(filter->after_id),
         db_int(page_limit(filter->limit)),
+        db_int(filter->before_id > 0 ? filter->before_id : INT64_MAX),
     };
     return db_run(tx, query, how, params, ret);
 }
@@ -241,7 +242,8 @@ static int list_body(struct db_tx *tx, void *arg)
 {
     struct list_call *call = arg;
     struct db_result found;
-    int rc = list_page(tx, Q_JOB_LIST, call->filter, DB_LAST, &found);
+    enum db_query query = call->filter->newest_first ? Q_JOB_LIST_NEWEST : Q_JOB_LIST;
+    int rc = list_page(tx, query, call->filter, DB_LAST, &found);
     return rc < 0 ? rc : jobs_box_fill(call->box, &found);
 }
 

@@ -25,7 +25,7 @@ int64_t page_limit(size_t limit);
 /* 0, or TEND_EINVAL with a sentence. */
 int list_check_filter(tend *t, const struct tend_filter *filter);
 
-/* One page of those that match, in order of id: Q_JOB_LIST or Q_JOB_CHOSEN. */
+/* One page of those that match: Q_JOB_LIST or Q_JOB_CHOSEN in order of id, or Q_JOB_LIST_NEWEST. */
 int list_page(struct db_tx *tx, enum db_query query, const struct tend_filter *filter, unsigned how,
               struct db_result *ret);
 

@@ -1,6 +1,7 @@
 #include "queue/schedule.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "core/cron.h"
 #include "queue/add.h"
 #include "queue/event.h"
@@ -127,6 +128,7 @@ static int put_body(struct db_tx *tx, void *arg)
         db_text(timezone_of(schedule)),
         db_text(zone.copy),
         db_text(schedule->overlap != NULL ? schedule->overlap : "queue"),
+        db_text(schedule->workspace),
     };
     if ((rc = db_each(tx, Q_SCHEDULE_PUT, 0, params, 1, NULL)) < 0)
         return rc;
@@ -158,6 +160,9 @@ static int check_schedule(tend *t, const struct tend_schedule *schedule)
     if (rc == 0 && (schedule->priority < 0 || schedule->priority > 9))
         rc = handle_fail(t, TEND_EINVAL, "priority is %d; it must be from 0 to 9",
                          schedule->priority);
+    if (rc == 0 && schedule->workspace != NULL &&
+        !utf8_valid(schedule->workspace, strlen(schedule->workspace)))
+        rc = handle_fail(t, TEND_EINVAL, "the workspace is not valid UTF-8 text");
     static const char *const catch_up[] = {"none", "one", "all"};
     static const char *const overlap[] = {"queue", "skip", "replace"};
     if (rc == 0)
@@ -327,6 +332,7 @@ static int list_body(struct db_tx *tx, void *arg)
             .next_at_ms = db_number(&rows, i, 9),
             .timezone = db_string(&rows, i, 10),
             .overlap = db_string(&rows, i, 12),
+            .workspace = db_string(&rows, i, 13),
         };
         items[i].next_local = local_time(&box->arena, &items[i], db_string(&rows, i, 11));
     }

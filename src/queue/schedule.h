@@ -19,7 +19,8 @@ enum firing_column {
     FIRING_ZONE,
     FIRING_OVERLAP,
     FIRING_PAUSED,
-    FIRING_LAST_AT
+    FIRING_LAST_AT,
+    FIRING_WORKSPACE
 };
 
 /* What one transaction may add. Whoever has room for nothing still adds one run. */

@@ -288,6 +288,7 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
         specs[i].payload = db_string(firing->schedule, 0, FIRING_PAYLOAD);
         specs[i].payload_bytes = db_at(firing->schedule, 0, FIRING_PAYLOAD)->bytes;
         specs[i].priority = (int)db_number(firing->schedule, 0, FIRING_PRIORITY);
+        specs[i].workspace = db_string(firing->schedule, 0, FIRING_WORKSPACE);
     }
     struct add_batch batch = {
         .specs = specs, .count = count, .by = firing->by, .schedule = firing->name, .ret = added};

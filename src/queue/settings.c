@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/timetext.h"
 #include "core/budget.h"
+#include "core/heal.h"
 #include "core/policy.h"
 #include "queue/event.h"
 
@@ -16,8 +17,9 @@
 #define DAY_MS (24LL * 3600 * 1000)
 #define LEASE_DEFAULT_MS 60000
 #define KEEP_DONE_DEFAULT_MS (7 * DAY_MS)
+#define KEEP_WORKSPACE_DEFAULT_MS DAY_MS
 
-enum setting_form { FORM_ON_OFF, FORM_TEXT, FORM_COUNT, FORM_DURATION, FORM_RATE };
+enum setting_form { FORM_ON_OFF, FORM_TEXT, FORM_COUNT, FORM_DURATION, FORM_RATE, FORM_CLASSES };
 
 struct setting_row {
     enum setting_form form;
@@ -52,9 +54,18 @@ static const struct tend_setting_info infos[] = {
     {"step-max-attempts", "N", "attempts of a step, default 3"},
     {"step-timeout", "DURATION|none", "longest time for an attempt of a step, default 15m"},
     {"step-idle-timeout", "DURATION|none", "longest time without output, default 5m"},
-    {"step-no-progress-limit", "N", "attempts that fail alike before a reset, default 2"},
+    {"step-no-progress-limit", "N",
+     "how many attempts in a row may repeat the failure before them until the step counts as stuck, default 2"},
     {"job-self-heal-max-resets", "N", "fresh workspaces for a job, default 1"},
     {"step-grace", "DURATION", "time to end between TERM and KILL, default 10s"},
+    {"step-pause", "DURATION",
+     "wait before the second attempt of a step that failed for a transient reason, doubling, default 1s"},
+    {"step-pause-max", "DURATION", "longest wait between attempts of a step, default 30s"},
+    {"retry-classes", "CLASS,...|none",
+     "failure classes that the queue tries again when a step has given up, default "
+     "transient_runtime,stuck_no_progress"},
+    {"keep-workspace", "DURATION|none",
+     "how long the workspace of a failed job is kept, default 1d; none: for ever"},
 };
 
 static const struct setting_row table[] = {
@@ -78,6 +89,10 @@ static const struct setting_row table[] = {
     {FORM_COUNT, AT(step_no_progress_limit), 1, BUDGET_ATTEMPTS_MOST, NO_NONE},
     {FORM_COUNT, AT(job_self_heal_max_resets), 0, BUDGET_RESETS_MOST, NO_NONE},
     {FORM_DURATION, AT(step_grace_ms), 0, BUDGET_GRACE_MOST_MS, NO_NONE},
+    {FORM_DURATION, AT(step_pause_ms), 0, BUDGET_PAUSE_MOST_MS, NO_NONE},
+    {FORM_DURATION, AT(step_pause_max_ms), 0, BUDGET_PAUSE_MOST_MS, NO_NONE},
+    {FORM_CLASSES, AT(retry_classes), 0, 0, 0},
+    {FORM_DURATION, AT(keep_workspace_ms), 0, 36600 * DAY_MS, FOR_EVER},
 };
 
 enum { TABLE_ROWS = sizeof table / sizeof *table };
@@ -96,6 +111,7 @@ static void read_stored(struct queue_settings *settings, const struct db_result 
 {
     const char *why = db_string(rows, row, 2);
     const char *slots = db_string(rows, row, 25);
+    const char *classes = db_string(rows, row, 28);
     *settings = (struct queue_settings){
         .queue = {.exists = 1,
                   .paused = (int)db_number(rows, row, 1),
@@ -118,7 +134,10 @@ static void read_stored(struct queue_settings *settings, const struct db_result 
                   .step_no_progress_limit = db_number(rows, row, 21),
                   .job_self_heal_max_resets = db_number(rows, row, 22),
                   .step_grace_ms = db_number(rows, row, 23),
-                  .rate_strict = (int)db_number(rows, row, 24)},
+                  .rate_strict = (int)db_number(rows, row, 24),
+                  .step_pause_ms = db_number(rows, row, 26),
+                  .step_pause_max_ms = db_number(rows, row, 27),
+                  .keep_workspace_ms = db_number(rows, row, 29)},
         .rate_level = db_number(rows, row, 8),
         .rate_at = db_number(rows, row, 9),
     };
@@ -126,6 +145,8 @@ static void read_stored(struct queue_settings *settings, const struct db_result 
     snprintf(settings->queue.paused_why, sizeof settings->queue.paused_why, "%s",
              why != NULL ? why : "");
     snprintf(settings->rate_slots, sizeof settings->rate_slots, "%s", slots != NULL ? slots : "");
+    snprintf(settings->queue.retry_classes, sizeof settings->queue.retry_classes, "%s",
+             classes != NULL ? classes : "");
 }
 
 static void stored_default(struct queue_settings *settings, const char *name)
@@ -147,7 +168,10 @@ static void stored_default(struct queue_settings *settings, const char *name)
                   .step_idle_timeout_ms = TEND_UNSET,
                   .step_no_progress_limit = TEND_UNSET,
                   .job_self_heal_max_resets = TEND_UNSET,
-                  .step_grace_ms = TEND_UNSET},
+                  .step_grace_ms = TEND_UNSET,
+                  .step_pause_ms = TEND_UNSET,
+                  .step_pause_max_ms = TEND_UNSET,
+                  .keep_workspace_ms = TEND_UNSET},
         .rate_level = TEND_UNSET,
         .rate_at = TEND_UNSET,
     };
@@ -172,6 +196,9 @@ static void fill_defaults(struct tend_queue *queue)
     fill(&queue->backoff_max_ms, policy.backoff_max_ms);
     fill(&queue->keep_done_ms, KEEP_DONE_DEFAULT_MS);
     fill(&queue->keep_failed_ms, TEND_UNSET);
+    fill(&queue->keep_workspace_ms, KEEP_WORKSPACE_DEFAULT_MS);
+    if (queue->retry_classes[0] == '\0')
+        snprintf(queue->retry_classes, sizeof queue->retry_classes, RETRY_CLASSES_DEFAULT);
 }
 
 void settings_read(struct queue_settings *settings, const struct db_result *rows, size_t row)
@@ -283,6 +310,10 @@ static const char *range_text(const struct setting_row *row, char *out, size_t s
         snprintf(out, size, "a number from %lld to %lld%s", (long long)row->low,
                  (long long)row->high, row->none == NO_NONE ? "" : ", or none");
         break;
+    case FORM_CLASSES:
+        snprintf(out, size, "failure classes with commas between them, such as %s, or none",
+                 RETRY_CLASSES_DEFAULT);
+        break;
     case FORM_DURATION:
         snprintf(out, size, "%s%s", duration_range_text(row->low, row->high, span),
                  row->none == NO_NONE ? "" : ", or none");
@@ -324,6 +355,14 @@ static bool apply(struct tend_queue *queue, const struct setting_row *row, const
         snprintf(field, sizeof queue->paused_why, "%s", take_back ? "" : value);
         return strlen(value) <= (size_t)row->high && utf8_valid(value, strlen(value));
     }
+    if (row->form == FORM_CLASSES) {
+        unsigned classes;
+        size_t size = sizeof queue->retry_classes;
+        bool known = take_back || (strlen(value) < size && retry_classes_parse(value, &classes));
+        if (known)
+            snprintf(field, size, "%s", take_back ? "" : value);
+        return known;
+    }
     int64_t *number = (int64_t *)(void *)field;
     if (take_back || none) {
         *number = take_back ? TEND_UNSET : row->none;
@@ -340,7 +379,7 @@ static int apply_all(struct tend_queue *queue, const struct tend_setting *settin
                      struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        char range[128];
+        char range[192];
         size_t row = 0;
         while (row < TABLE_ROWS && strcmp(infos[row].name, settings[i].name) != 0)
             row++;
@@ -389,6 +428,10 @@ static int store_settings(struct db_tx *tx, const struct queue_settings *s)
         db_int_or_null(q->step_grace_ms),
         db_int(q->rate_strict),
         db_text(s->rate_slots[0] != '\0' ? s->rate_slots : NULL),
+        db_int_or_null(q->step_pause_ms),
+        db_int_or_null(q->step_pause_max_ms),
+        db_text(q->retry_classes[0] != '\0' ? q->retry_classes : NULL),
+        db_int_or_null(q->keep_workspace_ms),
     };
     return db_each(tx, Q_QUEUE_PUT, 0, params, 1, NULL);
 }

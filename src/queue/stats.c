@@ -109,3 +109,38 @@ int tend_stats(tend *t, struct tend_stats **ret)
         *ret = &box->stats;
     return rc;
 }
+
+struct outlook_call {
+    const char *name;
+    struct tend_outlook outlook;
+};
+
+static int outlook_body(struct db_tx *tx, void *arg)
+{
+    struct outlook_call *call = arg;
+    struct db_result found;
+    const struct db_value params[] = {db_text(call->name)};
+    int rc = db_run(tx, Q_QUEUE_OUTLOOK, DB_LAST, params, &found);
+    if (rc < 0)
+        return rc;
+    struct tend_outlook *outlook = &call->outlook;
+    *outlook = (struct tend_outlook){
+        .due_ms = db_number(&found, 0, 0),
+        .running = db_number(&found, 0, 1),
+        .held = db_number(&found, 0, 2) > 0,
+    };
+    outlook->known =
+        outlook->due_ms != TEND_UNSET || outlook->running > 0 || db_number(&found, 0, 3) > 0;
+    return 0;
+}
+
+int tend_queue_outlook(tend *t, const char *name, struct tend_outlook *ret)
+{
+    struct outlook_call call = {.name = name};
+    int rc = handle_check_name(t, "queue", name);
+    if (rc == 0)
+        rc = handle_read(t, outlook_body, &call);
+    if (rc == 0)
+        *ret = call.outlook;
+    return rc;
+}

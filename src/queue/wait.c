@@ -1,6 +1,7 @@
 #include "queue/wait.h"
 
 #include "base/clock.h"
+#include "queue/event_totals.h"
 #include "queue/passed.h"
 #include "queue/recover.h"
 #include "queue/retain.h"
@@ -13,6 +14,8 @@ enum { PROCESS_LOOK_MS = 1000 };
 
 /* The store is given this long however short a caller waits. */
 enum { PATIENCE_LEAST_MS = 1000 };
+/* A server's clock that is behind what it said before by more than this was set back. */
+enum { SET_BACK_MS = 1000 };
 
 /* Longer than this is for ever; sums with it stay in range. */
 static const int64_t ever_ms = INT64_MAX / 4;
@@ -190,6 +193,7 @@ void recover_on_timer(tend *t, int64_t wait_ms, int64_t spare_ms)
         recover_stale_quietly(t, wait_ms, &done);
     if (first) /* from here on this machine can tell whether the store's clock was set */
         recover_settle_clock(t, recover_wait_ms(t, wait_ms));
+    event_totals_on_timer(t, recover_wait_ms(t, spare_ms));
     retain_on_timer(t, recover_wait_ms(t, spare_ms));
 }
 
@@ -299,6 +303,25 @@ int wait_for_queue(tend *t, const struct claim_want *want, uint64_t seen,
 /* --- tend_wait --- */
 
 /*
+ * Asks the clock for what falls due after what this handle was told of before. What it was told of
+ * lies in the past. If it does not, the clock was set back since: then all that is still to come
+ * counts, or it would be hidden until the clock has caught up.
+ */
+static int ask_clock(tend *t, const struct wait_clock *clock, struct peek *peek)
+{
+    pthread_mutex_lock(&t->mutex);
+    int64_t told_ms = t->alarm_told_ms;
+    pthread_mutex_unlock(&t->mutex);
+    peek->after = (struct wait_after){.alarm_ms = told_ms, .schedule_ms = told_ms};
+    int rc = handle_read_within(t, wait_clock_patience(clock), hint_body, peek);
+    if (rc < 0 || told_ms <= peek->hint.now_ms + SET_BACK_MS)
+        return rc;
+    *peek =
+        (struct peek){.after = {.alarm_ms = peek->hint.now_ms, .schedule_ms = peek->hint.now_ms}};
+    return handle_read_within(t, wait_clock_patience(clock), hint_body, peek);
+}
+
+/*
  * When the clock will make work: the next time that lies after what this handle was told of before,
  * so that one nobody acts on is told once, and hides none that comes after it. Shortens
  * *timeout_ms.
@@ -308,10 +331,7 @@ static int next_by_clock(tend *t, const struct wait_clock *clock, int64_t *timeo
 {
     struct peek peek = {0};
     const struct wait_hint *hint = &peek.hint;
-    pthread_mutex_lock(&t->mutex);
-    peek.after = (struct wait_after){.alarm_ms = t->alarm_told_ms, .schedule_ms = t->alarm_told_ms};
-    pthread_mutex_unlock(&t->mutex);
-    int rc = handle_read_within(t, wait_clock_patience(clock), hint_body, &peek);
+    int rc = ask_clock(t, clock, &peek);
     if (rc < 0)
         return rc;
     int64_t at_ms = hint->next_alarm_ms;

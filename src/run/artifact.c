@@ -86,6 +86,8 @@ static int write_artifact(const struct artifact_folder *folder, const char *name
 {
     char path[PATH_MAX];
     char parent[PATH_MAX];
+    if (folder->path == NULL)
+        return files_fail(err, "writing", name, ENOENT);
     if (snprintf(path, sizeof path, "%s/%s", folder->path, name) >= (int)sizeof path)
         return files_fail(err, "writing", name, ENAMETOOLONG);
     snprintf(parent, sizeof parent, "%s", path);

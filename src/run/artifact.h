@@ -30,7 +30,7 @@ const char *artifact_step_name(int64_t number, char out[ARTIFACT_NAME_BYTES]);
 const char *artifact_attempt_name(int64_t number, char out[ARTIFACT_NAME_BYTES]);
 
 struct artifact_folder {
-    const char *path; /* of the job; made on demand */
+    const char *path; /* of the job; NULL: it could not be made */
     bool durable;     /* force folders to the disk as well */
 };
 

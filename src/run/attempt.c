@@ -1,4 +1,5 @@
 /* What all kinds of attempts have in common: files, output, result. */
+#include "run/attempt_secret.h"
 #include "run/job.h"
 #include "run/json_redact.h"
 #include "run/step_record.h"
@@ -6,13 +7,15 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/timetext.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { RESULT_BYTES = REPORT_LINE_BYTES }; /* as much as it may report */
+_Static_assert((int)RESULT_BYTES == (int)REPORT_LINE_BYTES, "as much as it may report");
 
 static bool lack_memory(struct job_run *run)
 {
@@ -74,10 +77,14 @@ bool attempt_prepare(struct attempt *attempt)
     struct job_run *run = attempt->run;
     struct err err;
     attempt->exit_code = attempt->signal = TEND_UNSET;
+    arena_init(&attempt->secrets);
+    bool found = attempt_find_secrets(attempt); /* first: the capture borrows the redactor */
     capture_init(&attempt->capture, run->redactor, NULL);
     buf_init(&attempt->answer);
     if (report_init(&attempt->report, &err) < 0)
         return lack_memory(run);
+    if (!found)
+        return false;
     bool process = attempt->step->kind == STEP_RUN || attempt->step->kind == STEP_EXEC;
     return !process || prepare_files(attempt);
 }
@@ -86,7 +93,9 @@ void attempt_done(struct attempt *attempt)
 {
     capture_done(&attempt->capture);
     report_done(&attempt->report);
+    json_decref(attempt->warnings);
     buf_done(&attempt->answer);
+    arena_done(&attempt->secrets);
 }
 
 /* --- while it runs --- */
@@ -125,6 +134,39 @@ void attempt_hear(struct attempt *attempt, int stream, const void *bytes, size_t
 int64_t attempt_heard_at(const struct attempt *attempt)
 {
     return attempt->run->task->heard_mono_ms; /* only this thread writes it */
+}
+
+void attempt_alive(struct attempt *attempt)
+{
+    struct task *task = attempt->run->task;
+    pthread_mutex_lock(&task->runner->mutex);
+    task->heard_mono_ms = clock_mono_ms();
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
+void attempt_warn(struct attempt *attempt, const char *format, ...)
+{
+    struct job_run *run = attempt->run;
+    long long id = (long long)run->task->job->id;
+    struct arena arena;
+    struct err text;
+    va_list args;
+    va_start(args, format);
+    err_vset(&text, TEND_EINVAL, format, args);
+    va_end(args);
+    arena_init(&arena);
+    const char *clean = redact_text(run->redactor, &arena, text.text);
+    if (clean != NULL) {
+        const char *line = arena_printf(&arena, "warning: %s\n", clean);
+        if (line != NULL)
+            capture_say(&attempt->capture, line, strlen(line), clock_wall_ms());
+        if (attempt->warnings == NULL)
+            attempt->warnings = json_array();
+        json_array_append_new(attempt->warnings, json_string(clean));
+        runner_tell(run->runner, TEND_NEWS_NOTE, id, -1, "job %lld: step %s: %s", id,
+                    attempt->step->id, clean);
+    }
+    arena_done(&arena);
 }
 
 void attempt_progress(struct attempt *attempt)
@@ -170,14 +212,10 @@ void attempt_flush(struct attempt *attempt)
 void attempt_end_output(struct attempt *attempt)
 {
     struct err err;
-    char line[160];
-    if (attempt->answer.len > RESULT_BYTES && attempt->report.result == NULL) {
-        int len = snprintf(line, sizeof line,
-                           "tend: what it printed is longer than %d KiB, too much for a result: "
-                           "none is stored\n",
-                           RESULT_BYTES / 1024);
-        attempt_hear(attempt, 2, line, (size_t)len);
-    }
+    if (attempt->answer.len > RESULT_BYTES && attempt->report.result == NULL)
+        attempt_warn(attempt,
+                     "what it printed is longer than %d KiB, too much for a result: none is stored",
+                     RESULT_BYTES / 1024);
     capture_end(&attempt->capture, clock_wall_ms(), &err);
     if (attempt->end != ATTEMPT_LOST)
         attempt_flush(attempt);
@@ -185,33 +223,25 @@ void attempt_end_output(struct attempt *attempt)
 
 /* --- its result --- */
 
-/* JSON as it is, anything else as a string. */
-static json_t *text_as_json(const char *text, size_t len)
-{
-    json_t *value =
-        json_check(text, len, NULL) == 0 ? json_loadb(text, len, JSON_DECODE_ANY, NULL) : NULL;
-    return value != NULL ? value : json_stringn(text, len);
-}
-
 char *attempt_result(struct attempt *attempt)
 {
     if (attempt->report.result != NULL)
         return json_redacted(attempt->run->redactor, attempt->report.result);
-    const char *text = attempt->answer.data;
-    size_t len = attempt->answer.len;
-    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
-        len--;
-    if (!gives_result(attempt) || len == 0 || len > RESULT_BYTES || attempt->answer.failed)
+    if (!gives_result(attempt))
         return NULL;
-    json_t *value = text_as_json(text, len);
-    char *json = value == NULL ? NULL : json_redacted(attempt->run->redactor, value);
-    json_decref(value);
+    char *json;
+    long long id = (long long)attempt->run->task->job->id;
+    if (result_of_output(attempt->run->redactor, &attempt->answer, &json) == TEND_ENOMEM)
+        runner_tell(attempt->run->runner, TEND_NEWS_NOTE, id, -1,
+                    "job %lld: step %s: out of memory for its result: none is stored", id,
+                    attempt->step->id);
     return json;
 }
 
 const char *attempt_command(const struct attempt *attempt, struct arena *arena)
 {
     const struct step_plan *step = attempt->step;
+    char sleep[DURATION_TEXT_BYTES];
     struct buf line;
     buf_init(&line);
     switch (step->kind) {
@@ -226,7 +256,7 @@ const char *attempt_command(const struct attempt *attempt, struct arena *arena)
         buf_printf(&line, "%s %s", step->http->method, step->http->url);
         break;
     case STEP_SLEEP:
-        buf_printf(&line, "sleep %lld ms", (long long)step->sleep_ms);
+        buf_printf(&line, "sleep %s", duration_text(step->sleep_ms, sleep));
         break;
     }
     const char *text = line.failed ? NULL : arena_strndup(arena, line.data, line.len);

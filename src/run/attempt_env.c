@@ -4,6 +4,7 @@
 #include "base/timetext.h"
 #include "run/attempt_env.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern char **environ;
@@ -64,6 +65,48 @@ static bool is_of_a_step(const char *entry)
     return false;
 }
 
+/*
+ * Where the worker was started from a hook or an alias of git: which repository it was in. A step
+ * that has a workspace works on that one, by what git itself counts as belonging to a repository.
+ */
+static bool names_a_repository(const char *entry)
+{
+    static const char *const names[] = {"GIT_DIR=",
+                                        "GIT_WORK_TREE=",
+                                        "GIT_COMMON_DIR=",
+                                        "GIT_INDEX_FILE=",
+                                        "GIT_NAMESPACE=",
+                                        "GIT_OBJECT_DIRECTORY=",
+                                        "GIT_PREFIX=",
+                                        "GIT_ALTERNATE_OBJECT_DIRECTORIES=",
+                                        "GIT_CONFIG=",
+                                        "GIT_CONFIG_PARAMETERS=",
+                                        "GIT_CONFIG_COUNT=",
+                                        "GIT_REPLACE_REF_BASE=",
+                                        "GIT_GRAFT_FILE=",
+                                        "GIT_SHALLOW_FILE=",
+                                        "GIT_QUARANTINE_PATH=",
+                                        "GIT_INTERNAL_SUPER_PREFIX=",
+                                        "GIT_IMPLICIT_WORK_TREE=",
+                                        "GIT_NO_REPLACE_OBJECTS="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * The folders of jobs may lie below a repository of the user's. Git must not find that one when a
+ * step has removed .git of its workspace.
+ */
+static void put_ceiling(struct environment *env, const char *workspace)
+{
+    const char *given = getenv("GIT_CEILING_DIRECTORIES");
+    int len = (int)(strrchr(workspace, '/') - workspace);
+    put(env, arena_printf(env->arena, "GIT_CEILING_DIRECTORIES=%.*s%s%s", len, workspace,
+                          given != NULL ? ":" : "", given != NULL ? given : ""));
+}
+
 /* What added the job, and the time it was named for: not when it was added, nor when it runs. */
 static void put_schedule(struct environment *env, const struct tend_job *job)
 {
@@ -79,19 +122,20 @@ static void put_schedule(struct environment *env, const struct tend_job *job)
 const char *const *attempt_environment(const struct attempt *attempt, struct arena *arena)
 {
     const struct job_run *run = attempt->run;
-    enum { OWN = 15 };
-    size_t room = OWN + run->plan.env.count + attempt->step->env.count;
-    while (environ[room - OWN - run->plan.env.count - attempt->step->env.count] != NULL)
+    enum { OWN = 16 };
+    size_t room = OWN + attempt->env.count;
+    while (environ[room - OWN - attempt->env.count] != NULL)
         room++;
     struct environment env = {.arena = arena,
                               .items = arena_zalloc(arena, (room + 1) * sizeof(char *))};
     if (env.items == NULL)
         return NULL;
     for (size_t i = 0; environ[i] != NULL; i++)
-        if (!is_of_a_step(environ[i]))
+        if (!is_of_a_step(environ[i]) && !(run->has_workspace && names_a_repository(environ[i])))
             env.items[env.count++] = environ[i];
-    put_texts(&env, &run->plan.env);
-    put_texts(&env, &attempt->step->env);
+    if (run->has_workspace)
+        put_ceiling(&env, run->workspace.folder);
+    put_texts(&env, &attempt->env);
     put_number(&env, "TEND_JOB_ID", run->task->job->id);
     put_named(&env, "TEND_QUEUE", run->task->job->queue);
     put_named(&env, "TEND_STEP_ID", attempt->step->id);

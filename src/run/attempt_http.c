@@ -115,8 +115,9 @@ static int call_out(struct attempt *attempt, struct http_answer *ret, struct err
     struct arena arena;
     arena_init(&arena);
     const struct http_call call = {
-        .plan = attempt->step->http,
+        .plan = attempt->http,
         .idempotency_key = key_of(attempt, &arena),
+        .redactor = attempt->run->redactor,
         .ca_file = getenv("SSL_CERT_FILE"), /* as for the curl command */
         .wall_timeout_ms = attempt->budgets.step_timeout_ms,
         .idle_timeout_ms = attempt->budgets.step_idle_timeout_ms,

@@ -27,6 +27,7 @@ enum {
     SETTLED_MS = 200, /* a process that has lived so long is worth to be recorded */
     LEFTOVER_GRACE_MS = 1000,
     CHILD_NICE = 5,
+    EXIT_OF_SIGNAL = 128, /* a shell's exit status for a child that a signal has ended, with it */
     REPORT_TICK_BYTES = 1 << 20, /* of the report at a time, so that nothing else waits for it */
     REPORT_MOST_BYTES = 16 << 20,
 };
@@ -223,12 +224,14 @@ static int open_report(const char *path)
     return fd;
 }
 
-static void read_report(struct process *process)
+/* False: there was nothing more. */
+static bool read_report(struct process *process)
 {
     struct attempt *attempt = process->attempt;
     struct err err;
     char bytes[4096];
     ssize_t len;
+    size_t before = process->report_bytes;
     if (process->report_fd < 0) {
         process->report_fd = open_report(attempt->run->output_path);
         process->report_unread = process->report_fd < 0 && (errno == EMFILE || errno == ENFILE);
@@ -240,10 +243,13 @@ static void read_report(struct process *process)
             break;
         report_feed(&attempt->report, bytes, (size_t)len, &err);
     }
+    if (process->report_bytes > before)
+        attempt_alive(attempt); /* whatever it reports, it is alive */
     if ((attempt->report.changed & REPORT_WAITING) != 0)
         process->waits_until_ms = clock_mono_ms() + attempt->report.waiting_ms;
     attempt_progress(attempt);
     attempt->report.changed = 0;
+    return process->report_bytes > before;
 }
 
 /* What is done from time to time. */
@@ -262,20 +268,27 @@ static void tick(struct process *process)
                                                  process->event.start_ticks) >= 0;
 }
 
-static void watch_time(struct process *process)
+/* No output and no report for too long, and it has not said that it waits. */
+static bool is_idle(const struct process *process)
 {
-    struct attempt *attempt = process->attempt;
-    const struct budgets *budgets = &attempt->budgets;
-    int64_t now_ms = clock_mono_ms();
-    if (process->stopping || process->over)
-        return;
-    int64_t heard_ms = attempt_heard_at(attempt);
+    int64_t limit_ms = process->attempt->budgets.step_idle_timeout_ms;
+    int64_t heard_ms = attempt_heard_at(process->attempt);
     if (process->waits_until_ms > heard_ms)
         heard_ms = process->waits_until_ms;
-    if (budgets->step_timeout_ms > 0 && now_ms - process->begun_ms >= budgets->step_timeout_ms)
+    return limit_ms > 0 && clock_mono_ms() - heard_ms >= limit_ms;
+}
+
+static void watch_time(struct process *process)
+{
+    const struct budgets *budgets = &process->attempt->budgets;
+    int64_t running_ms = clock_mono_ms() - process->begun_ms;
+    if (process->stopping || process->over)
+        return;
+    if (is_idle(process))
+        read_report(process); /* there may be more since the last tick */
+    if (budgets->step_timeout_ms > 0 && running_ms >= budgets->step_timeout_ms)
         process->timeout = ENDED_WALL_TIMEOUT;
-    else if (budgets->step_idle_timeout_ms > 0 &&
-             now_ms - heard_ms >= budgets->step_idle_timeout_ms)
+    else if (is_idle(process))
         process->timeout = ENDED_IDLE_TIMEOUT;
     else
         return;
@@ -359,6 +372,15 @@ static void judge_unread(struct process *process)
                   "no descriptor to read what the step has reported");
 }
 
+/* Its minder was killed, and it was ended for that. */
+static void judge_lost(struct process *process)
+{
+    struct attempt *attempt = process->attempt;
+    attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL};
+    snprintf(attempt->run->last_error, sizeof attempt->run->last_error,
+             "signal %d: the helper that watches over it was killed, so it was ended", SIGKILL);
+}
+
 static void judge_exit(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -372,6 +394,26 @@ static void judge_exit(struct process *process)
     }
 }
 
+/* Killed by SIGKILL: itself, or a process of it whose end a shell or a program has passed on. */
+static bool looks_killed(struct attempt *attempt)
+{
+    size_t bytes;
+    const char *tail = capture_tail(&attempt->capture, &bytes);
+    return attempt->signal == SIGKILL || attempt->exit_code == EXIT_OF_SIGNAL + SIGKILL ||
+           output_says_killed(tail, bytes);
+}
+
+/*
+ * A counter that is the step's alone is proof. One that is shared says that somebody was killed:
+ * the step, if it looks so.
+ */
+static bool ran_out_of_memory(const struct process *process)
+{
+    enum oom_kills kills = process->event.oom_kills;
+    return kills == OOM_KILL_OF_STEP ||
+           (kills == OOM_KILL_NEARBY && looks_killed(process->attempt));
+}
+
 static void judge(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -382,7 +424,7 @@ static void judge(struct process *process)
     else if (process->event.kind == TREE_LOST && process->event.pid == 0)
         judge_no_helper(process);
     else if (process->event.kind == TREE_LOST)
-        attempt->ending = (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL};
+        judge_lost(process);
     else
         judge_exit(process);
     bool by_itself = process->event.kind == TREE_EXITED && !process->event.stopped &&
@@ -400,17 +442,27 @@ static void judge(struct process *process)
         attempt->end = ATTEMPT_STOPPED;
     else if (process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
+    else if (by_itself && ran_out_of_memory(process))
+        attempt->ending = (struct ending){.kind = ENDED_OUT_OF_MEMORY};
 }
 
-/* A step that is misunderstood does not fail for it, but somebody should know. */
-static void tell_warnings(const struct attempt *attempt)
+/* A step that is misunderstood does not fail for it, but everybody can see it. */
+static void take_warnings(struct process *process)
 {
+    struct attempt *attempt = process->attempt;
     const struct report *report = &attempt->report;
-    long long id = (long long)attempt->run->task->job->id;
-    for (size_t i = 0; i < report->warning_count && i < REPORT_WARNINGS_MAX; i++)
-        runner_tell(attempt->run->runner, TEND_NEWS_NOTE, id, -1,
-                    "job %lld: step %s, line %zu of TEND_OUTPUT: %s", id, attempt->step->id,
-                    report->warnings[i].line, report->warnings[i].text);
+    size_t kept = report->warning_count;
+    if (kept > REPORT_WARNINGS_MAX)
+        kept = REPORT_WARNINGS_MAX;
+    for (size_t i = 0; i < kept; i++)
+        attempt_warn(attempt, "line %zu of TEND_OUTPUT: %s", report->warnings[i].line,
+                     report->warnings[i].text);
+    if (report->warning_count > kept)
+        attempt_warn(attempt, "TEND_OUTPUT: %zu more lines were not understood",
+                     report->warning_count - kept);
+    if (process->report_bytes >= REPORT_MOST_BYTES)
+        attempt_warn(attempt, "TEND_OUTPUT: only the first %d MiB were read",
+                     REPORT_MOST_BYTES >> 20);
 }
 
 static void finish(struct process *process)
@@ -424,9 +476,10 @@ static void finish(struct process *process)
         if (process->pipes[stream - 1] >= 0)
             close(process->pipes[stream - 1]);
     }
-    read_report(process);
+    while (read_report(process))
+        ;
     report_end(&attempt->report, &err);
-    tell_warnings(attempt);
+    take_warnings(process);
     if (process->report_fd >= 0)
         close(process->report_fd);
     show_tree(process, NULL);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHELL_LIMIT = 5, HTTP_LIMIT = 10, OTHERS_LIMIT = 5, WAITING_MOST = 100 };
+enum { SHELL_LIMIT = 5, HTTP_LIMIT = 10, OTHERS_LIMIT = 5, WAITING_MOST = 100, RESTING_MOST = 100 };
 
 const char *bulkhead_kind(const char *job_kind)
 {
@@ -24,7 +24,8 @@ static struct bulkhead *place(struct bulkheads *bulkheads)
 {
     for (size_t i = 0; i < bulkheads->count; i++) {
         struct bulkhead *bulkhead = &bulkheads->items[i];
-        if (!bulkhead->given && bulkhead->taken == 0 && bulkhead->waiting == 0)
+        if (!bulkhead->given && bulkhead->taken == 0 && bulkhead->waiting == 0 &&
+            bulkhead->resting == 0)
             return bulkhead;
     }
     return bulkheads->count < BULKHEADS_MAX ? &bulkheads->items[bulkheads->count++] : NULL;
@@ -78,6 +79,19 @@ bool bulkhead_wait(struct bulkhead *bulkhead)
 void bulkhead_wait_no_more(struct bulkhead *bulkhead)
 {
     bulkhead->waiting--;
+}
+
+bool bulkhead_rest(struct bulkhead *bulkhead)
+{
+    if (bulkhead->resting >= RESTING_MOST)
+        return false;
+    bulkhead->resting++;
+    return true;
+}
+
+void bulkhead_rest_over(struct bulkhead *bulkhead)
+{
+    bulkhead->resting--;
 }
 
 size_t bulkhead_room(const struct bulkheads *bulkheads, const char *full[BULKHEADS_MAX],

@@ -18,6 +18,7 @@ struct bulkhead {
     char kind[KIND_BYTES];
     int64_t limit, taken;
     int64_t waiting; /* for a slot of it, with none of another kind */
+    int64_t resting; /* pause, and have given their slot to others meanwhile */
     bool given;      /* its limit was set: it keeps its place */
 };
 
@@ -34,8 +35,9 @@ void bulkheads_init(struct bulkheads *bulkheads, const struct tend_kind_limit *l
 const char *bulkhead_kind(const char *job_kind);
 
 /*
- * That of a kind. It is the kind's as long as a slot is taken or waited for; then it may become
- * another's. When more kinds than BULKHEADS_MAX are in use at once, they share the last.
+ * That of a kind. It is the kind's as long as a slot is taken or waited for, or somebody rests;
+ * then it may become another's. When more kinds than BULKHEADS_MAX are in use at once, they share
+ * the last.
  */
 struct bulkhead *bulkhead_of(struct bulkheads *bulkheads, const char *kind);
 
@@ -46,6 +48,12 @@ void bulkhead_give(struct bulkhead *bulkhead);
 /* A place to wait for a slot in; false: as many wait as may. */
 bool bulkhead_wait(struct bulkhead *bulkhead);
 void bulkhead_wait_no_more(struct bulkhead *bulkhead);
+
+/* A place to rest in, for somebody who has a slot and gives it next; false: as many rest as may.
+ * Who rests keeps no slot from others, so that more jobs can be claimed; their number is bounded.
+ */
+bool bulkhead_rest(struct bulkhead *bulkhead);
+void bulkhead_rest_over(struct bulkhead *bulkhead);
 
 /*
  * How many jobs can be claimed so that each of them can start, whatever kinds they are of: at least

@@ -13,6 +13,7 @@ enum {
     TAIL_MIN_BYTES = 4096,
     SLICE_BYTES = 16 * 1024, /* worked on at once: it stays in the cache, and buffers stay small */
     LINE_LOOK_BYTES = 4096,
+    OPEN_LINE_BYTES = 8 * 1024, /* of a line that has not ended */
     GROUPS_OF_TAIL = 64,
 };
 
@@ -33,6 +34,9 @@ void capture_init(struct capture *capture, const struct redactor *redactor,
     buf_init(&capture->redacted);
     buf_init(&capture->clean);
     buf_init(&capture->recent);
+    buf_init(&capture->summary);
+    for (size_t i = 0; i < CAPTURE_STREAMS; i++)
+        buf_init(&capture->open_line[i]);
 }
 
 void capture_done(struct capture *capture)
@@ -42,6 +46,9 @@ void capture_done(struct capture *capture)
     buf_done(&capture->redacted);
     buf_done(&capture->clean);
     buf_done(&capture->recent);
+    buf_done(&capture->summary);
+    for (size_t i = 0; i < CAPTURE_STREAMS; i++)
+        buf_done(&capture->open_line[i]);
     spool_done(&capture->head);
     spool_done(&capture->tail);
 }
@@ -50,15 +57,10 @@ void capture_done(struct capture *capture)
 
 static void show_line(struct capture *capture, size_t s)
 {
-    const char *line = capture->line[s];
-    size_t len = utf8_floor(line, capture->line_bytes[s], CAPTURE_LINE_BYTES);
-    size_t i = 0;
-    while (i < len && (line[i] == ' ' || line[i] == '\t'))
-        i++;
-    if (i == len)
-        return;
-    memcpy(capture->last_line, line, len);
-    capture->last_line[len] = '\0';
+    char plain[CAPTURE_LINE_BYTES + 1];
+    size_t len = text_plain(capture->line[s], capture->line_bytes[s], plain, sizeof plain);
+    if (len > 0)
+        memcpy(capture->last_line, plain, len + 1);
 }
 
 /* A line drawn over and over with \r counts as one each time. */
@@ -87,7 +89,8 @@ const char *capture_last_line(const struct capture *capture)
 
 /* ---- the last text ---- */
 
-static void remember(struct capture *capture, size_t s, const char *text, size_t len)
+/* Text at the end of the summary; what is older makes room. */
+static void append_recent(struct capture *capture, size_t s, const char *text, size_t len)
 {
     struct buf *recent = &capture->recent;
     size_t most = capture->limits.summary_bytes;
@@ -108,24 +111,78 @@ static void remember(struct capture *capture, size_t s, const char *text, size_t
     buf_append(recent, text, len);
 }
 
-const char *capture_tail(const struct capture *capture, size_t *ret_bytes)
+/* The length of the text up to the end of its last whole line. */
+static size_t whole_lines(const char *text, size_t len)
 {
-    const struct buf *recent = &capture->recent;
-    *ret_bytes = 0;
-    if (recent->len == 0)
-        return "";
-    size_t from = 0;
-    if (recent->len > capture->limits.summary_bytes) {
-        from = recent->len - capture->limits.summary_bytes;
-        size_t look = recent->len - from < LINE_LOOK_BYTES ? recent->len - from : LINE_LOOK_BYTES;
-        const char *newline = memchr(recent->data + from, '\n', look);
-        if (newline)
-            from = (size_t)(newline - recent->data) + 1;
+    while (len > 0 && text[len - 1] != '\n' && text[len - 1] != '\r')
+        len--;
+    return len;
+}
+
+/* Both streams write when they like, in the middle of each other's lines. A line waits for its end,
+ * so that whoever reads the summary sees lines as they were written. */
+static void remember(struct capture *capture, size_t s, const char *text, size_t len)
+{
+    struct buf *open = &capture->open_line[s];
+    size_t whole = whole_lines(text, len);
+    capture->last_stream = (int)s;
+    if (whole == 0 && open->len + len <= OPEN_LINE_BYTES) {
+        buf_append(open, text, len);
+        return;
     }
-    while (from < recent->len && ((unsigned char)recent->data[from] & 0xC0) == 0x80)
+    append_recent(capture, s, open->data, open->len);
+    buf_clear(open);
+    if (whole == 0)
+        whole = len; /* too long to wait for */
+    append_recent(capture, s, text, whole);
+    if (len - whole <= OPEN_LINE_BYTES)
+        buf_append(open, text + whole, len - whole);
+    else
+        append_recent(capture, s, text + whole, len - whole);
+}
+
+/* Where the newest `most` bytes begin: after a line where possible, always between characters. */
+static size_t newest_from(const struct buf *text, size_t most)
+{
+    size_t from = 0;
+    if (text->len > most) {
+        from = text->len - most;
+        size_t look = text->len - from < LINE_LOOK_BYTES ? text->len - from : LINE_LOOK_BYTES;
+        const char *newline = memchr(text->data + from, '\n', look);
+        if (newline)
+            from = (size_t)(newline - text->data) + 1;
+    }
+    while (from < text->len && ((unsigned char)text->data[from] & 0xC0) == 0x80)
         from++;
-    *ret_bytes = recent->len - from;
-    return recent->data + from;
+    return from;
+}
+
+const char *capture_tail(struct capture *capture, size_t *ret_bytes)
+{
+    /* The line that was written to last comes last. */
+    const int order[CAPTURE_STREAMS] = {1 - capture->last_stream, capture->last_stream};
+    struct buf *summary = &capture->summary;
+    int written_by = capture->recent_stream;
+    *ret_bytes = 0;
+    if (capture->recent.len + capture->open_line[0].len + capture->open_line[1].len == 0)
+        return ""; /* also of a zeroed one */
+    buf_clear(summary);
+    buf_append(summary, capture->recent.data, capture->recent.len);
+    for (size_t i = 0; i < CAPTURE_STREAMS; i++) {
+        const struct buf *open = &capture->open_line[order[i]];
+        if (open->len == 0)
+            continue;
+        bool ended = summary->len == 0 || summary->data[summary->len - 1] == '\n';
+        if (!ended && written_by != order[i])
+            buf_putc(summary, '\n');
+        buf_append(summary, open->data, open->len);
+        written_by = order[i];
+    }
+    if (summary->failed)
+        return "";
+    size_t from = newest_from(summary, capture->limits.summary_bytes);
+    *ret_bytes = summary->len - from;
+    return summary->data + from;
 }
 
 /* ---- head and tail ---- */
@@ -179,23 +236,31 @@ static int push_tail(struct capture *capture, int stream, int64_t now_ms, const 
     return spool_push(tail, stream, now_ms, text, len);
 }
 
-/* Clean text goes everywhere it has to. */
-static int keep(struct capture *capture, size_t s, int64_t now_ms, const char *text, size_t len)
+static int push(struct capture *capture, int stream, int64_t now_ms, const char *text, size_t len)
 {
-    int stream = (int)s + 1;
     int r = 0;
-    if (len == 0)
-        return 0;
-    follow_lines(capture, s, text, len);
-    remember(capture, s, text, len);
     if (capture->head_left > 0) {
         size_t used = push_head(capture, stream, now_ms, text, len, &r);
         text += used;
         len -= used;
     }
-    if (r == 0 && len > 0)
-        r = push_tail(capture, stream, now_ms, text, len);
-    return capture->recent.failed ? TEND_ENOMEM : r;
+    return r == 0 && len > 0 ? push_tail(capture, stream, now_ms, text, len) : r;
+}
+
+int capture_say(struct capture *capture, const char *text, size_t len, int64_t now_ms)
+{
+    return push(capture, 0, now_ms, text, len);
+}
+
+/* Clean text goes everywhere it has to. */
+static int keep(struct capture *capture, size_t s, int64_t now_ms, const char *text, size_t len)
+{
+    if (len == 0)
+        return 0;
+    follow_lines(capture, s, text, len);
+    remember(capture, s, text, len);
+    int r = push(capture, (int)s + 1, now_ms, text, len);
+    return capture->recent.failed || capture->open_line[s].failed ? TEND_ENOMEM : r;
 }
 
 /* ---- what comes in ---- */

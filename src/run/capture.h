@@ -4,7 +4,7 @@
  *     bytes ─▶ redaction ─▶ UTF-8 ─┬─▶ head ──┐
  *      (a state per stream)        ├─▶ tail ──┴─▶ capture_take ─▶ tend_output_append
  *                                  ├─▶ last line, for a terminal
- *                                  └─▶ the last 16 KiB, for summary and classification
+ *                                  └─▶ the last 16 KiB of lines, for summary and classification
  *
  * The head (256 KiB) is handed out as it comes. After it only the newest text (256 KiB) waits to be
  * taken; what had to make room is counted in dropped_bytes of the piece that follows. So the caller
@@ -80,8 +80,11 @@ struct capture {
     size_t group_count;
     uint64_t tail_stored_bytes;
 
-    struct buf recent; /* at least the last summary_bytes */
-    int recent_stream;
+    struct buf recent;                     /* whole lines: at least the last summary_bytes */
+    int recent_stream;                     /* that wrote its end, from 0 */
+    struct buf open_line[CAPTURE_STREAMS]; /* the line that has not ended */
+    int last_stream;                       /* that wrote at all, from 0 */
+    struct buf summary;                    /* what capture_tail returned */
     char line[CAPTURE_STREAMS][CAPTURE_LINE_BYTES + 3]; /* with the rest of a character */
     size_t line_bytes[CAPTURE_STREAMS];
     char last_line[CAPTURE_LINE_BYTES + 1];
@@ -96,6 +99,12 @@ void capture_done(struct capture *capture);
 int capture_feed(struct capture *capture, int stream, const void *bytes, size_t len, int64_t now_ms,
                  struct err *err);
 
+/* A note of the worker (stream 0), redacted and in UTF-8 already. It is kept with the output, but
+ * is neither the last line nor part of the tail: it says nothing about the failure. 0 or
+ * TEND_ENOMEM.
+ */
+int capture_say(struct capture *capture, const char *text, size_t len, int64_t now_ms);
+
 /* Both streams have ended: what was held back comes out. 0 or TEND_ENOMEM. */
 int capture_end(struct capture *capture, int64_t now_ms, struct err *err);
 
@@ -106,9 +115,9 @@ int capture_take(struct capture *capture, struct arena *arena, struct capture_ba
 /* The newest line with something on it, as far as it is there; "" before there is any. */
 const char *capture_last_line(const struct capture *capture);
 
-/* The last text of both streams, from the beginning of a line where possible; valid until the next
- * feed. NUL-terminated. */
-const char *capture_tail(const struct capture *capture, size_t *ret_bytes);
+/* The last text of both streams, line by line as each stream wrote it, from the beginning of a line
+ * where possible; valid until the next feed or tail. NUL-terminated. "" without memory. */
+const char *capture_tail(struct capture *capture, size_t *ret_bytes);
 
 /* Appends "[… 12.3 MiB left out …]". */
 void capture_note(struct buf *buf, uint64_t dropped_bytes);

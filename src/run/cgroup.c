@@ -1,15 +1,25 @@
 /* See cgroup.h. */
 #include "run/cgroup.h"
 
+#include "base/clock.h"
+#include "base/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+enum { LOOK_MS = 1 };
+
 /* Alone, or beside version 1. */
 static const char *const mount_points[] = {"sys/fs/cgroup", "sys/fs/cgroup/unified"};
+static const char prefix[] = "tend-"; /* of the name of a minder's group */
 static const char *const marks[] = {"user.delegate", "trusted.delegate"};
 
 static bool is_marked(const char *folder)
@@ -59,21 +69,26 @@ bool cgroup_find(const char *root, const char *self_cgroup, bool need_mark, char
     return false;
 }
 
-void cgroup_find_own(char *out, size_t size)
+void cgroup_read_self(char *out, size_t size)
 {
-    char text[2048];
     int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    ssize_t got = fd >= 0 ? read(fd, out, size - 1) : -1;
     if (fd >= 0)
         close(fd);
-    text[got > 0 ? got : 0] = '\0';
+    out[got > 0 ? got : 0] = '\0';
+}
+
+void cgroup_find_own(char *out, size_t size)
+{
+    char text[CGROUP_SELF_BYTES];
+    cgroup_read_self(text, sizeof text);
     if (!cgroup_find("", text, geteuid() == 0, out, size))
         out[0] = '\0';
 }
 
 static bool group_path(char *out, size_t size, const char *parent, pid_t pid)
 {
-    int len = snprintf(out, size, "%s/tend-%d", parent, (int)pid);
+    int len = snprintf(out, size, "%s/%s%d", parent, prefix, (int)pid);
     return *parent && len > 0 && (size_t)len < size;
 }
 
@@ -136,4 +151,46 @@ void cgroup_clear(const char *parent, pid_t pid)
         return;
     kill_group(path);
     rmdir(path);
+}
+
+/* Of a process that is a minder: nobody but its nursery has a say in its group. */
+static bool has_minder(pid_t pid)
+{
+    struct proc_stat stat;
+    return proc_stat(pid, &stat) == 0 && !proc_has_ended(&stat) &&
+           strcmp(stat.command, CGROUP_MINDER) == 0;
+}
+
+/* Until it is empty and can be removed. */
+static bool clear_until(const char *parent, pid_t pid, int64_t until_ms)
+{
+    char path[512];
+    if (!group_path(path, sizeof path, parent, pid))
+        return true;
+    do {
+        kill_group(path);
+        if (rmdir(path) == 0 || errno != EBUSY)
+            return true;
+        poll(NULL, 0, LOOK_MS);
+    } while (clock_mono_ms() < until_ms);
+    return false;
+}
+
+bool cgroup_clear_dead(const char *parent, int64_t timeout_ms)
+{
+    int64_t until_ms = clock_mono_ms() + timeout_ms;
+    bool clear = true;
+    DIR *folder = *parent ? opendir(parent) : NULL;
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        char *end;
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        long pid = strtol(entry->d_name + strlen(prefix), &end, 10);
+        if (*end == '\0' && pid > 0 && !has_minder((pid_t)pid))
+            clear &= clear_until(parent, (pid_t)pid, until_ms);
+    }
+    if (folder)
+        closedir(folder);
+    return clear;
 }

@@ -11,7 +11,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+enum { CGROUP_SELF_BYTES = 4096 };
 
 struct cgroup {
     char path[512]; /* of the folder; "" when there is none */
@@ -24,6 +27,9 @@ struct cgroup {
  * need_mark: being allowed to write proves nothing (root), systemd's mark must be there.
  */
 bool cgroup_find(const char *root, const char *self_cgroup, bool need_mark, char *out, size_t size);
+
+/* The text of /proc/self/cgroup; "" when it cannot be read. */
+void cgroup_read_self(char *out, size_t size);
 
 /* The group of this process, if it was handed to us; "" in out otherwise. */
 void cgroup_find_own(char *out, size_t size);
@@ -41,5 +47,14 @@ void cgroup_kill(const struct cgroup *group);
 
 /* For the nursery: kills what is left in the group of a minder that is no more; removes it. */
 void cgroup_clear(const char *parent, pid_t pid);
+
+/* The name of a minder's process. */
+#define CGROUP_MINDER "step-minder"
+
+/*
+ * For a successor: the same for all groups below parent whose minder is no more, and waits until
+ * they are empty. False: some are not, after timeout_ms. parent may be "".
+ */
+bool cgroup_clear_dead(const char *parent, int64_t timeout_ms);
 
 #endif

@@ -1,16 +1,16 @@
-/* See git.h. One process, its pipes and its end; what git said is read in git_said.c. */
+/* See git.h. One process, its pipes and its end; git_start.c starts it, git_said.c reads what it
+ * said. */
 #include "run/git.h"
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/timetext.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,40 +58,6 @@ static int open_input(const struct git_call *call)
     return fd;
 }
 
-static int spawn_with(struct running *run, int in_fd, int out_fd, int log_fd)
-{
-    struct arena arena;
-    arena_init(&arena);
-    char *const *args = git_arguments(&arena, run->call);
-    char *const *environment = git_environment(&arena, run->call);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int rc = args == NULL || environment == NULL ? ENOMEM : posix_spawn_file_actions_init(&actions);
-    if (rc != 0)
-        goto no_actions;
-    if ((rc = posix_spawnattr_init(&attributes)) != 0)
-        goto no_attributes;
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    if ((rc = posix_spawn_file_actions_adddup2(&actions, in_fd, STDIN_FILENO)) == 0 &&
-        (rc = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO)) == 0 &&
-        (rc = posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO)) == 0)
-        rc = posix_spawnp(&run->pid, "git", &actions, &attributes, args, environment);
-    posix_spawnattr_destroy(&attributes);
-no_attributes:
-    posix_spawn_file_actions_destroy(&actions);
-no_actions:
-    arena_done(&arena);
-    return rc;
-}
-
 /* 0, or an errno. */
 static int start(struct running *run)
 {
@@ -103,7 +69,9 @@ static int start(struct running *run)
     if (rc == 0 && ((!to_file && pipe2(out, O_CLOEXEC) < 0) || pipe2(log, O_CLOEXEC) < 0))
         rc = errno;
     if (rc == 0)
-        rc = spawn_with(run, in_fd, to_file ? run->call->output_fd : out[1], log[1]);
+        rc = git_start(run->call,
+                       (const int[]){in_fd, to_file ? run->call->output_fd : out[1], log[1]},
+                       &run->pid);
     close_fd(&in_fd);
     close_fd(&out[1]);
     close_fd(&log[1]);
@@ -254,6 +222,8 @@ static int fail_to_start(const struct git_call *call, int problem, struct git_ou
 static int judge(const struct git_call *call, const struct git_outcome *outcome, struct err *err)
 {
     char line[300];
+    char limit[DURATION_TEXT_BYTES];
+    int64_t timeout_ms = call->limits != NULL ? call->limits->timeout_ms : 0;
     git_telling_line(outcome, line, sizeof line);
     switch (outcome->end) {
     case GIT_DONE:
@@ -264,9 +234,9 @@ static int judge(const struct git_call *call, const struct git_outcome *outcome,
     case GIT_CANCELLED:
         return err_set(err, TEND_EINTERRUPTED, "git %s was interrupted", call->args[0]);
     case GIT_TIMED_OUT:
-        return err_set(err, TEND_EIO, "git %s did not end within %lld ms and was stopped%s%s",
-                       call->args[0], (long long)call->limits->timeout_ms,
-                       line[0] != '\0' ? ": " : "", line);
+        return err_set(err, TEND_EIO, "git %s did not end within %s and was stopped%s%s",
+                       call->args[0], duration_text(timeout_ms, limit), line[0] != '\0' ? ": " : "",
+                       line);
     case GIT_TOO_MUCH:
         return err_set(err, TEND_EIO, "git %s wrote more than %zu bytes and was stopped",
                        call->args[0], call->output_max_bytes);

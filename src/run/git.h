@@ -4,14 +4,17 @@
  * Not a git library: it knows how to run git, not what a workspace is. Calls block their thread;
  * cancel_fd and timeout_ms end them early. Invariants: the environment of the caller (GIT_DIR and
  * its kin) and most of the user's configuration do not change what a command does; nothing a call
- * has started is alive when it returns; no hook of a repository is run; git never asks a person.
+ * has started is alive when it returns; git dies with the thread that runs it, and what it has
+ * started is found by a mark (git_marker); no hook of a repository is run; git never asks a person.
  *
- * `safe.directory` is not set: git refuses a repository that belongs to somebody else because its
- * configuration can name programs to run. Whoever trusts such a repository says so in the
+ * `safe.directory` is not set here: git refuses a repository that belongs to somebody else because
+ * its configuration can name programs to run. Whoever trusts such a repository says so in the
  * configuration of the account the worker runs under; the sentence of the error tells how.
  *
- * System-wide configuration is left out, the account's own (~/.gitconfig) is not: it holds how to
- * reach other machines (proxies, credential helpers) and the filters a checkout may need.
+ * The configuration of the machine (/etc/gitconfig) and of the account (~/.gitconfig) are read:
+ * they hold how to reach other machines (proxies, credential helpers), whom to trust, and the
+ * filters a checkout may need. Calls that make or apply patches leave that of the machine out
+ * (hides_system); its attributes are always left out, so that files are the same everywhere.
  *
  * Descriptors 0 to 2 of the calling process must be open, and nobody else may wait for its
  * children with waitpid(-1).
@@ -24,13 +27,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct arena;
 struct buf;
+struct proc_id;
 
 enum {
     GIT_ID_BYTES = 65, /* an object id in hexadecimal, SHA-1 or SHA-256, with its NUL */
     GIT_LOG_BYTES = 8192,
+    GIT_MARKER_BYTES = 128,
 };
 
 /* How long a call may take and what ends it before. */
@@ -43,12 +49,16 @@ struct git_call {
     const struct git_limits *limits; /* NULL: no limits */
     const char *folder;              /* where git starts; NULL: the current folder */
     const char *const *args;         /* without the word git; ends with NULL */
+    const char *const *settings;     /* "name=value", for this call; ends with NULL; may be NULL */
 
     /* Each may be NULL: then git looks for itself. */
     const char *git_dir;
     const char *work_tree;
     const char *index_path;
-    const char *object_folder; /* new objects go there, and are not forced to the disk */
+    const char *object_folder; /* new objects go there */
+
+    bool hides_system; /* the configuration of the machine is not read */
+    bool this_machine; /* no transport but to a folder, whatever the user allows for others */
 
     const void *input; /* standard input; NULL: empty */
     size_t input_bytes;
@@ -110,8 +120,15 @@ void git_telling_line(const struct git_outcome *outcome, char *out, size_t size)
 /* Takes names and passwords out of every URL in the text, in place. */
 void git_mask_urls(char *text);
 
+/* What every process carries that git_run starts in a process (see tree_sweep), and back. */
+void git_marker(const struct proc_id *id, char out[GIT_MARKER_BYTES]);
+bool git_marker_parse(const char *marker, struct proc_id *ret_id);
+
+/* For git_run: starts git in a group of its own with these descriptors. 0, or an errno. */
+int git_start(const struct git_call *call, const int fds[3], pid_t *ret_pid);
+
 /* For git_run: arguments and environment, in the arena; NULL when memory has run out. */
 char *const *git_arguments(struct arena *arena, const struct git_call *call);
-char *const *git_environment(struct arena *arena, const struct git_call *call);
+char *const *git_environment(struct arena *arena, const struct git_call *call, const char *marker);
 
 #endif

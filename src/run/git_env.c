@@ -2,6 +2,7 @@
 #include "run/git.h"
 
 #include "base/arena.h"
+#include "run/tree.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ static const char *const settings[] = {
     "apply.ignoreWhitespace=no",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
+    "protocol.fd.allow=never", /* there is no such descriptor; git would wait on another one */
     "advice.addEmbeddedRepo=false",
     "gc.auto=0", /* nothing in the background, and nobody else's objects packed */
     "maintenance.auto=false",
@@ -37,14 +39,14 @@ static const char *const settings[] = {
  * changes what a command does to a repository.
  */
 static const char *const kept[] = {
-    "GIT_SSH=",        "GIT_SSH_COMMAND=",      "GIT_SSH_VARIANT=",    "GIT_ASKPASS=",
-    "GIT_SSL_CAINFO=", "GIT_SSL_CAPATH=",       "GIT_SSL_CERT=",       "GIT_SSL_KEY=",
-    "GIT_EXEC_PATH=",  "GIT_PROXY_SSL_CAINFO=", "GIT_ALLOW_PROTOCOL=", "GIT_CONFIG_GLOBAL=",
+    "GIT_SSH=",           "GIT_SSH_COMMAND=",      "GIT_SSH_VARIANT=",    "GIT_ASKPASS=",
+    "GIT_SSL_CAINFO=",    "GIT_SSL_CAPATH=",       "GIT_SSL_CERT=",       "GIT_SSL_KEY=",
+    "GIT_EXEC_PATH=",     "GIT_PROXY_SSL_CAINFO=", "GIT_ALLOW_PROTOCOL=", "GIT_CONFIG_GLOBAL=",
+    "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=",
 };
 
 static const char *const fixed[] = {
     "LC_ALL=C",
-    "GIT_CONFIG_NOSYSTEM=1",
     "GIT_ATTR_NOSYSTEM=1",
     "GIT_TERMINAL_PROMPT=0",
     "GIT_OPTIONAL_LOCKS=0",
@@ -60,7 +62,11 @@ char *const *git_arguments(struct arena *arena, const struct git_call *call)
     size_t given = 0;
     while (call->args[given] != NULL)
         given++;
-    const char **args = arena_alloc(arena, (2 * COUNT(settings) + given + 8) * sizeof *args);
+    size_t more = 0;
+    while (call->settings != NULL && call->settings[more] != NULL)
+        more++;
+    size_t room = 2 * (COUNT(settings) + more) + given + 8;
+    const char **args = arena_alloc(arena, room * sizeof *args);
     if (args == NULL)
         return NULL;
     size_t n = 0;
@@ -73,9 +79,9 @@ char *const *git_arguments(struct arena *arena, const struct git_call *call)
         args[n++] = "-c";
         args[n++] = settings[i];
     }
-    if (call->object_folder != NULL) {
+    for (size_t i = 0; i < more; i++) {
         args[n++] = "-c";
-        args[n++] = "core.fsync=none";
+        args[n++] = call->settings[i];
     }
     memcpy(args + n, call->args, (given + 1) * sizeof *args);
     return (char *const *)args;
@@ -86,9 +92,12 @@ static bool starts_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-static bool stays(const char *variable)
+static bool stays(const char *variable, const struct git_call *call)
 {
-    if (starts_with(variable, "LC_ALL=") || starts_with(variable, "SSH_ASKPASS_REQUIRE="))
+    if (starts_with(variable, "LC_ALL=") || starts_with(variable, "SSH_ASKPASS_REQUIRE=") ||
+        starts_with(variable, TREE_MARKER_NAME "=") ||
+        (call->hides_system && starts_with(variable, "GIT_CONFIG_NOSYSTEM=")) ||
+        (call->this_machine && starts_with(variable, "GIT_ALLOW_PROTOCOL=")))
         return false;
     if (!starts_with(variable, "GIT_"))
         return true;
@@ -107,18 +116,18 @@ static bool add(struct arena *arena, const char **list, size_t *count, const cha
     return list[(*count)++] != NULL;
 }
 
-char *const *git_environment(struct arena *arena, const struct git_call *call)
+char *const *git_environment(struct arena *arena, const struct git_call *call, const char *marker)
 {
     size_t given = 0;
     while (environ != NULL && environ[given] != NULL)
         given++;
-    const char **list = arena_alloc(arena, (given + COUNT(fixed) + 8) * sizeof *list);
+    const char **list = arena_alloc(arena, (given + COUNT(fixed) + 9) * sizeof *list);
     if (list == NULL)
         return NULL;
     size_t n = 0;
     bool asks = false;
     for (size_t i = 0; i < given; i++) {
-        if (stays(environ[i]))
+        if (stays(environ[i], call))
             list[n++] = environ[i];
         asks = asks || starts_with(environ[i], "SSH_ASKPASS=");
     }
@@ -126,10 +135,13 @@ char *const *git_environment(struct arena *arena, const struct git_call *call)
         list[n++] = fixed[i];
     if (!asks)
         list[n++] = "SSH_ASKPASS=/bin/false";
-    if (!add(arena, list, &n, "GIT_DIR", call->git_dir) ||
+    if (!add(arena, list, &n, TREE_MARKER_NAME, marker) ||
+        !add(arena, list, &n, "GIT_CONFIG_NOSYSTEM", call->hides_system ? "1" : NULL) ||
+        !add(arena, list, &n, "GIT_DIR", call->git_dir) ||
         !add(arena, list, &n, "GIT_WORK_TREE", call->work_tree) ||
         !add(arena, list, &n, "GIT_INDEX_FILE", call->index_path) ||
-        !add(arena, list, &n, "GIT_OBJECT_DIRECTORY", call->object_folder))
+        !add(arena, list, &n, "GIT_OBJECT_DIRECTORY", call->object_folder) ||
+        !add(arena, list, &n, "GIT_ALLOW_PROTOCOL", call->this_machine ? "file" : NULL))
         return NULL;
     list[n] = NULL;
     return (char *const *)list;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/text.h"
+#include "base/timetext.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,10 +51,10 @@ int git_run_patiently(const struct git_call *call, struct git_outcome *ret_outco
         int64_t waited_ms = clock_mono_ms() - started_ms;
         if (waited_ms >= PATIENCE_MS) {
             char line[300];
+            char span[DURATION_TEXT_BYTES];
             git_telling_line(outcome, line, sizeof line);
-            return err_set(err, TEND_EBUSY,
-                           "git %s was kept out for %lld ms by another git process: %s",
-                           call->args[0], (long long)waited_ms, line);
+            return err_set(err, TEND_EBUSY, "git %s was kept out for %s by another git process: %s",
+                           call->args[0], span_text(waited_ms, span), line);
         }
         int64_t jittered_ms = pause_ms / 2 + (int64_t)rng_below(&rng, (uint64_t)pause_ms);
         if ((rc = git_pause(call->limits, jittered_ms, err)) < 0)
@@ -82,8 +83,8 @@ static struct line find_telling(const char *log)
         struct line line = {at, strcspn(at, "\n\r")};
         if (begins(line, "fatal: "))
             fatal = line;
-        else if (begins(line, "error: ") && error.text == NULL)
-            error = line;
+        else if ((begins(line, "error: ") || begins(line, "git: '")) && error.text == NULL)
+            error = line; /* git: 'remote-x' is not a git command */
         else if (line.len > 0 && !begins(line, "hint:"))
             other = line;
         at += line.len;

@@ -133,6 +133,10 @@ static bool turn(struct http_work *work, struct http_answer *ret, struct err *er
         http_fail(ret, ENDED_HTTP_TRANSPORT, HTTP_BAD_URL,
                   "http: the server redirects from https to http, which is not followed");
         break;
+    case TURN_SECRET:
+        http_fail(ret, ENDED_HTTP_TRANSPORT, HTTP_BAD_URL,
+                  "http: the server redirects to another host, which is not sent the secret body");
+        break;
     case TURN_NO_MEMORY:
         *ret_rc = err_set(err, TEND_ENOMEM, "out of memory following a redirect");
         break;

@@ -10,7 +10,8 @@
  *    newer.
  *  - Redirects are followed only when the plan says so: at most 5, never from https to http.
  *    Another scheme, host or port gets no credentials: not those of the URL, no Authorization,
- *    Cookie or Host, and no header whose name looks secret to core/redact.h.
+ *    Cookie or Host, no header whose name looks secret to core/redact.h, and none whose value the
+ *    plan only names. A body with a secret that the plan names is not sent there at all.
  *  - Proxies come from the environment as for the curl command (http_proxy, https_proxy, no_proxy).
  *    No netrc, no cookies, nothing is unpacked, no connection is kept.
  *  - Memory does not depend on the size of the answer.
@@ -28,7 +29,7 @@ struct err;
 
 enum {
     HTTP_REDIRECTS_MAX = 5,
-    HTTP_HEADERS_MAX_BYTES = 256 * 1024, /* of all answers of a call */
+    HTTP_HEADERS_MAX_BYTES = 256 * 1024, /* of all answers of a call; also of a request */
     HTTP_CONNECT_TIMEOUT_MS = 60 * 1000,
     HTTP_TICK_MS = 250,
     HTTP_NOTE_BYTES = 320,
@@ -37,12 +38,13 @@ enum {
 /* Everything is borrowed for the call. */
 struct http_call {
     const struct http_plan *plan;
-    const char *idempotency_key; /* sent unless the plan gives one; NULL: none */
-    const char *ca_file;         /* PEM, instead of the system's authorities; NULL: those */
-    int64_t wall_timeout_ms;     /* 0: none */
-    int64_t idle_timeout_ms;     /* without a byte sent or received; 0: none */
-    int64_t connect_timeout_ms;  /* 0: HTTP_CONNECT_TIMEOUT_MS */
-    int cancel_fd;               /* readable: the call ends; -1: none */
+    const char *idempotency_key;     /* sent unless the plan gives one; NULL: none */
+    const struct redactor *redactor; /* knows which headers are secret; NULL: by their names */
+    const char *ca_file;             /* PEM, instead of the system's authorities; NULL: those */
+    int64_t wall_timeout_ms;         /* 0: none */
+    int64_t idle_timeout_ms;         /* without a byte sent or received; 0: none */
+    int64_t connect_timeout_ms;      /* 0: HTTP_CONNECT_TIMEOUT_MS */
+    int cancel_fd;                   /* readable: the call ends; -1: none */
     /* Bytes of the body as they come; not 0: the call ends. NULL: nobody wants them. */
     int (*on_body)(void *context, const void *bytes, size_t len);
     /* Every HTTP_TICK_MS, also while nothing comes; not 0: the call ends. May be NULL. */

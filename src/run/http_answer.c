@@ -161,11 +161,23 @@ static int proxy_status(const struct http_work *work)
     return status >= 300 ? (int)status : 0;
 }
 
+/* What libcurl lacks memory for after that is a line of the answer that it does not want to keep.
+ */
+static bool has_sent(const struct http_work *work)
+{
+    long bytes = 0;
+    curl_easy_getinfo(work->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
 static void judge_trouble(const struct http_work *work, CURLcode code, struct http_answer *ret)
 {
     const char *text = work->error_text[0] != '\0' ? work->error_text : curl_easy_strerror(code);
     int proxy = proxy_status(work);
-    if (proxy > 0)
+    if (code == CURLE_OUT_OF_MEMORY && has_sent(work))
+        http_fail(ret, ENDED_HTTP_TRANSPORT, HTTP_ANSWER_TOO_LARGE,
+                  "http: a header of the answer is longer than 100 KiB");
+    else if (proxy > 0)
         http_fail(ret, ENDED_HTTP_STATUS, proxy, "http %d, from the proxy: %s", proxy, text);
     else
         http_fail(ret, ENDED_HTTP_TRANSPORT, (int)trouble_of(code), "http: %s", text);

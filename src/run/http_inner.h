@@ -58,6 +58,7 @@ enum http_turn {
     TURN_DONE,      /* url, method and is_home are those of the new place */
     TURN_BAD_PLACE, /* it is no URL that may be followed */
     TURN_DOWNGRADE, /* from https to http */
+    TURN_SECRET,    /* the body is secret, and would go to another host */
     TURN_NO_MEMORY,
 };
 /* Goes where an answer with this status points. */

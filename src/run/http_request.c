@@ -31,8 +31,12 @@ const char *http_plan_fault(const struct http_plan *plan)
         return "CONNECT is no request for a step";
     if (strcmp(plan->method, "HEAD") == 0 && plan->body != NULL)
         return "HEAD goes without a body";
+    size_t bytes = 0;
     for (size_t i = 0; i < plan->headers.count; i++) {
         const struct named_text *header = &plan->headers.items[i];
+        bytes += strlen(header->name) + strlen(header->value);
+        if (bytes > HTTP_HEADERS_MAX_BYTES) /* libcurl would be "out of memory" */
+            return "the headers of the request are larger than 256 KiB";
         if (strpbrk(header->name, "\r\n:;") != NULL || strpbrk(header->value, "\r\n") != NULL)
             return "a header is more than one line";
         if (IS_ONE_OF(header->name, own_headers))
@@ -65,8 +69,8 @@ static bool put(struct http_work *work, const char *name, const char *separator,
 
 static bool put_given(struct http_work *work, const struct named_text *header)
 {
-    bool is_private =
-        IS_ONE_OF(header->name, private_headers) || redact_name_is_secret(header->name);
+    bool is_private = header->secret != NULL || IS_ONE_OF(header->name, private_headers) ||
+                      redact_name_is_secret(work->call->redactor, header->name);
     if (is_private && !work->is_home)
         return true;
     if (!work->sends_body && strncasecmp(header->name, "Content-", 8) == 0 &&

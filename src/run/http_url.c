@@ -76,6 +76,11 @@ static void turn_method(struct http_work *work, int status)
     work->sends_body = false;
 }
 
+static bool has_secret_body(const struct http_plan *plan)
+{
+    return plan->body_secret != NULL || plan->body_names_secrets;
+}
+
 enum http_turn http_url_turn(struct http_work *work, int status, const char *location)
 {
     struct http_origin from = {0}, to = {0};
@@ -97,6 +102,8 @@ enum http_turn http_url_turn(struct http_work *work, int status, const char *loc
     if (turn == TURN_DONE) {
         work->is_home = is_same(&work->origin, &to);
         turn_method(work, status);
+        if (!work->is_home && work->sends_body && has_secret_body(work->call->plan))
+            turn = TURN_SECRET;
         CURLU *old = work->url;
         work->url = next;
         next = old;

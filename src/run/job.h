@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "core/heal.h"
+#include "core/keep.h"
 #include "core/report.h"
 #include "core/retry_context.h"
 #include "core/signature.h"
@@ -18,6 +19,7 @@
 #include "run/capture.h"
 #include "run/http.h"
 #include "run/runner.h"
+#include "run/secret.h"
 #include "run/workspace.h"
 
 #include <jansson.h>
@@ -40,7 +42,8 @@ struct failure {
     struct classification class;
     struct signature signature;
     struct heal_verdict verdict;
-    char text[1600]; /* for the job's error */
+    int64_t pause_ms; /* before the attempt that follows */
+    char text[1600];  /* for the job's error */
     char diff_hash[GIT_ID_BYTES];
     struct workspace_change change; /* what the attempt had changed */
     bool has_change;
@@ -53,13 +56,17 @@ struct job_run {
     struct job_plan plan;
     const char *handler; /* the command of a kind's handler; NULL: the payload is the plan */
     struct budgets queue_budgets;
+    unsigned retry_classes;        /* of failures that the queue tries again (core/heal.h) */
     struct redactor *own_redactor; /* NULL: the runner's will do */
     const struct redactor *redactor;
-    struct classifier *rules; /* of the job; NULL: none */
+    struct known_secret *secrets; /* that the plan names, with the values of all attempts */
+    bool secrets_changed;         /* ... since own_redactor was made */
+    struct classifier *rules;     /* of the job; NULL: none */
+    /* Once job_make_folders has made them: */
     const char *folder;       /* of the job, below the runner's: what people look at */
-    const char
-        *lease_folder; /* of this lease, below it; an earlier owner may still clean up its own */
+    const char *lease_folder; /* of this lease, below it; an earlier owner may clean up its own */
     bool folder_made;
+    int lease_lock; /* held while this run uses lease_folder; -1: not */
     struct workspace_keeper keeper;
     struct workspace_source source;
     struct workspace workspace;
@@ -67,12 +74,16 @@ struct job_run {
     struct workspace
         old; /* before the last reset; kept until a step has succeeded in the new one */
     bool has_old;
-    bool keeps_workspaces; /* for people to look at, or to work in */
-    bool done;             /* the job is: nothing of earlier leases is needed any more */
+    bool edited;               /* the present workspace has an operator's edits for its step */
+    bool keeps_workspaces;     /* for an operator to work in */
+    bool done;                 /* the job is: nothing of earlier leases is needed any more */
+    bool failed;               /* the job has, or is tried again later */
+    int64_t keep_workspace_ms; /* of the queue; TEND_UNSET: for ever */
     struct heal heal;
     struct failure failure;               /* the last of the present step, when heal knows of any */
     const char *strategy;                 /* of the attempt that comes next */
     bool reset_due;                       /* ... it needs a fresh workspace */
+    int64_t pause_until_ms;               /* ... it does not begin before; monotonic, 0: at once */
     json_t *outputs;                      /* by step id */
     bool outputs_changed;                 /* since input_path was written */
     const char *input_path, *output_path; /* of TEND_INPUT and TEND_OUTPUT, once they are there */
@@ -82,7 +93,8 @@ struct job_run {
     int64_t begun;                        /* attempts under this lease */
     bool closed;                          /* its end is written */
     bool no_handler;                      /* its payload is no plan, and its kind nobody's here */
-    const char *repo_told;                /* the repository of the plan, without a password */
+    const char *missing_folder; /* the one that it names and that is missing here, or NULL */
+    const char *repo_told;      /* the repository, without a password; absolute */
     struct pending_change change;
     char last_error[1024]; /* what went wrong outside of a process, "": nothing */
     struct evidence early; /* ... before a step could be tried */
@@ -108,6 +120,10 @@ struct attempt {
     int64_t number;            /* in the job's life, as the store counts */
     const char *retry_context; /* path, or NULL on a first attempt */
     char marker[96];
+    struct arena secrets;         /* of the values below */
+    struct named_texts env;       /* of the job, then of the step, with values */
+    const struct http_plan *http; /* of an http step, with values */
+    bool no_secret;               /* one of them is missing: run->last_error says which */
 
     /* filled while it runs */
     enum attempt_end end;
@@ -118,6 +134,7 @@ struct attempt {
     struct report report;
     struct buf answer;          /* what may become its result, not redacted yet */
     char note[HTTP_NOTE_BYTES]; /* what an HTTP call says of its end, "": it was none */
+    json_t *warnings;           /* texts, redacted; NULL: none */
     int64_t duration_ms;
 };
 
@@ -139,6 +156,11 @@ enum attempt_end attempt_signal(struct attempt *attempt);
 /* It has put something out: stream 1 or 2. */
 void attempt_hear(struct attempt *attempt, int stream, const void *bytes, size_t len);
 int64_t attempt_heard_at(const struct attempt *attempt); /* monotonic */
+/* It has given another sign of life. */
+void attempt_alive(struct attempt *attempt);
+/* Something is wrong with what it reports: told to people, and kept with its output and its end. */
+void attempt_warn(struct attempt *attempt, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Progress in the report that nobody knows of yet is made known. */
 void attempt_progress(struct attempt *attempt);
 /* Output that has come since the last time goes to the store. */
@@ -166,6 +188,13 @@ void step_anew(struct job_run *run);
 /* Between attempts: orders are carried out. STEP_SUCCEEDED: go on. */
 enum step_outcome step_boundary(struct job_run *run);
 
+/* --- job_run.c --- */
+
+/* This value is a secret from now on, once the redactor is renewed. False: no memory. */
+bool job_know_secret(struct job_run *run, const char *value);
+/* Puts new secrets into run->redactor. Not while a stream uses it. 0 or TEND_ENOMEM. */
+int job_renew_redactor(struct job_run *run);
+
 /* --- job_past.c --- */
 
 /* False: nobody has had the job before, as it was only added and claimed; its version counts the
@@ -181,6 +210,9 @@ void job_complete(struct job_run *run);
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
               const char *text);
 void job_give_back(struct job_run *run, int64_t delay_ms, const char *why);
+/* The same for a job that this worker has no command for, or not its folder, as last_error says:
+ * told once for each kind and folder. */
+void job_give_back_unfit(struct job_run *run, int64_t delay_ms);
 /* Held, for an order that is answered by it. Frees the order. False: it was taken back, and the job
  * goes on. */
 bool job_hold(struct job_run *run, struct order *order, const char *why);
@@ -198,18 +230,35 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
 int job_workspace_make(struct job_run *run, size_t step_index);
 /* A step has succeeded: the workspace before the last reset is not needed any more (SH-7). */
 void job_workspace_settle(struct job_run *run);
-/* The job has ended here: its workspaces go, unless they are kept for people to look at. */
-void job_workspace_clean(struct job_run *run);
+/* What the present attempt has changed, without secrets; the patch is in the buffer, the rest in
+ * the arena. False: nothing, or it cannot be told. */
+bool job_workspace_changes(struct job_run *run, struct buf *patch, struct arena *arena,
+                           struct tend_changes *ret);
+/* The job has ended here: its workspaces go, unless they are kept; why. */
+enum keep_why job_workspace_clean(struct job_run *run);
+
+/* --- job_place.c --- */
+
+/* Whether the job names a folder for its commands or its repository that cannot be entered here;
+ * last_error says which, and who has added the job; missing_folder is its path. */
+bool job_lacks_folder(struct job_run *run);
 
 /* --- job_files.c --- */
 
+/* The folder the job names, else where the worker was started. NULL: no memory. */
+const char *job_named_folder(const struct job_run *run, struct arena *arena);
 /* Where the commands of the job run: its git workspace, else the folder the job names, else where
  * the worker was started. NULL: no memory. */
 const char *job_base_folder(const struct job_run *run, struct arena *arena);
-/* A path in the job's folder, which is made; NULL as job_write_file. */
+/* Makes the folders of the job and of its lease. False as job_write_file. */
+bool job_make_folders(struct job_run *run);
+/* The folder of the job, which is made; NULL: it could not be, which is no lack of this worker. */
+const char *job_folder(struct job_run *run);
+/* A path in the folder of the lease, which is made; NULL as job_write_file. */
 const char *job_path(struct job_run *run, const char *name);
-/* What only the steps needed goes, and the folder too when nothing else is in it. */
-void job_clean_files(struct job_run *run);
+/* What only the steps needed goes, and so does what earlier leases have left. Why the workspaces of
+ * this one are kept is noted. */
+void job_clean_files(struct job_run *run, enum keep_why why);
 /* The job cannot be run here, for a reason that is this worker's (lack.h). */
 void job_lacks(struct job_run *run, int code, const char *text);
 /* Writes a file there; its path, or NULL with run->last_error and lack_code. */

@@ -7,9 +7,12 @@
  * Any other refusal, such as a hold that was taken back, changes nothing of what is still to be
  * told.
  */
+#include "queue/explain.h"
 #include "run/job.h"
 
 #include "base/json.h"
+#include "base/text.h"
+#include "base/timetext.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,8 +62,18 @@ static bool is_refused(int rc)
     return rc < 0 && rc != TEND_ELEASELOST && !task_passes(rc);
 }
 
+/* The checkpoint of the step has what an operator had changed before it. */
+static void note_edits(struct job_run *run)
+{
+    if (run->edited && run->change.has_end && run->change.end.state == TEND_ATTEMPT_SUCCEEDED) {
+        run->change.end.with_edits = 1;
+        run->edited = false;
+    }
+}
+
 bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int64_t *ret_number)
 {
+    note_edits(run);
     struct tend_step_change change = pending(run);
     int rc;
     change.begun = begun;
@@ -101,6 +114,7 @@ static void set_reports(struct job_run *run, bool reports)
 /* Ends the job. Negative: it was not written; the lease ends by its time, or is lost already. */
 static int finish(struct job_run *run, const struct tend_step_close *close, int64_t *ret_due_ms)
 {
+    note_edits(run);
     struct tend_step_change change = pending(run);
     int rc;
     set_reports(run, true);
@@ -164,6 +178,38 @@ void job_complete(struct job_run *run)
     }
 }
 
+/* Ends the job, and keeps what the attempt that gives it up has changed. */
+static int finish_failed(struct job_run *run, const struct tend_failure *failure,
+                         int64_t *ret_due_ms)
+{
+    struct tend_step_close close = {.how = TEND_STEPS_FAIL, .failure = failure};
+    struct tend_changes changes;
+    struct buf patch;
+    bool attempted = run->change.has_end && run->change.end.state == TEND_ATTEMPT_FAILED;
+    buf_init(&patch);
+    if (attempted && job_workspace_changes(run, &patch, &run->arena, &changes))
+        close.changes = &changes;
+    if (run->has_workspace && run->keep_workspace_ms != 0)
+        close.workspace = run->workspace.folder;
+    int rc = finish(run, &close, ret_due_ms);
+    run->failed = rc >= 0;
+    buf_done(&patch);
+    return rc;
+}
+
+/* why NULL: it was told before. */
+static void tell_retry(struct job_run *run, int64_t due_ms, const char *why)
+{
+    long long id = (long long)run->task->job->id;
+    int64_t now_ms;
+    char left[DURATION_TEXT_BYTES];
+    bool known = tend_now(run->runner->t, &now_ms) >= 0;
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_SCHEDULED,
+                "job %lld is tried again %s%s%s%s", id, known ? "in " : "later",
+                known ? span_text(due_ms - now_ms, left) : "", why != NULL ? ": " : "",
+                why != NULL ? why : "");
+}
+
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
               const char *text)
 {
@@ -175,24 +221,82 @@ void job_fail(struct job_run *run, enum failure_class class, bool retryable, int
     failure.text = text;
     failure.final = !retryable;
     failure.retry_in_ms = retry_in_ms;
-    struct tend_step_close close = {.how = TEND_STEPS_FAIL, .failure = &failure};
-    if (finish(run, &close, &due_ms) < 0)
+    if (finish_failed(run, &failure, &due_ms) < 0)
         return;
     bool again = due_ms != TEND_UNSET;
     count(run, again ? &run->runner->totals.retried : &run->runner->totals.failed);
-    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, again ? TEND_SCHEDULED : TEND_FAILED,
-                "job %lld %s: %s", id, again ? "is tried again later" : "has failed", text);
+    /* The line about the attempt has said why. */
+    bool told = run->failure.text[0] != '\0' && strcmp(text, run->failure.text) == 0;
+    if (again)
+        tell_retry(run, due_ms, told ? NULL : text);
+    else
+        runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_FAILED, "job %lld has failed%s%s", id,
+                    told ? "" : ": ", told ? "" : text);
+}
+
+static bool release(struct job_run *run, int64_t delay_ms, const char *why)
+{
+    struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why, .delay_ms = delay_ms};
+    if (finish(run, &close, NULL) < 0)
+        return false;
+    count(run, &run->runner->totals.given_back);
+    return true;
 }
 
 void job_give_back(struct job_run *run, int64_t delay_ms, const char *why)
 {
     long long id = (long long)run->task->job->id;
-    struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why, .delay_ms = delay_ms};
-    if (finish(run, &close, NULL) < 0)
+    if (release(run, delay_ms, why))
+        runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_PENDING, "job %lld is given back: %s",
+                    id, why);
+}
+
+/* Whether this kind or folder was never told of before; when many were, none is. */
+static bool is_news(tend_runner *runner, const char *name)
+{
+    uint64_t hash = text_hash(name);
+    bool news = true;
+    pthread_mutex_lock(&runner->mutex);
+    for (size_t i = 0; i < runner->unfit_count; i++)
+        news &= runner->unfit[i] != hash;
+    news &= runner->unfit_count < UNFIT_TOLD;
+    if (news)
+        runner->unfit[runner->unfit_count++] = hash;
+    pthread_mutex_unlock(&runner->mutex);
+    return news;
+}
+
+static void tell_no_handler(const struct job_run *run)
+{
+    const struct tend_job *job = run->task->job;
+    struct spec_slip slip;
+    char hint[64 + KIND_BYTES];
+    if (spec_find_slip(job->payload, job->payload_bytes, &slip))
+        snprintf(hint, sizeof hint, "did you mean \"%s\" by \"%s\"?", slip.meant, slip.member);
+    else
+        snprintf(hint, sizeof hint, "--handler %s=COMMAND gives this worker one",
+                 job->kind[0] != '\0' ? job->kind : "KIND");
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, job->id, TEND_PENDING,
+                "job %lld is given back, as others of its kind will be without a word: this worker "
+                "has no handler%s; %s",
+                (long long)job->id, run->last_error + strlen("it has no handler"), hint);
+}
+
+void job_give_back_unfit(struct job_run *run, int64_t delay_ms)
+{
+    const struct tend_job *job = run->task->job;
+    if (!release(run, delay_ms, run->last_error))
         return;
-    count(run, &run->runner->totals.given_back);
-    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_PENDING, "job %lld is given back: %s", id,
-                why);
+    count(run, &run->runner->totals.unfit);
+    if (!is_news(run->runner, run->no_handler ? job->kind : run->missing_folder))
+        return;
+    if (run->no_handler)
+        tell_no_handler(run);
+    else
+        runner_tell(run->runner, TEND_NEWS_JOB_ENDS, job->id, TEND_PENDING,
+                    "job %lld is given back: %s. " NO_FOLDER_HINT
+                    ". Others with this folder are given back without a word",
+                    (long long)job->id, run->last_error);
 }
 
 bool job_hold(struct job_run *run, struct order *order, const char *why)
@@ -200,6 +304,8 @@ bool job_hold(struct job_run *run, struct order *order, const char *why)
     long long id = (long long)run->task->job->id;
     struct tend_step_close close = {
         .how = TEND_STEPS_HOLD, .why = why, .control_id = order->id, .outcome = why};
+    if (run->keeps_workspaces && run->has_workspace)
+        close.workspace = run->workspace.folder;
     int rc = finish(run, &close, NULL);
     order_free(order);
     if (rc == TEND_ESTATE)

@@ -1,32 +1,29 @@
 /* Files of a job: what its steps are told and tell. Copies for the moment; the store has what
  * counts. */
+#include "run/collect.h"
+#include "run/collector.h"
 #include "run/job.h"
+#include "run/job_folder.h"
 #include "run/workspace_files.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* In a lease's folder: its workspaces are a person's now. */
-static const char kept_name[] = "kept";
-
-static int make_folder(const char *path)
+const char *job_named_folder(const struct job_run *run, struct arena *arena)
 {
-    return mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : 0;
+    const char *named = run->task->job->workspace;
+    const char *here = run->runner->here;
+    if (named == NULL || named[0] == '\0')
+        return here;
+    return named[0] == '/' ? named : arena_printf(arena, "%s/%s", here, named);
 }
 
 const char *job_base_folder(const struct job_run *run, struct arena *arena)
 {
-    const char *named = run->task->job->workspace;
-    const char *here = run->runner->here;
-    if (run->has_workspace)
-        return run->workspace.folder;
-    if (named == NULL || named[0] == '\0')
-        return here;
-    return named[0] == '/' ? named : arena_printf(arena, "%s/%s", here, named);
+    return run->has_workspace ? run->workspace.folder : job_named_folder(run, arena);
 }
 
 void job_lacks(struct job_run *run, int code, const char *text)
@@ -42,18 +39,45 @@ static const char *lacks(struct job_run *run, const struct err *err)
     return NULL;
 }
 
+static bool make_folders(struct job_run *run, struct err *err)
+{
+    char job[PATH_MAX];
+    char lease[PATH_MAX];
+    if (run->folder_made)
+        return true;
+    if (lease_folder_make(run->runner->options.folder, run->task->job->id, run->task->lease.token,
+                          run->runner->store_id, job, lease, err) < 0)
+        return false;
+    if (run->lease_lock < 0 && (run->lease_lock = lease_folder_lock(lease, err)) < 0)
+        return false;
+    run->folder = arena_strdup(&run->arena, job);
+    run->lease_folder = arena_strdup(&run->arena, lease);
+    run->folder_made = run->folder != NULL && run->lease_folder != NULL;
+    if (!run->folder_made)
+        files_fail(err, "naming", job, ENOMEM);
+    return run->folder_made;
+}
+
+bool job_make_folders(struct job_run *run)
+{
+    struct err err;
+    return make_folders(run, &err) || lacks(run, &err) != NULL;
+}
+
+const char *job_folder(struct job_run *run)
+{
+    return make_folders(run, NULL) ? run->folder : NULL;
+}
+
 const char *job_path(struct job_run *run, const char *name)
 {
     struct err err;
+    if (!job_make_folders(run))
+        return NULL;
     const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, name);
     if (path == NULL)
         files_fail(&err, "naming", name, ENOMEM);
-    else if (!run->folder_made &&
-             (make_folder(run->folder) < 0 || make_folder(run->lease_folder) < 0))
-        files_fail(&err, "making folder", run->lease_folder, errno);
-    else
-        run->folder_made = true;
-    return run->folder_made && path != NULL ? path : lacks(run, &err);
+    return path != NULL ? path : lacks(run, &err);
 }
 
 const char *job_write_file(struct job_run *run, const char *name, const char *text, size_t len)
@@ -65,43 +89,51 @@ const char *job_write_file(struct job_run *run, const char *name, const char *te
     return files_write(path, text, len, &err) == 0 ? path : lacks(run, &err);
 }
 
-/* The files of a lease, and its folder when nothing else is in it. */
-static void clean_lease(struct job_run *run, const char *lease_folder)
+static void unlock(struct job_run *run)
 {
-    static const char *const names[] = {"input.json", "output", "retry.json"};
+    if (run->lease_lock >= 0)
+        close(run->lease_lock);
+    run->lease_lock = -1;
+}
+
+/* The files of the lease, and its folder when nothing else is in it. */
+static void clean_lease(struct job_run *run)
+{
+    static const char *const names[] = {"input.json", "output", "retry.json", LEASE_FOLDER_LOCK};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = arena_printf(&run->arena, "%s/%s", lease_folder, names[i]);
+        const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, names[i]);
         if (path != NULL)
             unlink(path);
     }
-    rmdir(lease_folder);
+    unlock(run);
+    rmdir(run->lease_folder);
 }
 
-/* What workers that died have left of a job that is done; what was kept for people stays. */
+/* What workers that died have left of the job, and what was kept of it for long enough. A job whose
+ * end could not be told is left to others. */
 static void clean_earlier(struct job_run *run)
 {
-    struct err err;
-    DIR *folder = opendir(run->folder);
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        const char *path = arena_printf(&run->arena, "%s/%s", run->folder, entry->d_name);
-        const char *kept = arena_printf(&run->arena, "%s/%s", path, kept_name);
-        if (strncmp(entry->d_name, "lease-", 6) != 0 || kept == NULL || access(kept, F_OK) == 0 ||
-            strcmp(path, run->lease_folder) == 0)
-            continue;
-        workspace_remove_all(&run->keeper, path, &err);
-        clean_lease(run, path);
-    }
-    if (folder != NULL)
-        closedir(folder);
+    struct collect collect;
+    if (!run->closed || collect_init(&collect, run->runner->t, run->runner->options.folder) < 0)
+        return;
+    collect.removes = true;
+    collect.ear = runner_ear(run->runner);
+    (void)collect_job(&collect, run->folder, run->task->job->id);
 }
 
-void job_clean_files(struct job_run *run)
+void job_clean_files(struct job_run *run, enum keep_why why)
 {
-    if (run->keeps_workspaces)
-        job_write_file(run, kept_name, "", 0);
-    if (run->done && job_may_have_run(run))
+    struct err err;
+    if (!run->folder_made) {
+        unlock(run);
+        return;
+    }
+    if (why != KEEP_NOT && lease_folder_keep(run->lease_folder, why, &err) < 0)
+        runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
+                    "job %lld: its workspace may go before its time: %s",
+                    (long long)run->task->job->id, err.text);
+    clean_lease(run);
+    if (job_may_have_run(run))
         clean_earlier(run);
-    if (run->folder_made || run->plan.workspace_repo != NULL)
-        clean_lease(run, run->lease_folder);
-    rmdir(run->folder);
+    job_folder_leave(AT_FDCWD, run->folder, run->runner->store_id);
 }

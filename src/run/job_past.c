@@ -8,7 +8,9 @@
  */
 #include "run/job.h"
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "run/collector.h"
 #include "run/step_record.h"
 #include "run/sweep.h"
 
@@ -55,7 +57,9 @@ static void recall(struct failure *failure, const struct tend_attempt *attempt)
     *failure = (struct failure){
         .class = {.class = class,
                   .retryable = failure_class_retryable(class),
-                  .unknown = strncmp(or_empty(attempt->rule), "unknown", strlen("unknown")) == 0},
+                  .unknown = strncmp(or_empty(attempt->rule), "unknown", strlen("unknown")) == 0,
+                  .outside = attempt->outside != 0},
+        .signature = {.failures = attempt->failures == TEND_UNSET ? -1 : attempt->failures},
         .verdict = {.action = heal_verdict_parse(attempt->verdict),
                     .class = class,
                     .no_progress = attempt->no_progress != 0,
@@ -86,6 +90,15 @@ static size_t find_begin(const struct job_run *run, const struct tend_attempts *
     return begin;
 }
 
+/* Of the pause that an earlier worker had begun after this attempt. */
+static int64_t pause_left_ms(const struct job_run *run, const struct tend_attempt *attempt)
+{
+    if (attempt->next_at_ms == TEND_UNSET)
+        return 0;
+    int64_t left_ms = attempt->next_at_ms - run->task->job->seen_at_ms; /* since the claim */
+    return left_ms > 0 ? left_ms : 0;
+}
+
 static void take_up_step(struct job_run *run, const struct tend_attempts *attempts)
 {
     for (size_t i = find_begin(run, attempts); i < attempts->count; i++) {
@@ -96,6 +109,7 @@ static void take_up_step(struct job_run *run, const struct tend_attempts *attemp
         heal_remember(&run->heal, &failed);
         run->strategy =
             heal_strategy_name(run->failure.verdict.action == HEAL_HARD ? HEAL_HARD : HEAL_SOFT);
+        run->pause_until_ms = clock_mono_ms() + pause_left_ms(run, &attempts->items[i]);
     }
 }
 
@@ -157,14 +171,15 @@ int job_read_past(struct job_run *run)
         rc = tend_attempts(run->runner->t, run->task->job->id, &attempts);
     if (rc != 0)
         return rc;
-    heal_begin_job(&run->heal, first ? 0 : count_resets(attempts),
-                   run->plan.workspace_repo != NULL);
+    heal_begin_job(&run->heal, first ? 0 : count_resets(attempts), run->plan.workspace_repo != NULL,
+                   run->retry_classes);
     step_anew(run);
-    pulse_bring_orders(run->task); /* a reset may be asked for before the first run, too */
+    pulse_bring_orders(run->task); /* what was asked for while nobody had the job */
     if (first)
         return 0;
     take_up_step(run, attempts);
     count_done(run, attempts);
     tend_attempts_free(attempts);
-    return sweep_left_behind(run->runner, run->task->job->id) ? 0 : TEND_ESTATE;
+    const struct sweep_ear ear = runner_ear(run->runner);
+    return sweep_left_behind(run->runner->t, &ear, run->task->job->id) ? 0 : TEND_ESTATE;
 }

@@ -4,7 +4,9 @@
  */
 #include "run/job.h"
 
+#include "queue/explain.h"
 #include "queue/handle.h"
+#include "run/job_source.h"
 #include "run/step_record.h"
 
 #include <stdio.h>
@@ -13,29 +15,25 @@
 
 enum {
     GIT_MS = 600000,       /* for one git command */
-    NO_HANDLER_MS = 30000, /* a worker with the handler may come by */
+    NO_HANDLER_MS = 30000, /* a worker with the handler, or with the folder, may come by */
     LEFT_BEHIND_MS = 5000,
 };
 
 static void job_init(struct job_run *run, struct task *task)
 {
-    *run =
-        (struct job_run){.task = task, .runner = task->runner, .redactor = task->runner->redactor};
+    *run = (struct job_run){
+        .task = task, .runner = task->runner, .redactor = task->runner->redactor, .lease_lock = -1};
     arena_init(&run->arena);
     arena_init(&run->change.arena);
-    run->folder = arena_printf(&run->arena, "%s/job-%lld", task->runner->options.folder,
-                               (long long)task->job->id);
-    run->lease_folder =
-        arena_printf(&run->arena, "%s/lease-%lld", run->folder, (long long)task->lease.token);
     workspace_keeper_init(&run->keeper,
                           arena_printf(&run->arena, "%s/cache", task->runner->options.folder));
+    retry_classes_parse(RETRY_CLASSES_DEFAULT, &run->retry_classes);
     run->keeper.limits = (struct git_limits){.cancel_fd = task->cancel_fd, .timeout_ms = GIT_MS};
 }
 
 static void job_done(struct job_run *run)
 {
-    job_workspace_clean(run);
-    job_clean_files(run);
+    job_clean_files(run, job_workspace_clean(run));
     failure_done(&run->failure);
     redactor_free(run->own_redactor);
     classifier_free(run->rules);
@@ -69,6 +67,15 @@ static int plan_of_handler(struct job_run *run)
     return 0;
 }
 
+static void say_no_handler(struct job_run *run)
+{
+    const char *kind = run->task->job->kind;
+    bool named = kind[0] != '\0';
+    snprintf(run->last_error, sizeof run->last_error,
+             NO_HANDLER_WHY "%s%s%s, and the payload is no plan",
+             named ? "kind '" : "jobs without a kind", kind, named ? "'" : "");
+}
+
 static int read_plan(struct job_run *run)
 {
     const struct tend_job *job = run->task->job;
@@ -79,10 +86,7 @@ static int read_plan(struct job_run *run)
     int rc = spec_parse(job->payload, job->payload_bytes, &run->arena, &run->plan, &err);
     run->no_handler = rc == SPEC_NONE;
     if (rc == SPEC_NONE)
-        snprintf(run->last_error, sizeof run->last_error,
-                 "this worker has no handler for kind '%s' (tend work --handler %s=COMMAND), and "
-                 "the payload is no plan",
-                 job->kind, job->kind[0] != '\0' ? job->kind : "KIND");
+        say_no_handler(run);
     else if (rc < 0)
         snprintf(run->last_error, sizeof run->last_error, "the payload is no good plan: %s",
                  err.text);
@@ -93,12 +97,40 @@ static int read_plan(struct job_run *run)
 static int make_redactor(struct job_run *run)
 {
     struct err err;
-    size_t count = run->plan.env.count;
+    struct redactor *redactor;
+    size_t count = run->plan.env.count + (run->secrets != NULL);
     for (size_t i = 0; i < run->plan.step_count; i++)
         count += run->plan.steps[i].env.count + (run->plan.steps[i].http != NULL);
     if (count == 0)
         return 0;
-    return runner_redactor(run, &run->own_redactor, &err);
+    int rc = runner_redactor(&run->plan, run->secrets, &redactor, &err);
+    if (rc < 0)
+        return rc;
+    redactor_free(run->own_redactor);
+    run->redactor = run->own_redactor = redactor;
+    run->secrets_changed = false;
+    return 0;
+}
+
+bool job_know_secret(struct job_run *run, const char *value)
+{
+    int rc = secret_know(&run->secrets, &run->arena, value);
+    run->secrets_changed = run->secrets_changed || rc > 0;
+    return rc >= 0;
+}
+
+/* All that the payload names, before the first step can print it. */
+static int know_secrets(struct job_run *run)
+{
+    const struct tend_job *job = run->task->job;
+    return run->handler == NULL
+               ? secrets_of_plan(&run->plan, &run->arena, &run->secrets)
+               : secrets_of_payload(job->payload, job->payload_bytes, &run->arena, &run->secrets);
+}
+
+int job_renew_redactor(struct job_run *run)
+{
+    return run->secrets_changed ? make_redactor(run) : 0;
 }
 
 /* What the steps leave is kept there; after a failure what is missing can be asked for again. */
@@ -114,13 +146,25 @@ static int make_room(struct job_run *run)
                                                                                    : TEND_ENOMEM;
 }
 
+/* By a name that is good for every worker and for people. */
+static int tell_repo(struct job_run *run)
+{
+    const char *folder = job_named_folder(run, &run->arena);
+    const char *repo =
+        folder == NULL ? NULL : job_source_repo(&run->arena, run->plan.workspace_repo, folder);
+    run->repo_told = repo == NULL ? NULL : redact_text(run->redactor, &run->arena, repo);
+    return run->repo_told == NULL ? TEND_ENOMEM : 0;
+}
+
 static int read_rules(struct job_run *run)
 {
     struct err err;
     struct tend_queue queue;
     int rc = make_room(run);
-    if (rc < 0 || (rc = tend_queue_get(run->runner->t, run->task->job->queue, &queue)) < 0)
+    if (rc < 0 || (rc = tend_queue_get(run->runner->t, run->task->job->queue, &queue)) < 0 ||
+        (rc = runner_know_store(run->runner)) < 0)
         return rc;
+    run->keep_workspace_ms = queue.keep_workspace_ms;
     run->queue_budgets = (struct budgets){
         .step_max_attempts = queue.step_max_attempts,
         .step_timeout_ms = queue.step_timeout_ms,
@@ -128,16 +172,19 @@ static int read_rules(struct job_run *run)
         .step_no_progress_limit = queue.step_no_progress_limit,
         .job_self_heal_max_resets = queue.job_self_heal_max_resets,
         .step_grace_ms = queue.step_grace_ms,
+        .step_pause_ms = queue.step_pause_ms,
+        .step_pause_max_ms = queue.step_pause_max_ms,
     };
+    const char *classes = run->plan.retry_classes;
+    retry_classes_parse(classes != NULL ? classes : queue.retry_classes, &run->retry_classes);
     if (run->plan.rules.count > 0 && run->rules == NULL &&
         (rc = classifier_new_user(run->plan.rules.items, run->plan.rules.count, &run->rules,
                                   &err)) < 0)
         return rc;
-    if ((rc = make_redactor(run)) == 0 && run->own_redactor != NULL)
-        run->redactor = run->own_redactor;
-    if (run->plan.workspace_repo != NULL)
-        run->repo_told = redact_text(run->redactor, &run->arena, run->plan.workspace_repo);
-    return rc;
+    rc = know_secrets(run);
+    if (rc == 0)
+        rc = make_redactor(run);
+    return rc < 0 || run->plan.workspace_repo == NULL ? rc : tell_repo(run);
 }
 
 /* --- the whole --- */
@@ -149,10 +196,12 @@ static bool prepare(struct job_run *run)
     do
         rc = read_plan(run);
     while (task_try_again(run->task, rc));
-    if (run->no_handler) {
-        job_give_back(run, NO_HANDLER_MS, run->last_error);
+    if (run->no_handler || (rc >= 0 && job_lacks_folder(run))) {
+        job_give_back_unfit(run, NO_HANDLER_MS);
         return false;
     }
+    runner_tell(run->runner, TEND_NEWS_JOB_BEGINS, run->task->job->id, -1, "job %lld begins",
+                (long long)run->task->job->id);
     if (rc == TEND_EINVAL) {
         run->early.ending = (struct ending){.kind = ENDED_BAD_PLAN};
         step_fail_early(run);
@@ -200,9 +249,7 @@ void job_run(struct task *task)
 {
     struct job_run run;
     enum step_outcome outcome = STEP_SUCCEEDED;
-    long long id = (long long)task->job->id;
     job_init(&run, task);
-    runner_tell(task->runner, TEND_NEWS_JOB_BEGINS, id, -1, "job %lld begins", id);
     if (prepare(&run)) {
         while (run.step <= run.plan.step_count && outcome != STEP_OVER) {
             outcome = step_run(&run);

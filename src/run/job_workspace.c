@@ -1,9 +1,12 @@
-/* The workspaces of a job: made, replaced by a fresh one, cleaned up (SH-7, SH-10). */
+/* The workspaces of a job: made, replaced by a fresh one, cleaned up or kept (SH-7, SH-10). */
+#include "run/changes.h"
 #include "run/job.h"
+#include "run/job_folder.h"
+#include "run/job_source.h"
 
 #include <stdio.h>
 
-enum { REPLAY_PATCHES = 64, REPLAY_BYTES = 32 << 20, CLEAN_MS = 60000 };
+enum { CLEAN_MS = 60000 };
 
 static int fail(struct job_run *run, const struct err *err)
 {
@@ -12,75 +15,6 @@ static int fail(struct job_run *run, const struct err *err)
     workspace_problem_evidence(problem == WORKSPACE_FINE ? WORKSPACE_BROKEN : problem, &run->early);
     snprintf(run->last_error, sizeof run->last_error, "%s", err->text);
     return err->code;
-}
-
-/* The commit the job started from: as it was found the first time, else as the plan says now. */
-static int find_source(struct job_run *run, struct err *err)
-{
-    struct tend_checkpoints *checkpoints;
-    const char *ref = run->plan.workspace_ref;
-    int rc = 0;
-    if (run->source.git_folder != NULL)
-        return 0;
-    do
-        rc = tend_checkpoints(run->runner->t, run->task->job->id, &checkpoints);
-    while (task_try_again(run->task, rc));
-    if (rc < 0)
-        return err_set(err, rc, "%s", tend_errmsg(run->runner->t));
-    for (size_t i = 0; i < checkpoints->count; i++)
-        if (checkpoints->items[i].step_index == 0 && checkpoints->items[i].commit != NULL)
-            ref = arena_strdup(&run->arena, checkpoints->items[i].commit);
-    tend_checkpoints_free(checkpoints);
-    return workspace_resolve(&run->keeper, run->plan.workspace_repo, ref, &run->source, err);
-}
-
-/* Patches in hand: git is started for many at once, but not for more than memory should hold. */
-struct sheaf {
-    struct tend_patch *owned[REPLAY_PATCHES];
-    struct workspace_patch patches[REPLAY_PATCHES];
-    size_t count, bytes;
-};
-
-static void sheaf_clear(struct sheaf *sheaf)
-{
-    for (size_t i = 0; i < sheaf->count; i++)
-        tend_patch_free(sheaf->owned[i]);
-    sheaf->count = sheaf->bytes = 0;
-}
-
-static int sheaf_add(struct job_run *run, struct sheaf *sheaf, size_t step_index, struct err *err)
-{
-    const char *id = run->plan.steps[step_index - 1].id;
-    struct tend_patch *patch;
-    int rc;
-    do
-        rc = tend_checkpoint_patch(run->runner->t, run->task->job->id, (int64_t)step_index, &patch);
-    while (task_try_again(run->task, rc));
-    if (rc < 0)
-        return err_set(err, rc, "the checkpoint of step %s cannot be read: %s", id,
-                       tend_errmsg(run->runner->t));
-    sheaf->owned[sheaf->count] = patch;
-    sheaf->patches[sheaf->count++] =
-        (struct workspace_patch){.step = id, .data = patch->data, .bytes = patch->bytes};
-    sheaf->bytes += patch->bytes;
-    return 0;
-}
-
-/* The patches of steps 1 to count, in their order. */
-static int replay(struct job_run *run, struct workspace *workspace, size_t count, struct err *err)
-{
-    struct sheaf sheaf = {.count = 0};
-    int rc = 0;
-    for (size_t i = 1; rc >= 0 && i <= count; i++) {
-        rc = sheaf_add(run, &sheaf, i, err);
-        bool full = sheaf.count == REPLAY_PATCHES || sheaf.bytes >= REPLAY_BYTES || i == count;
-        if (rc >= 0 && full) {
-            rc = workspace_replay(&run->keeper, workspace, sheaf.patches, sheaf.count, NULL, err);
-            sheaf_clear(&sheaf);
-        }
-    }
-    sheaf_clear(&sheaf);
-    return rc;
 }
 
 /* Git is about to run: from here on the death of the worker is a crash of the job (LS-1). */
@@ -94,21 +28,36 @@ static void start(struct job_run *run)
     while (task_try_again(run->task, rc)); /* one that is lost ends what git does */
 }
 
+static bool again(void *arg, int rc)
+{
+    return task_try_again(arg, rc);
+}
+
 int job_workspace_make(struct job_run *run, size_t step_index)
 {
+    const struct job_source from = {.t = run->runner->t,
+                                    .job_id = run->task->job->id,
+                                    .plan = &run->plan,
+                                    .folder = job_named_folder(run, &run->arena),
+                                    .keeper = &run->keeper,
+                                    .again = again,
+                                    .arg = run->task};
     struct workspace fresh;
     struct err err;
     start(run);
     run->keeper.problem = WORKSPACE_FINE;
-    if (find_source(run, &err) < 0 ||
+    if (!job_make_folders(run))
+        return run->lack_code;
+    if (from.folder == NULL) {
+        job_lacks(run, TEND_ENOMEM, "out of memory");
+        return run->lack_code;
+    }
+    if ((run->source.git_folder == NULL && job_source_find(&from, &run->source, &err) < 0) ||
         workspace_make(&run->keeper, &run->source, run->lease_folder, &fresh, &err) < 0)
         return fail(run, &err);
-    if (replay(run, &fresh, step_index - 1, &err) < 0) {
+    if (job_source_fill(&from, &fresh, step_index, &run->edited, &err) < 0) {
         workspace_done(&fresh);
-        fail(run, &err);
-        /* It stays on the disk for inspection, as the old one does; a full disk is no place. */
-        run->keeps_workspaces = run->lack_code == 0;
-        return err.code;
+        return fail(run, &err); /* it stays on the disk with the others if the job fails */
     }
     if (run->has_workspace) {
         job_workspace_settle(run);
@@ -130,22 +79,63 @@ void job_workspace_settle(struct job_run *run)
     run->has_old = false;
 }
 
-void job_workspace_clean(struct job_run *run)
+bool job_workspace_changes(struct job_run *run, struct buf *patch, struct arena *arena,
+                           struct tend_changes *ret)
+{
+    struct workspace_change change;
+    struct buf text;
+    struct err err;
+    const struct git_limits limits = run->keeper.limits;
+    if (!run->has_workspace)
+        return false;
+    run->keeper.limits = (struct git_limits){.cancel_fd = -1, .timeout_ms = CLEAN_MS};
+    int rc =
+        workspace_diff_briefly(&run->keeper, &run->workspace, CHANGES_READ_BYTES, &change, &err);
+    run->keeper.limits = limits;
+    buf_init(&text);
+    if (rc < 0)
+        buf_printf(&text, "Some of the changes are missing here: %s\n", err.text);
+    buf_append(&text, change.patch.data, change.patch.len);
+    *ret = (struct tend_changes){.changed_files = changes_files(&change, run->redactor, arena)};
+    changes_redact(&text, run->redactor, TEND_KEPT_PATCH_BYTES_MAX, patch, &ret->dropped_bytes);
+    ret->dropped_bytes += change.unread_bytes;
+    ret->patch = patch->data;
+    ret->patch_bytes = patch->len;
+    bool any = (change.file_count > 0 || rc < 0) && !text.failed && !patch->failed;
+    buf_done(&text);
+    workspace_change_done(&change);
+    return any;
+}
+
+/* What becomes of the workspaces of this lease. The one before a reset stays until a step has
+ * succeeded in the new one (SH-7), maybe under another lease; so does the new one, for whoever
+ * wants to compare. */
+static enum keep_why why_kept(const struct job_run *run)
+{
+    if (run->plan.workspace_repo == NULL)
+        return KEEP_NOT;
+    if (run->keeps_workspaces)
+        return KEEP_TAKEN_OVER;
+    if (run->failed)
+        return run->keep_workspace_ms == 0 ? KEEP_NOT : KEEP_FAILED;
+    return run->has_old && !run->done ? KEEP_RESET : KEEP_NOT;
+}
+
+enum keep_why job_workspace_clean(struct job_run *run)
 {
     struct err err;
+    enum keep_why why = why_kept(run);
     run->keeper.limits = (struct git_limits){.cancel_fd = -1, .timeout_ms = CLEAN_MS};
-    /* The one before a reset stays until a step has succeeded in the new one (SH-7), maybe under
-     * another lease; so does the new one, for whoever wants to compare. */
-    bool unsettled = run->has_old && !run->done;
-    if (unsettled)
+    if (why == KEEP_RESET)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
                     "job %lld: the workspaces before and after its reset are kept in %s",
                     (long long)run->task->job->id, run->lease_folder);
-    if (run->plan.workspace_repo != NULL && !run->keeps_workspaces && !unsettled)
+    if (why == KEEP_NOT && run->plan.workspace_repo != NULL && run->lease_folder != NULL)
         workspace_remove_all(&run->keeper, run->lease_folder, &err);
     if (run->has_old)
         workspace_done(&run->old);
     if (run->has_workspace)
         workspace_done(&run->workspace);
     workspace_source_done(&run->source);
+    return why;
 }

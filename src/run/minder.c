@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -42,9 +43,12 @@ struct minder {
     int64_t kill_at_ms;       /* INT64_MAX: nobody is to be killed */
     int64_t killing_since_ms; /* 0 before the first round */
     int64_t round_ms;         /* to the next round */
+    int64_t oom_before;       /* the counter when it began; -1: there is none */
     struct wire_answer answer;
 
-    char packet[sizeof(struct wire_spawn) + WIRE_INLINE_BYTES];
+    char oom_path[OOM_PATH_BYTES]; /* the counter that is looked at; "": none */
+    enum oom_kills oom_about;      /* what it says when it goes up */
+    _Alignas(struct wire_spawn) char packet[sizeof(struct wire_spawn) + WIRE_INLINE_BYTES];
 };
 
 static void answer_worker(struct minder *minder)
@@ -57,9 +61,22 @@ static void answer_worker(struct minder *minder)
 
 /* --- the end of a tree --- */
 
+/* The counter of the group that is the step's alone, where memory is counted there. */
+static void find_oom_counter(struct minder *minder)
+{
+    snprintf(minder->oom_path, sizeof minder->oom_path, "%s/memory.events", minder->group.path);
+    minder->oom_about = OOM_KILL_OF_STEP;
+    if (*minder->group.path && oom_read(minder->oom_path) >= 0)
+        return;
+    snprintf(minder->oom_path, sizeof minder->oom_path, "%s", minder->setting->oom_path);
+    minder->oom_about = OOM_KILL_NEARBY;
+}
+
 static void finish(struct minder *minder)
 {
     minder->running = false;
+    if (minder->oom_before >= 0 && oom_read(minder->oom_path) > minder->oom_before)
+        minder->answer.oom_kills = (uint8_t)minder->oom_about;
     minder->answer.type = WIRE_EXITED;
     if (!minder->reported)
         answer_worker(minder);
@@ -266,6 +283,7 @@ static void take_spawn(struct minder *minder, size_t bytes, const int *fds, size
     const struct wire_spawn *spawn = (const void *)minder->packet;
     pid_t pid = -1;
     memset(&minder->answer, 0, sizeof minder->answer);
+    minder->oom_before = oom_read(minder->oom_path);
     if (bytes < sizeof *spawn)
         refuse(minder, EINVAL, unreadable);
     else
@@ -372,10 +390,11 @@ int minder_run(int socket, const struct minder_setting *setting)
     minder.socket = socket;
     minder.setting = setting;
     minder.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    prctl(PR_SET_NAME, "step-minder");
+    prctl(PR_SET_NAME, CGROUP_MINDER);
     if (minder.signals < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         return 1;
     cgroup_open(&minder.group, setting->cgroup, getpid());
+    find_oom_counter(&minder);
     while (minder.running ? !(minder.worker_gone && minder.reported) : !minder.worker_gone)
         look_around(&minder);
     cgroup_close(&minder.group);

@@ -15,14 +15,16 @@
 #define RUN_MINDER_H
 
 #include "run/cgroup.h"
+#include "run/oom.h"
 #include "run/tree_wire.h"
 
 #include <sys/resource.h>
 
 /* What the nursery found at its start and its minders use. */
 struct minder_setting {
-    struct rlimit open_files; /* for the steps; the nursery's own is raised */
-    char cgroup[400];         /* see cgroup_find_own; "" */
+    struct rlimit open_files;      /* for the steps; the nursery's own is raised */
+    char cgroup[400];              /* see cgroup_find_own; "" */
+    char oom_path[OOM_PATH_BYTES]; /* see oom_find; "" */
 };
 
 /* Runs until the worker closes its end. The exit status: 0, or 1 when something is left. */

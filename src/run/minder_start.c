@@ -7,6 +7,7 @@
  * depends on the memory being shared: the thread sanitizer makes it a fork.
  */
 #include "run/minder.h"
+#include "run/tree_mark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,6 +112,7 @@ static void search_and_exec(struct launch *launch)
 
 static int set_limits(const struct minder_command *command)
 {
+    tree_mark_set(command->spawn->mark);
     if (setrlimit(RLIMIT_NOFILE, &command->setting->open_files) < 0)
         return -1;
     for (uint32_t i = 0; i < command->spawn->limit_count; i++) {

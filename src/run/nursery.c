@@ -260,6 +260,7 @@ static bool settle(struct nursery *nursery)
 {
     int kind = 0;
     socklen_t size = sizeof kind;
+    char self_cgroup[CGROUP_SELF_BYTES];
     if (getsockopt(WIRE_NURSERY_FD, SOL_SOCKET, SO_TYPE, &kind, &size) < 0 ||
         kind != SOCK_SEQPACKET)
         return false;
@@ -271,6 +272,8 @@ static bool settle(struct nursery *nursery)
     nursery->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     raise_open_files(&nursery->setting.open_files);
     cgroup_find_own(nursery->setting.cgroup, sizeof nursery->setting.cgroup);
+    cgroup_read_self(self_cgroup, sizeof self_cgroup);
+    oom_find("", self_cgroup, nursery->setting.oom_path, sizeof nursery->setting.oom_path);
     /* Not "tend-…": whoever kills all that is called tend should not hit the ones that clean up. */
     prctl(PR_SET_NAME, "step-nursery");
     return nursery->signals >= 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;

@@ -5,6 +5,9 @@
  * brought to the tree that came out, each of them once, however many patches changed it. A command
  * that fails leaves the index as it was: its patches are then applied one by one to find the first
  * that is refused.
+ *
+ * Where attributes convert files, a patch of an earlier version is refused: it has the text that
+ * git would have committed, and would silently make files with other line ends.
  */
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
@@ -99,6 +102,56 @@ static int refuse(struct replay *replay, const struct workspace_patch *patch,
                                   patch->step, line, replay->workspace->folder));
 }
 
+/* Whether the patch changes a file of attributes; each file begins with a line "diff --git a/…
+ * b/…".
+ */
+static bool changes_attributes(const struct workspace_patch *patch)
+{
+    static const char head[] = "diff --git ";
+    const char *end = (const char *)patch->data + patch->bytes;
+    for (const char *at = patch->data; at != NULL && at < end;) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        size_t len = line_end != NULL ? (size_t)(line_end - at) : (size_t)(end - at);
+        char line[PATH_MAX];
+        if (len > strlen(head) && strncmp(at, head, strlen(head)) == 0) {
+            len -= at[len - 1] == '"'; /* of a name with strange bytes */
+            snprintf(line, sizeof line, "%.*s", (int)len, at);
+            if (workspace_is_attributes_file(line))
+                return true;
+        }
+        at = line_end != NULL ? line_end + 1 : NULL;
+    }
+    return false;
+}
+
+static bool is_of_earlier_version(const struct replay *replay, const struct workspace_patch *patch)
+{
+    if (patch->bytes == 0 || (patch->bytes >= strlen(PATCH_MARK) &&
+                              memcmp(patch->data, PATCH_MARK, strlen(PATCH_MARK)) == 0))
+        return false;
+    return replay->workspace->converts || changes_attributes(patch);
+}
+
+/* How many patches come before the first of an earlier version. */
+static size_t count_acceptable(const struct replay *replay)
+{
+    size_t i = 0;
+    while (i < replay->count && !is_of_earlier_version(replay, &replay->patches[i]))
+        i++;
+    return i;
+}
+
+static int refuse_earlier(struct replay *replay, const struct workspace_patch *patch,
+                          struct err *err)
+{
+    return workspace_fail(replay->keeper, WORKSPACE_PATCH_REFUSED,
+                          err_set(err, TEND_ECONFLICT,
+                                  "the patch of step %s is of an earlier version of tend, which "
+                                  "did not keep line ends where attributes convert them; add the "
+                                  "job anew",
+                                  patch->step));
+}
+
 /* *ret_done: how many patches are in the index, also on failure. */
 static int apply_all(struct replay *replay, size_t *ret_done, struct err *err)
 {
@@ -172,11 +225,14 @@ int workspace_replay(struct workspace_keeper *keeper, struct workspace *workspac
     replay->workspace = workspace;
     replay->patches = patches;
     replay->count = count;
+    replay->count = count_acceptable(replay);
     int rc = replay_init(replay, err);
     if (rc < 0)
         workspace_file_fail(keeper, rc);
     else
         rc = apply_all(replay, &done, err);
+    if (rc == 0 && replay->count < count)
+        rc = refuse_earlier(replay, &patches[replay->count], err);
     if (rc == 0)
         rc = bring_to_tree(replay, err);
     else if (keeper->problem == WORKSPACE_PATCH_REFUSED) {

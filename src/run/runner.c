@@ -18,6 +18,7 @@
 #include "queue/recover.h"
 #include "queue/wait.h"
 #include "queue/worker.h"
+#include "run/collector.h"
 #include "run/statsd.h"
 #include "run/sweep.h"
 
@@ -404,11 +405,14 @@ int tend_runner_run(tend_runner *runner)
     if (statsd != NULL &&
         statsd_open(&runner->statsd, statsd, STATSD_AGAIN_MS, say_note, runner, &err) < 0)
         say_note(runner, err.text);
-    sweep_left_behind(runner, 0);
+    const struct sweep_ear ear = runner_ear(runner);
+    sweep_left_behind(runner->t, &ear, 0);
+    collector_start(runner);
     rc = claim_until_stopped(runner);
     if (rc < 0) /* of what runs on a store that is gone, nothing can be saved any more */
         tend_runner_stop(runner, db_gone(runner->t->db));
     wait_for_tasks(runner);
+    collector_end(runner);
     pulse_end(runner);
     statsd_close(runner->statsd);
     runner->statsd = NULL;
@@ -429,7 +433,9 @@ size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, size_t ma
             continue;
         ret[count] = task->view;
         ret[count].running_ms = now_ms - task->begun_mono_ms;
-        ret[count].silent_ms = now_ms - task->heard_mono_ms;
+        ret[count].silent_ms = task->sleeps ? 0 : now_ms - task->heard_mono_ms;
+        if (task->pause_until_ms > now_ms)
+            ret[count].pause_ms = task->pause_until_ms - now_ms;
         count++;
     }
     pthread_mutex_unlock(&runner->mutex);

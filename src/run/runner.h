@@ -5,6 +5,7 @@
  *     pulse.c       heartbeats all leases, brings controls, sees lost leases (a thread)
  *     task.c        a leased job in hand: its signals, its place in the list
  *     lack.c        what the worker lacks, and how long it claims nothing for that
+ *     collector.c   removes what nothing needs from the runner's folder (a thread)
  *     job_run.c     one job: plan, workspace, step after step, its end (a thread each)
  *     step_run.c    one step: attempts until it has succeeded or is given up (the same thread)
  *     attempt_*.c   one attempt: a process tree, an HTTP call or a sleep (the same thread)
@@ -73,13 +74,21 @@ struct task {
     int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
     bool short_told;       /* ... that memory was short, and somebody was told */
     struct tend_running view;
-    bool viewed;                /* view is filled: a step runs */
-    struct bulkhead *slot;      /* what it has a slot of, or NULL */
+    bool viewed;            /* view is filled: a step runs, or pauses */
+    bool sleeps;            /* ... that has nothing to say */
+    int64_t pause_until_ms; /* ... it pauses until then, monotonic; 0: it runs */
+    struct bulkhead *slot;  /* what it has a slot of, or NULL */
+    struct bulkhead
+        *rests_of; /* ... or had one of, and gave it to others; NULL: it does not rest */
     struct bulkhead *waits_for; /* ... or waits for a slot of; NULL: for none */
     struct tree *tree;          /* what it runs, NULL: nothing; may be told to end by others */
     int64_t grace_ms;           /* ... with this grace */
     int64_t begun_mono_ms, heard_mono_ms; /* of that attempt: its start, its last output */
 };
+
+/* Kinds without a handler, and folders that are missing, that are told of; see job_give_back_unfit.
+ */
+enum { UNFIT_TOLD = 64 };
 
 enum stop_level { STOP_NOT, STOP_DRAIN, STOP_NOW };
 
@@ -107,6 +116,8 @@ struct tend_runner {
                               last not known; 0: each is */
     int64_t back_ms;       /* monotonic: until then jobs come back that could not be run here */
     struct tend_runner_totals totals;
+    uint64_t unfit[UNFIT_TOLD]; /* hashes of kinds and paths, which begin with a slash */
+    size_t unfit_count;
     pthread_mutex_t tell_mutex;
     _Atomic int stop;              /* enum stop_level */
     _Atomic int64_t stopped_at_ms; /* monotonic: when it was first told to; 0: it was not */
@@ -117,6 +128,11 @@ struct tend_runner {
     bool store_away;    /* the pulse's own: it has told so */
     int64_t away_ms;    /* ... monotonic: when */
     bool store_blocked; /* ... that nobody can write */
+
+    _Atomic int64_t store_id; /* keep_store_id; 0: not asked yet */
+    pthread_t collector_thread;
+    int collector_fd; /* an eventfd: it is to end */
+    bool collector_runs;
 };
 
 /* --- task.c --- */
@@ -191,6 +207,10 @@ enum task_slot {
 };
 /* A slot for a step of this kind, in place of the one the task has. */
 enum task_slot task_slot(struct task *task, const char *kind);
+/* Gives the slot to others while the task pauses. False: too many rest already, and it keeps it. */
+bool task_rest(struct task *task);
+/* The pause is over: the task asks for a slot again. */
+void task_rest_over(struct task *task);
 
 /* --- pulse.c --- */
 
@@ -207,11 +227,19 @@ void job_run(struct task *task);
 
 /* --- runner_new.c --- */
 
-struct job_run;
-/* For this process' own variables, and those of a job's plan (may be NULL). */
-int runner_redactor(const struct job_run *run, struct redactor **ret, struct err *err);
 /* The handle says what err says. */
 int runner_fail(tend_runner *runner, const struct err *err);
+/* Asks the store who it is, once: the folders of jobs are marked with it. */
+int runner_know_store(tend_runner *runner);
+
+/* --- runner_redact.c --- */
+
+struct job_plan;
+struct known_secret;
+/* For the variables of this process, the variables of a plan (NULL: none) and the values that it
+ * names (NULL: none). 0, or as redactor_new. */
+int runner_redactor(const struct job_plan *plan, const struct known_secret *secrets,
+                    struct redactor **ret, struct err *err);
 
 /* --- runner.c --- */
 

@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "queue/handle.h"
+#include "queue/keep.h"
 #include "run/job.h"
 #include "run/statsd.h"
 
@@ -82,7 +83,7 @@ static int make_folder(tend_runner *runner, const char *given)
 {
     char here[4096];
     if (given == NULL)
-        given = ".tend/run";
+        given = TEND_RUN_FOLDER;
     if (getcwd(here, sizeof here) == NULL)
         return handle_fail(runner->t, TEND_EIO, "the current folder cannot be told: %s",
                            strerror(errno));
@@ -105,70 +106,21 @@ static int make_folder(tend_runner *runner, const char *given)
     return 0;
 }
 
-/* --- what the environment says --- */
-
-static size_t count_environment(void)
-{
-    size_t count = 0;
-    while (environ[count] != NULL)
-        count++;
-    return count;
-}
-
-static size_t header_count(const struct step_plan *step)
-{
-    return step->http == NULL ? 0 : step->http->headers.count;
-}
-
-static void add_variables(struct redact_variable *variables, size_t *count,
-                          const struct named_texts *texts)
-{
-    for (size_t i = 0; i < texts->count; i++)
-        variables[(*count)++] =
-            (struct redact_variable){.name = texts->items[i].name, .value = texts->items[i].value};
-}
-
-int runner_redactor(const struct job_run *run, struct redactor **ret, struct err *err)
-{
-    struct arena arena;
-    size_t count = 0;
-    size_t most = count_environment() + 1;
-    arena_init(&arena);
-    if (run != NULL) {
-        most += run->plan.env.count;
-        for (size_t i = 0; i < run->plan.step_count; i++)
-            most += run->plan.steps[i].env.count + header_count(&run->plan.steps[i]);
-    }
-    struct redact_variable *variables = arena_alloc(&arena, most * sizeof *variables);
-    if (variables == NULL) {
-        arena_done(&arena);
-        return err_set(err, TEND_ENOMEM, "out of memory");
-    }
-    for (size_t i = 0; environ[i] != NULL; i++) {
-        const char *equals = strchr(environ[i], '=');
-        if (equals != NULL)
-            variables[count++] = (struct redact_variable){
-                .name = arena_strndup(&arena, environ[i], (size_t)(equals - environ[i])),
-                .value = equals + 1};
-    }
-    if (run != NULL) {
-        add_variables(variables, &count, &run->plan.env);
-        for (size_t i = 0; i < run->plan.step_count; i++) {
-            add_variables(variables, &count, &run->plan.steps[i].env);
-            if (run->plan.steps[i].http != NULL)
-                add_variables(variables, &count, &run->plan.steps[i].http->headers);
-        }
-    }
-    int rc = redactor_new(variables, count, ret, err);
-    arena_done(&arena);
-    return rc;
-}
-
 /* --- the runner --- */
 
 int runner_fail(tend_runner *runner, const struct err *err)
 {
     return handle_fail(runner->t, err->code, "%s", err->text);
+}
+
+int runner_know_store(tend_runner *runner)
+{
+    int64_t store_id = 0;
+    if (runner->store_id != 0)
+        return 0;
+    int rc = keep_store_id(runner->t, &store_id);
+    runner->store_id = store_id;
+    return rc;
 }
 
 static void init_locks(tend_runner *runner)
@@ -205,7 +157,7 @@ int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runner_options
         return rc;
     if (budget_from_environment(environ, &runner->environment, &err) < 0 ||
         classifier_new(&runner->classifier, &err) < 0 ||
-        runner_redactor(NULL, &runner->redactor, &err) < 0 ||
+        runner_redactor(NULL, NULL, &runner->redactor, &err) < 0 ||
         (options->statsd != NULL && statsd_check(options->statsd, &err) < 0))
         return runner_fail(runner, &err);
     return 0;

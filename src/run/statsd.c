@@ -1,6 +1,7 @@
 #include "run/statsd.h"
 
 #include "base/thread.h"
+#include "base/timetext.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -139,6 +140,7 @@ static void leave(struct statsd *statsd)
 static void *seek(void *arg)
 {
     struct statsd *statsd = arg;
+    char pause[DURATION_TEXT_BYTES];
     pthread_mutex_lock(&statsd->mutex);
     while (!statsd->closed && statsd->fd < 0) {
         const char *why = "";
@@ -152,8 +154,8 @@ static void *seek(void *arg)
         if (fd < 0 && first)
             say(statsd,
                 "StatsD server %s is not found: %s; metrics are dropped, and it is looked up "
-                "again every %lld s",
-                statsd->name, why, (long long)statsd->again_ms / 1000);
+                "again every %s",
+                statsd->name, why, duration_text(statsd->again_ms, pause));
         else if (fd >= 0 && !first)
             say(statsd, "StatsD server %s is found; metrics are sent from now on", statsd->name);
         if (fd < 0 && !statsd->closed)

@@ -9,6 +9,7 @@
 #include "run/json_redact.h"
 #include "run/metrics.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,9 @@ struct heal_attempt failure_for_heal(const struct failure *failure)
     return (struct heal_attempt){.class = failure->class.class,
                                  .unknown = failure->class.unknown,
                                  .signature = failure->signature.hash,
-                                 .diff_hash = failure->diff_hash};
+                                 .diff_hash = failure->diff_hash,
+                                 .outside = failure->class.outside,
+                                 .failures = failure->signature.failures};
 }
 
 static const char *clean(struct attempt *attempt, const char *text)
@@ -39,6 +42,26 @@ static const char *clean(struct attempt *attempt, const char *text)
 
 /* --- the end, as the store is told --- */
 
+/* What was wrong with what it reported, with its end and as an event. */
+static void add_warnings(struct attempt *attempt, struct tend_attempt_end *end)
+{
+    struct pending_change *change = &attempt->run->change;
+    char *json = json_dumps(attempt->warnings, JSON_COMPACT);
+    const char *first = json_string_value(json_array_get(attempt->warnings, 0));
+    size_t more = json_array_size(attempt->warnings) - 1;
+    end->warnings = json == NULL ? NULL : arena_strdup(&change->arena, json);
+    free(json);
+    if (change->event_count == STEP_EVENTS_MAX || first == NULL)
+        return;
+    change->events[change->event_count++] = (struct tend_step_event){
+        .what = "task.step.warning",
+        .step_index = (int64_t)attempt->run->step,
+        .step_id = attempt->step->id,
+        .attempt = attempt->attempt,
+        .why = more == 0 ? arena_strdup(&change->arena, first)
+                         : arena_printf(&change->arena, "%s (and %zu more)", first, more)};
+}
+
 static struct tend_attempt_end *end_of(struct attempt *attempt, int state)
 {
     struct pending_change *change = &attempt->run->change;
@@ -51,6 +74,8 @@ static struct tend_attempt_end *end_of(struct attempt *attempt, int state)
     change->end.may_live = attempt->may_live;
     change->end.output_bytes = (int64_t)attempt->capture.total_bytes;
     change->end.output_dropped_bytes = (int64_t)attempt->capture.dropped_bytes;
+    if (json_array_size(attempt->warnings) > 0)
+        add_warnings(attempt, &change->end);
     return &change->end;
 }
 
@@ -71,6 +96,7 @@ static void add_event(struct attempt *attempt, const struct failure *failure, co
         .diff_hash = arena_strdup(&change->arena, failure->diff_hash),
         .strategy = strategy[0] != '\0' ? strategy : NULL,
         .why = arena_strdup(&change->arena, verdict->reason),
+        .retryable = verdict->retryable,
     };
 }
 
@@ -78,7 +104,7 @@ static void record_artifact(struct attempt *attempt, const char *state,
                             const struct failure *failure)
 {
     struct err err;
-    struct artifact_folder folder = {.path = attempt->run->folder};
+    struct artifact_folder folder = {.path = job_folder(attempt->run)};
     json_t *record =
         json_pack("{s:s, s:I, s:I, s:s, s:I, s:s}", "stepId", attempt->step->id, "stepIndex",
                   (json_int_t)attempt->run->step, "attempt", (json_int_t)attempt->attempt, "state",
@@ -106,10 +132,19 @@ static void record_artifact(struct attempt *attempt, const char *state,
 enum { ENDED_HOW_BYTES = 160 };
 _Static_assert((int)ENDED_HOW_BYTES >= (int)ENDING_TEXT_BYTES, "room for every ending");
 
+/* Of the step, or of a process in it, as a shell tells. */
+static bool is_unexplained_kill(struct ending ending)
+{
+    enum { EXIT_OF_SIGNAL = 128 };
+    return (ending.kind == ENDED_SIGNAL && ending.number == SIGKILL) ||
+           (ending.kind == ENDED_EXIT && ending.number == EXIT_OF_SIGNAL + SIGKILL);
+}
+
 /* A limit is told with its value, and what it is called where it can be raised. */
 static const char *ended_how(const struct attempt *attempt, char out[ENDED_HOW_BYTES])
 {
     char limit[DURATION_TEXT_BYTES];
+    char ending[ENDING_TEXT_BYTES];
     const struct budgets *budgets = &attempt->budgets;
     if (attempt->ending.kind == ENDED_WALL_TIMEOUT)
         snprintf(out, ENDED_HOW_BYTES,
@@ -122,8 +157,29 @@ static const char *ended_how(const struct attempt *attempt, char out[ENDED_HOW_B
                  duration_text(budgets->step_idle_timeout_ms, limit));
     else if (attempt->note[0] != '\0')
         return attempt->note;
+    else if (attempt->ending.kind == ENDED_OUT_OF_MEMORY)
+        snprintf(out, ENDED_HOW_BYTES, "out of memory: the kernel killed a process of the step");
+    else if (is_unexplained_kill(attempt->ending))
+        snprintf(out, ENDED_HOW_BYTES,
+                 "%s: killed by SIGKILL that tend did not send; possibly out of memory",
+                 ending_text(attempt->ending, ending));
     else
         ending_text(attempt->ending, out);
+    return out;
+}
+
+enum { ATTEMPT_NUMBER_BYTES = 64 };
+
+/* A hard reset brings its own attempt, beyond those of the step. */
+static const char *attempt_number(const struct attempt *attempt, char out[ATTEMPT_NUMBER_BYTES])
+{
+    long long most = attempt->budgets.step_max_attempts;
+    if (attempt->attempt > most)
+        snprintf(out, ATTEMPT_NUMBER_BYTES, "attempt %lld, after a hard reset",
+                 (long long)attempt->attempt);
+    else
+        snprintf(out, ATTEMPT_NUMBER_BYTES, "attempt %lld of %lld", (long long)attempt->attempt,
+                 most);
     return out;
 }
 
@@ -131,13 +187,13 @@ static const char *ended_how(const struct attempt *attempt, char out[ENDED_HOW_B
 static void describe(struct attempt *attempt, struct failure *failure)
 {
     char how[ENDED_HOW_BYTES];
+    char number[ATTEMPT_NUMBER_BYTES];
     const char *line = failure->class.line;
     /* The last line of a body says nothing of how the call ended. */
     if (line[0] == '\0' && attempt->note[0] == '\0')
         line = capture_last_line(&attempt->capture);
-    snprintf(failure->text, sizeof failure->text, "step %s, attempt %lld of %lld: %.1000s%s%s",
-             attempt->step->id, (long long)attempt->attempt,
-             (long long)attempt->budgets.step_max_attempts,
+    snprintf(failure->text, sizeof failure->text, "step %s, %s: %.1000s%s%s", attempt->step->id,
+             attempt_number(attempt, number),
              attempt->run->last_error[0] != '\0' ? attempt->run->last_error
                                                  : ended_how(attempt, how),
              line[0] != '\0' ? ": " : "", line);
@@ -159,6 +215,18 @@ static void find_changes(struct attempt *attempt, struct failure *failure)
     }
 }
 
+/* When the attempt that the verdict asks for begins is part of its reason. */
+static void tell_pause(struct failure *failure)
+{
+    char pause[DURATION_TEXT_BYTES];
+    bool again = failure->verdict.action == HEAL_SOFT || failure->verdict.action == HEAL_HARD;
+    failure->pause_ms = again ? failure->pause_ms : 0;
+    size_t len = strlen(failure->verdict.reason);
+    if (failure->pause_ms > 0)
+        snprintf(failure->verdict.reason + len, sizeof failure->verdict.reason - len, " in %s",
+                 span_text(failure->pause_ms, pause));
+}
+
 static void judge(struct attempt *attempt, struct failure *failure)
 {
     struct job_run *run = attempt->run;
@@ -170,6 +238,7 @@ static void judge(struct attempt *attempt, struct failure *failure)
     if (attempt->step->rules.count > 0)
         classifier_new_user(attempt->step->rules.items, attempt->step->rules.count, &step_rules,
                             &err);
+    const struct heal_attempt unclassified = failure_for_heal(failure);
     const struct evidence evidence = {
         .declared = attempt->report.class,
         .ending = attempt->ending,
@@ -177,12 +246,15 @@ static void judge(struct attempt *attempt, struct failure *failure)
         .tail_bytes = tail_bytes,
         .step_rules = step_rules,
         .job_rules = run->rules,
-        .unknown_before = heal_unknown_before(&run->heal, failure->signature.hash),
+        .unknown_before = heal_unknown_before(&run->heal, &unclassified),
     };
     classify(run->runner->classifier, &evidence, &failure->class);
     classifier_free(step_rules);
     const struct heal_attempt after = failure_for_heal(failure);
     heal_after_failure(&run->heal, &after, &failure->verdict);
+    failure->pause_ms = heal_pause_ms(&run->heal, &failure->verdict, attempt->report.retry_after_ms,
+                                      handle_random(run->runner->t));
+    tell_pause(failure);
     if (failure->verdict.class != failure->class.class)
         classify_no_progress(&failure->class);
 }
@@ -205,6 +277,10 @@ void step_record_failure(struct attempt *attempt)
     end->diff_hash = arena_strdup(arena, failure->diff_hash);
     end->verdict = heal_verdict_name(failure->verdict.action);
     end->no_progress = failure->verdict.no_progress;
+    end->retryable = failure->verdict.retryable;
+    end->outside = failure->class.outside;
+    end->failures = failure->signature.failures >= 0 ? failure->signature.failures : TEND_UNSET;
+    end->next_in_ms = failure->pause_ms > 0 ? failure->pause_ms : TEND_UNSET;
     end->timeout = attempt->ending.kind == ENDED_IDLE_TIMEOUT   ? "idle"
                    : attempt->ending.kind == ENDED_WALL_TIMEOUT ? "wall"
                                                                 : NULL;
@@ -244,7 +320,7 @@ void step_fail_early(struct job_run *run)
     evidence.tail = run->last_error;
     evidence.tail_bytes = strlen(run->last_error);
     classify(run->runner->classifier, &evidence, &class);
-    job_fail(run, class.class, class.retryable, TEND_UNSET,
+    job_fail(run, class.class, retry_classes_has(run->retry_classes, class.class), TEND_UNSET,
              redact_text(run->redactor, &run->arena, run->last_error));
 }
 
@@ -271,7 +347,7 @@ static void keep_checkpoint(struct attempt *attempt, struct tend_attempt_end *en
 {
     struct job_run *run = attempt->run;
     const struct workspace_change *change = &run->change.checkpoint;
-    struct artifact_folder folder = {.path = run->folder};
+    struct artifact_folder folder = {.path = job_folder(run)};
     struct err err;
     end->patch = change->patch.len > 0 ? change->patch.data : "";
     end->patch_bytes = change->patch.len;
@@ -348,6 +424,7 @@ static int take_checkpoint(struct job_run *run, struct err *err)
 bool step_record_success(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
+    char took[DURATION_TEXT_BYTES];
     struct err err;
     if (run->has_workspace) {
         if (take_checkpoint(run, &err) < 0) {
@@ -373,8 +450,8 @@ bool step_record_success(struct attempt *attempt)
     job_workspace_settle(run);
     metrics_attempt_succeeded(run->runner, attempt, &run->failure);
     runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_SUCCEEDED,
-                     "job %lld: step %s is done (%lld ms)", (long long)run->task->job->id,
-                     attempt->step->id, (long long)attempt->duration_ms);
+                     "job %lld: step %s is done (%s)", (long long)run->task->job->id,
+                     attempt->step->id, span_text(attempt->duration_ms, took));
     return true;
 }
 
@@ -409,7 +486,9 @@ const char *step_retry_context(struct attempt *attempt)
         .changed_count = files == NULL ? 0 : count,
         .diff_hash = failure->diff_hash,
         .attempt = attempt->attempt,
-        .max_attempts = attempt->budgets.step_max_attempts,
+        .max_attempts = attempt->attempt > attempt->budgets.step_max_attempts
+                            ? attempt->attempt
+                            : attempt->budgets.step_max_attempts,
         .strategy = failure->verdict.action,
     };
     if (retry_context_json(&context, &json, &err) < 0)
@@ -432,28 +511,45 @@ static void copy_cut(char *out, size_t size, const char *text)
     out[cut] = '\0';
 }
 
-void step_view_begin(struct attempt *attempt)
+/* The present step, at attempt `number` of the job. Under the mutex. */
+static void show_step(const struct job_run *run, int64_t number, int64_t attempt)
 {
-    struct task *task = attempt->run->task;
-    const char *title = attempt->step->title != NULL ? attempt->step->title : "";
-    pthread_mutex_lock(&task->runner->mutex);
+    struct task *task = run->task;
+    const struct step_plan *step = &run->plan.steps[run->step - 1];
     task->view = (struct tend_running){.job_id = task->job->id,
-                                       .number = attempt->number,
-                                       .step_index = (int64_t)attempt->run->step,
-                                       .step_count = (int64_t)attempt->run->plan.step_count,
-                                       .attempt = attempt->attempt,
+                                       .number = number,
+                                       .step_index = (int64_t)run->step,
+                                       .step_count = (int64_t)run->plan.step_count,
+                                       .attempt = attempt,
                                        .percent = TEND_UNSET};
     copy_cut(task->view.queue, sizeof task->view.queue, task->job->queue);
-    copy_cut(task->view.step_id, sizeof task->view.step_id, attempt->step->id);
-    copy_cut(task->view.title, sizeof task->view.title, title);
+    copy_cut(task->view.step_id, sizeof task->view.step_id, step->id);
+    copy_cut(task->view.title, sizeof task->view.title, step->title != NULL ? step->title : "");
     task->begun_mono_ms = task->heard_mono_ms = clock_mono_ms();
+    task->pause_until_ms = 0;
     task->viewed = true;
+    task->sleeps = step->kind == STEP_SLEEP;
+}
+
+void step_view_begin(const struct attempt *attempt)
+{
+    struct task *task = attempt->run->task;
+    pthread_mutex_lock(&task->runner->mutex);
+    show_step(attempt->run, attempt->number, attempt->attempt);
     pthread_mutex_unlock(&task->runner->mutex);
 }
 
-void step_view_end(struct attempt *attempt)
+void step_view_pause(const struct job_run *run, int64_t until_ms)
 {
-    struct task *task = attempt->run->task;
+    struct task *task = run->task;
+    pthread_mutex_lock(&task->runner->mutex);
+    show_step(run, 0, run->heal.attempts + 1);
+    task->pause_until_ms = until_ms;
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
+void step_view_end(struct task *task)
+{
     pthread_mutex_lock(&task->runner->mutex);
     task->viewed = false;
     pthread_mutex_unlock(&task->runner->mutex);

@@ -22,8 +22,10 @@ void step_fail_early(struct job_run *run);
 /* Writes the file for TEND_RETRY_CONTEXT; its path, or NULL. */
 const char *step_retry_context(struct attempt *attempt);
 
-/* The attempt as others see it while it runs (tend_runner_look). */
-void step_view_begin(struct attempt *attempt);
-void step_view_end(struct attempt *attempt);
+/* The attempt as others see it while it runs (tend_runner_look), and the step while it pauses
+ * before its next one. */
+void step_view_begin(const struct attempt *attempt);
+void step_view_pause(const struct job_run *run, int64_t until_ms);
+void step_view_end(struct task *task);
 
 #endif

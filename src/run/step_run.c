@@ -1,14 +1,16 @@
 /*
  * One step: attempts until one succeeds or the step is given up (SH-1, 3, 6, 7, 11, 12).
  *
- *     boundary (orders, stop) ─▶ slot of its kind ─▶ begin ─▶ attempt ─┬─▶ succeeded: checkpoint
- *         ▲                                                           ├─▶ ended from outside
- *         └──── soft or hard reset ◀── heal ◀── signature, class ◀────┴─▶ failed
+ *     boundary (orders, stop) ─▶ pause ─▶ slot ─▶ begin ─▶ attempt ─┬─▶ succeeded: checkpoint
+ *         ▲                                                         ├─▶ ended from outside
+ *         └──── soft or hard reset ◀── heal ◀── signature, class ◀──┴─▶ failed
  */
 #include "base/clock.h"
+#include "run/attempt_secret.h"
 #include "run/job.h"
 
 #include "base/text.h"
+#include "base/timetext.h"
 #include "core/policy.h"
 #include "queue/handle.h"
 #include "run/metrics.h"
@@ -18,7 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAFE_LOOK_MS = 200, RETRY_WAIT_MOST_MS = 60000 };
+enum {
+    SAFE_LOOK_MS = 200,
+    PAUSE_MOST_MS = 60000,     /* a job that pauses longer goes back to the queue */
+    PAUSE_WITH_SLOT_MS = 5000, /* one that pauses longer gives its slot to others */
+};
 
 /* --- the boundary before an attempt --- */
 
@@ -121,6 +127,36 @@ static enum step_outcome wait_for_slot(struct job_run *run)
     return STEP_SUCCEEDED;
 }
 
+/* --- the pause between attempts --- */
+
+static int64_t pause_left_ms(const struct job_run *run)
+{
+    int64_t left_ms = run->pause_until_ms - clock_mono_ms();
+    return run->pause_until_ms != 0 && left_ms > 0 ? left_ms : 0;
+}
+
+/*
+ * Waits until the next attempt may begin. What is pending is written before. Orders, a stop and a
+ * lost lease end the wait as at a boundary; an order that lets the step begin anew ends the pause.
+ */
+static enum step_outcome wait_out_pause(struct job_run *run)
+{
+    struct task *task = run->task;
+    enum step_outcome outcome = STEP_SUCCEEDED;
+    if (pause_left_ms(run) == 0)
+        return STEP_SUCCEEDED;
+    if (!job_write(run, NULL, NULL))
+        return STEP_OVER;
+    bool rests = pause_left_ms(run) > PAUSE_WITH_SLOT_MS && task_rest(task);
+    step_view_pause(run, run->pause_until_ms);
+    while (pause_left_ms(run) > 0 && (outcome = step_boundary(run)) == STEP_SUCCEEDED)
+        task_sleep(task, pause_left_ms(run));
+    step_view_end(task);
+    if (rests)
+        task_rest_over(task);
+    return outcome;
+}
+
 /* --- orders --- */
 
 static void answer(struct job_run *run, struct order *order, const char *outcome)
@@ -137,6 +173,7 @@ void step_anew(struct job_run *run)
     failure_done(&run->failure);
     run->failure = (struct failure){0};
     run->strategy = "first";
+    run->pause_until_ms = 0;
     if (run->step > run->plan.step_count)
         return;
     const struct budgets budgets =
@@ -284,6 +321,7 @@ static enum step_outcome get_ready(struct job_run *run)
     enum step_outcome outcome;
     do {
         if ((outcome = step_boundary(run)) != STEP_SUCCEEDED ||
+            (outcome = wait_out_pause(run)) != STEP_SUCCEEDED ||
             (outcome = wait_for_slot(run)) != STEP_SUCCEEDED)
             return outcome;
     } while (needs_workspace(run) && (outcome = make_workspace(run)) == STEP_SUCCEEDED);
@@ -308,59 +346,48 @@ static bool begin(struct attempt *attempt)
 
 static void run_attempt(struct attempt *attempt)
 {
+    struct job_run *run = attempt->run;
+    if (run->has_workspace)
+        workspace_begin_attempt(&run->keeper, &run->workspace);
     int64_t begun_ms = clock_mono_ms();
     step_view_begin(attempt);
-    switch (attempt->step->kind) {
-    case STEP_HTTP:
+    if (attempt->no_secret)
+        attempt_fail_secret(attempt);
+    else if (attempt->step->kind == STEP_HTTP)
         attempt_run_http(attempt);
-        break;
-    case STEP_SLEEP:
+    else if (attempt->step->kind == STEP_SLEEP)
         attempt_run_sleep(attempt);
-        break;
-    case STEP_RUN:
-    case STEP_EXEC:
+    else
         attempt_run_process(attempt);
-        break;
-    }
-    step_view_end(attempt);
+    step_view_end(run->task);
     attempt->duration_ms = clock_mono_ms() - begun_ms;
 }
 
-/* The step, or the server it called, has said when to come again. */
-static enum step_outcome wait_as_asked(struct attempt *attempt)
+/* A pause that is not worth a lease: the job is due again when it is over, free of charge. */
+static enum step_outcome pause_in_queue(struct job_run *run)
 {
-    struct task *task = attempt->run->task;
-    enum step_outcome outcome = STEP_SUCCEEDED;
-    int64_t until_ms = clock_mono_ms() + attempt->report.retry_after_ms;
-    while (outcome == STEP_SUCCEEDED && clock_mono_ms() < until_ms) {
-        if (task_signal(task) != TASK_GO_ON)
-            outcome = step_boundary(attempt->run);
-        else
-            task_sleep(task, until_ms - clock_mono_ms());
-    }
-    return outcome;
+    char why[STOP_TEXT_BYTES];
+    char pause[DURATION_TEXT_BYTES];
+    int64_t pause_ms = run->failure.pause_ms;
+    snprintf(why, sizeof why, "step %s pauses %s before attempt %lld",
+             run->plan.steps[run->step - 1].id, span_text(pause_ms, pause),
+             (long long)run->heal.attempts + 1);
+    job_give_back(run, pause_ms, why);
+    return STEP_OVER;
 }
 
-/* After a failure: what follows, with its events. STEP_SUCCEEDED: another attempt. */
+/* After a failure: what follows. STEP_SUCCEEDED: another attempt. */
 static enum step_outcome heal(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
     const struct failure *failure = &run->failure;
     const struct heal_verdict *verdict = &failure->verdict;
-    bool again = verdict->action == HEAL_SOFT || verdict->action == HEAL_HARD;
     run->strategy = heal_strategy_name(verdict->action);
     run->reset_due = verdict->action == HEAL_HARD;
-    if (again && attempt->report.retry_after_ms > RETRY_WAIT_MOST_MS) {
-        job_fail(run, verdict->class, true, attempt->report.retry_after_ms, failure->text);
-        return STEP_OVER; /* not worth a slot for so long */
+    if (verdict->action == HEAL_SOFT || verdict->action == HEAL_HARD) {
+        run->pause_until_ms = clock_mono_ms() + failure->pause_ms;
+        return failure->pause_ms > PAUSE_MOST_MS ? pause_in_queue(run) : STEP_SUCCEEDED;
     }
-    if (again && attempt->report.retry_after_ms > 0) {
-        if (!job_write(run, NULL, NULL))
-            return STEP_OVER;
-        return wait_as_asked(attempt);
-    }
-    if (again)
-        return STEP_SUCCEEDED;
     int64_t retry_in_ms = attempt->report.retry_after_ms;
     job_fail(run, verdict->class, verdict->retryable, retry_in_ms < 0 ? TEND_UNSET : retry_in_ms,
              failure->text);

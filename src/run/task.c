@@ -256,6 +256,30 @@ enum task_slot task_slot(struct task *task, const char *kind)
     return has;
 }
 
+bool task_rest(struct task *task)
+{
+    tend_runner *runner = task->runner;
+    pthread_mutex_lock(&runner->mutex);
+    struct bulkhead *bulkhead = task->slot;
+    bool rests = bulkhead != NULL && bulkhead_rest(bulkhead);
+    if (rests) {
+        task->rests_of = bulkhead;
+        give_slot(task);
+    }
+    pthread_mutex_unlock(&runner->mutex);
+    if (rests)
+        tend_interrupt(runner->t); /* the claiming thread, if it waits for news */
+    return rests;
+}
+
+void task_rest_over(struct task *task)
+{
+    pthread_mutex_lock(&task->runner->mutex);
+    bulkhead_rest_over(task->rests_of);
+    task->rests_of = NULL;
+    pthread_mutex_unlock(&task->runner->mutex);
+}
+
 /* --- their life --- */
 
 static void task_free(struct task *task)

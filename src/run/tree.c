@@ -2,6 +2,7 @@
 #include "run/tree.h"
 
 #include "base/err.h"
+#include "run/tree_mark.h"
 #include "run/tree_pool.h"
 #include "run/tree_wire.h"
 
@@ -102,6 +103,7 @@ static struct wire_spawn spawn_of(const struct tree_spec *spec)
         .limit_count = (uint32_t)spec->limit_count,
         .deadline_ms = spec->deadline_mono_ms,
         .leftover_grace_ms = spec->leftover_grace_ms,
+        .mark = spec->marker ? tree_mark_make(spec->marker) : 0,
     };
     memcpy(spawn.limits, spec->limits, spec->limit_count * sizeof *spec->limits);
     return spawn;
@@ -216,6 +218,7 @@ static void read_answer(struct tree *tree, const struct wire_answer *answer,
         .stopped = answer->stopped,
         .deadline_passed = answer->deadline_passed,
         .forced = answer->forced,
+        .oom_kills = (enum oom_kills)answer->oom_kills,
         .left = answer->left,
         .alive = answer->alive,
         .user_us = answer->user_us,

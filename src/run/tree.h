@@ -23,6 +23,7 @@
 #define RUN_TREE_H
 
 #include "base/proc.h"
+#include "run/oom.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,13 +79,14 @@ struct tree_event {
     int64_t start_ticks;
     enum tree_fault fault;
     int err_number;
-    char text[256];       /* the fault as a sentence; may be cut */
-    int wait_status;      /* of the first process, as waitpid gives it */
-    bool stopped;         /* tree_stop had come before the end */
-    bool deadline_passed; /* ended for its deadline */
-    bool forced;          /* SIGKILL was sent */
-    unsigned left;        /* processes still there when the first had ended; ended then */
-    unsigned alive;       /* processes that not even SIGKILL has ended so far; 0 as a rule */
+    char text[256];           /* the fault as a sentence; may be cut */
+    int wait_status;          /* of the first process, as waitpid gives it */
+    bool stopped;             /* tree_stop had come before the end */
+    bool deadline_passed;     /* ended for its deadline */
+    bool forced;              /* SIGKILL was sent */
+    enum oom_kills oom_kills; /* the kernel has killed for want of memory while it ran */
+    unsigned left;            /* processes still there when the first had ended; ended then */
+    unsigned alive;           /* processes that not even SIGKILL has ended so far; 0 as a rule */
     int64_t user_us, system_us,
         max_rss_bytes; /* of all processes, as far as they were waited for */
 };
@@ -145,9 +147,10 @@ struct tree_record {
 /*
  * For a successor on the same machine, after a worker died together with its nursery and minders:
  * kills what is left of these attempts, that is the recorded processes (pid and start must match),
- * their groups, and every process with the marker in its environment, with all below them. Never
- * the caller or those it descends from. Waits until they are gone; ret_killed counts them. 0, or
- * TEND_EBUSY when some are still there after timeout_ms, TEND_ENOMEM, TEND_EIO.
+ * their groups, and every process with the attempt's mark (tree_mark.h) or with the marker in its
+ * environment, with all below them. Never the caller or those it descends from. Waits until they
+ * are gone; ret_killed counts them. 0, or TEND_EBUSY when some are still there after timeout_ms,
+ * TEND_ENOMEM, TEND_EIO.
  */
 int tree_sweep(const struct tree_record *records, size_t count, int64_t timeout_ms,
                size_t *ret_killed, struct err *err);

@@ -1,16 +1,22 @@
 /*
  * tree_sweep: what is left of attempts whose worker, nursery and minders are all gone. See tree.h.
  *
- * Their processes have init for a parent now. Found are: the recorded process, by pid and start;
- * every process whose environment at its exec had the marker; the group of the recorded process,
- * as long as one of the former is in it (the number of a group is free for others only when
- * nobody is in it any more); and everything below those.
+ * Their processes have init for a parent now. Found are:
+ *   - the recorded process, by pid and start;
+ *   - every process that carries the attempt's mark (tree_mark.h), which it cannot drop;
+ *   - every process whose environment at its exec had the marker: where no mark could be set;
+ *   - the group of the recorded process, as long as one of the former is in it (the number of a
+ *     group is free for others only when nobody is in it any more);
+ *   - everything below those.
+ * A mark is a hash. Where a process has the marker of another attempt with the same hash in its
+ * environment, it belongs to that one.
  */
 #include "run/tree.h"
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "run/tree_census.h"
+#include "run/tree_mark.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,6 +105,23 @@ static bool found_in_group(const struct census *census, int64_t group)
     return false;
 }
 
+/* By what it carries: its mark, and the marker in its environment. */
+static bool is_marked(const struct sweep *sweep, uint64_t mark, const char *marker)
+{
+    const char *told = sweep->marker;
+    if (*told && strcmp(told, marker) == 0)
+        return true;
+    switch (tree_mark_match(mark, marker)) {
+    case MARK_NESTED:
+        return true;
+    case MARK_OWN: /* a marker that does not fit the mark is not believed */
+        return *told == '\0' || tree_mark_match(mark, told) != MARK_OWN;
+    case MARK_OTHER:
+        break;
+    }
+    return false;
+}
+
 static bool belongs(void *arg, const struct census *census, int64_t pid,
                     const struct proc_stat *stat)
 {
@@ -106,9 +129,10 @@ static bool belongs(void *arg, const struct census *census, int64_t pid,
     if (is_spared(sweep, pid))
         return false;
     read_marker(pid, sweep->marker, sizeof sweep->marker);
+    uint64_t mark = tree_mark_read(pid);
     for (size_t i = 0; i < sweep->count; i++) {
         const struct tree_record *record = &sweep->records[i];
-        if (*sweep->marker && record->marker && strcmp(sweep->marker, record->marker) == 0)
+        if (record->marker && is_marked(sweep, mark, record->marker))
             return true;
         if (!is_here(sweep, &record->id))
             continue;

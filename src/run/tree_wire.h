@@ -59,6 +59,7 @@ struct wire_spawn {
     uint32_t limit_count;
     int64_t deadline_ms;
     int64_t leftover_grace_ms;
+    uint64_t mark; /* see tree_mark.h; 0: none */
     struct tree_limit limits[TREE_LIMITS];
 };
 
@@ -72,6 +73,7 @@ struct wire_answer { /* STARTED, NOT_STARTED, EXITED, GONE */
     uint32_t left;  /* processes that were there when the first one had ended */
     uint32_t alive; /* processes that not even SIGKILL has ended */
     uint8_t stopped, forced, deadline_passed;
+    uint8_t oom_kills; /* enum oom_kills */
     int64_t user_us, system_us, max_rss_bytes;
     char text[WIRE_TEXT_BYTES];
 };

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,6 @@
 #define NAME_START "workspace-"
 #define PRIVATE_END ".tend"
 
-/* In the private folder: which repository knows the worktree. Written before git is asked to make
- * it, removed last, so that a crash in between leaves nothing that cannot be taken away. */
-#define REPOSITORY_FILE "repository"
-
 static char *join(const char *folder, const char *name)
 {
     char *path = NULL;
@@ -31,122 +28,150 @@ void workspace_done(struct workspace *workspace)
 {
     free(workspace->folder);
     free(workspace->private_folder);
-    free(workspace->git_dir);
     free(workspace->index_path);
-    free(workspace->object_folder);
     *workspace = (struct workspace){0};
 }
 
-/* The file without the end of its line. */
-static int read_line(const char *path, struct buf *out, struct err *err)
+/* --- taking away --- */
+
+/* The two folders of a workspace: their names in an open folder, and their paths. */
+struct pair {
+    int below; /* or AT_FDCWD; then the names are paths, too */
+    const char *name, *private_name;
+    const char *folder, *private_folder;
+};
+
+/* The private folder goes last: a second call finishes what a crash has interrupted. */
+static int remove_folders(const struct pair *pair, struct err *err)
 {
-    int rc = files_read(path, out, err);
-    while (rc == 0 && out->len > 0 && out->data[out->len - 1] == '\n')
-        out->data[--out->len] = '\0';
-    return rc;
+    int problem = files_remove_at(pair->below, pair->name);
+    if (problem != 0)
+        return files_fail(err, "removing", pair->folder, problem);
+    int rc = workspace_forget_worktree(pair->folder, pair->private_folder, err);
+    if (rc < 0)
+        return rc;
+    problem = files_remove_at(pair->below, pair->private_name);
+    return problem == 0 ? 0 : files_fail(err, "removing", pair->private_folder, problem);
 }
 
-/* Whether an entry of a repository leads back to the folder. Half-made, it leads nowhere. */
-static bool leads_elsewhere(const char *entry, const char *folder)
+static int remove_by_path(const struct workspace *workspace, struct err *err)
 {
-    char expected[PATH_MAX + 8];
-    struct buf back;
-    buf_init(&back);
-    char *path = join(entry, "gitdir");
-    snprintf(expected, sizeof expected, "%s/.git", folder);
-    bool elsewhere = path == NULL || (read_line(path, &back, NULL) == 0 && back.len > 0 &&
-                                      strcmp(back.data, expected) != 0);
-    free(path);
-    buf_done(&back);
-    return elsewhere;
-}
-
-/*
- * Git calls the entry like the last part of the folder, whose name no other has. So it is found
- * without the .git file of the worktree, which a step may have removed, and also when git was
- * killed while it made it.
- */
-static char *entry_of(const char *repository, const char *folder)
-{
-    char *path = NULL;
-    /* Always there: the path is absolute. */
-    const char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
-    if (slash == NULL || asprintf(&path, "%s/worktrees%s", repository, slash) < 0)
-        return NULL;
-    return path;
-}
-
-static int remove_entry_of(const char *repository, const char *folder, struct err *err)
-{
-    char *entry = entry_of(repository, folder);
-    char *entries = join(repository, "worktrees");
-    int rc = entry == NULL || entries == NULL ? files_fail(err, "removing", folder, ENOMEM)
-             : leads_elsewhere(entry, folder) ? 0
-                                              : files_remove(entry, err);
-    if (rc == 0 && entries != NULL)
-        (void)rmdir(entries); /* fails while there are others, as it should */
-    free(entries);
-    free(entry);
-    return rc;
-}
-
-/* The order lets a second call finish what a crash has interrupted. */
-static int remove_folders(const char *folder, const char *private_folder, struct err *err)
-{
-    struct buf repository;
-    buf_init(&repository);
-    char *path = join(private_folder, REPOSITORY_FILE);
-    int rc = files_remove(folder, err);
-    if (rc == 0 && path != NULL && read_line(path, &repository, NULL) == 0)
-        rc = remove_entry_of(repository.data, folder, err);
-    if (rc == 0)
-        rc = files_remove(private_folder, err);
-    free(path);
-    buf_done(&repository);
-    return rc;
+    const char *folder = workspace->folder;
+    const char *private_folder = workspace->private_folder;
+    const struct pair pair = {AT_FDCWD, folder, private_folder, folder, private_folder};
+    return remove_folders(&pair, err);
 }
 
 int workspace_remove(struct workspace_keeper *keeper, const struct workspace *workspace,
                      struct err *err)
 {
-    int rc = remove_folders(workspace->folder, workspace->private_folder, err);
+    int rc = remove_by_path(workspace, err);
     return rc < 0 ? workspace_file_fail(keeper, rc) : workspace_fail(keeper, WORKSPACE_FINE, 0);
 }
 
-/* folder without PRIVATE_END when it is the private folder of a workspace; else NULL. */
-static char *worktree_of(const char *below, const char *name)
+/* Whether it is the private folder of a workspace; out is the name of the workspace then. */
+static bool is_private(const char *name, char out[NAME_MAX + 1])
 {
     size_t len = strlen(name);
     size_t end = strlen(PRIVATE_END);
-    char *path = NULL;
     if (strncmp(name, NAME_START, strlen(NAME_START)) != 0 || len < end ||
         strcmp(name + len - end, PRIVATE_END) != 0)
-        return NULL;
-    return asprintf(&path, "%s/%.*s", below, (int)(len - end), name) < 0 ? NULL : path;
+        return false;
+    snprintf(out, NAME_MAX + 1, "%.*s", (int)(len - end), name);
+    return true;
+}
+
+static int remove_in(int fd, const char *below, const char *name, const char *private_name,
+                     struct err *err)
+{
+    char *folder = join(below, name);
+    char *private_folder = join(below, private_name);
+    const struct pair pair = {fd, name, private_name, folder, private_folder};
+    int rc = folder != NULL && private_folder != NULL ? remove_folders(&pair, err)
+                                                      : files_fail(err, "removing", name, ENOMEM);
+    free(private_folder);
+    free(folder);
+    return rc;
+}
+
+/* Takes the folder. */
+static int remove_all_in(DIR *dir, const char *below, struct err *err)
+{
+    int count = 0;
+    int rc = 0;
+    for (struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL;) {
+        char name[NAME_MAX + 1];
+        if (!is_private(entry->d_name, name))
+            continue;
+        rc = remove_in(dirfd(dir), below, name, entry->d_name, err);
+        count += rc == 0;
+    }
+    closedir(dir);
+    return rc < 0 ? rc : count;
+}
+
+/* The path of an open folder; "" where that cannot be told. */
+static void path_of(int fd, char out[PATH_MAX])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, out, PATH_MAX - 1);
+    out[len > 0 ? len : 0] = '\0';
+}
+
+static DIR *list_folder(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (dir == NULL && copy >= 0)
+        close(copy);
+    return dir;
+}
+
+bool workspace_find_at(int fd, char out[PATH_MAX])
+{
+    bool found = false;
+    DIR *dir = list_folder(fd);
+    for (struct dirent *entry; !found && dir != NULL && (entry = readdir(dir)) != NULL;) {
+        char name[NAME_MAX + 1];
+        struct stat status;
+        if (!is_private(entry->d_name, name) ||
+            fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
+            continue;
+        path_of(fd, out);
+        size_t len = strlen(out);
+        found = (size_t)snprintf(out + len, PATH_MAX - len, "/%s", name) < PATH_MAX - len;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err *err)
+{
+    char below[PATH_MAX];
+    keeper->problem = WORKSPACE_FINE;
+    path_of(fd, below);
+    DIR *dir = list_folder(fd);
+    int rc = dir == NULL ? files_fail(err, "opening folder", below, errno)
+                         : remove_all_in(dir, below, err);
+    return rc < 0 ? workspace_file_fail(keeper, rc) : rc;
 }
 
 int workspace_remove_all(struct workspace_keeper *keeper, const char *below, struct err *err)
 {
-    int count = 0;
-    int rc = 0;
     keeper->problem = WORKSPACE_FINE;
-    char *absolute = files_absolute(below);
-    DIR *dir = absolute != NULL ? opendir(absolute) : NULL;
-    if (dir == NULL && errno != ENOENT)
-        rc = files_fail(err, "opening folder", below, errno);
-    for (struct dirent *entry; dir != NULL && rc == 0 && (entry = readdir(dir)) != NULL;) {
-        char *folder = worktree_of(absolute, entry->d_name);
-        char *private_folder = folder != NULL ? join(absolute, entry->d_name) : NULL;
-        if (private_folder != NULL && (rc = remove_folders(folder, private_folder, err)) == 0)
-            count++;
-        free(private_folder);
-        free(folder);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    free(absolute);
-    return rc < 0 ? workspace_file_fail(keeper, rc) : count;
+    int fd = open(below, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0)
+        return workspace_file_fail(keeper, files_fail(err, "opening folder", below, errno));
+    int rc = workspace_remove_all_at(keeper, fd, err);
+    close(fd);
+    return rc;
 }
+
+/* --- making --- */
 
 /* Takes a name that nobody has anywhere; the private folder is the claim to it. */
 static int claim_name(struct workspace *workspace, const char *below, struct err *err)
@@ -157,73 +182,134 @@ static int claim_name(struct workspace *workspace, const char *below, struct err
                  (unsigned long long)rng_u64(&rng)) < 0)
         workspace->folder = NULL;
     if (workspace->folder == NULL ||
-        asprintf(&workspace->private_folder, "%s" PRIVATE_END, workspace->folder) < 0) {
+        asprintf(&workspace->private_folder, "%s" PRIVATE_END, workspace->folder) < 0)
         workspace->private_folder = NULL;
+    if (workspace->private_folder != NULL)
+        workspace->index_path = join(workspace->private_folder, "index");
+    if (workspace->private_folder == NULL || workspace->index_path == NULL)
         return files_fail(err, "making a workspace below", below, ENOMEM);
-    }
     if (mkdir(workspace->private_folder, 0777) < 0)
         return files_fail(err, "making folder", workspace->private_folder, errno);
     return 0;
 }
 
-/* An object store that looks into the repository's and keeps what is new to itself. */
-static int make_object_store(const struct workspace *workspace, const char *repository,
-                             struct err *err)
+/* Highest of all attributes: what the files say about themselves does not count. */
+static const char no_attributes[] =
+    "* !text !eol !crlf !ident !filter !working-tree-encoding !diff !whitespace\n";
+
+/* What it holds lives no longer than the workspace: nothing is forced to the disk, or made small.
+ */
+static const char private_settings[] = "[core]\n\tfsync = none\n\tcompression = 1\n";
+
+static int make_private_folder(const struct workspace *workspace,
+                               const struct workspace_source *source, const char *objects,
+                               struct err *err)
 {
-    char *info = join(workspace->object_folder, "info");
-    char *alternates = join(workspace->object_folder, "info/alternates");
-    char *objects = join(repository, "objects\n");
-    int rc = info != NULL && alternates != NULL && objects != NULL
-                 ? files_make_folder(info, err)
-                 : files_fail(err, "making", workspace->object_folder, ENOMEM);
-    if (rc == 0 && strchr(repository, '\n') != NULL)
-        rc = err_set(err, TEND_EINVAL,
-                     "%s has a line break in its name, which git cannot write down; rename it",
-                     repository);
-    if (rc == 0 && objects != NULL)
-        rc = files_write(alternates, objects, strlen(objects), err);
-    free(info);
-    free(alternates);
-    free(objects);
+    struct buf attributes;
+    struct buf config;
+    buf_init(&attributes);
+    buf_init(&config);
+    buf_puts(&attributes, no_attributes);
+    buf_puts(&config, private_settings);
+    buf_puts(&config, source->ignores.data);
+    const struct git_folder folder = {.path = workspace->private_folder,
+                                      .head = "ref: refs/heads/none",
+                                      .borrows = objects,
+                                      .config = config.data,
+                                      .sha256 = strlen(source->commit) == GIT_ID_BYTES - 1};
+    int rc = workspace_make_git_folder(&folder, err);
+    if (rc == 0)
+        rc = workspace_write_below(folder.path, "info/attributes", &attributes, err);
+    if (rc == 0)
+        rc = workspace_write_below(folder.path, "info/exclude", &source->exclude, err);
+    buf_done(&attributes);
+    buf_done(&config);
     return rc;
 }
 
-static int prepare_private_folder(struct workspace *workspace, const char *repository,
-                                  struct err *err)
+/* A file for each; it counts more than the line of that name in packed-refs. */
+static int write_symbolic_refs(const struct workspace_source *source, const char *git_folder,
+                               struct err *err)
 {
-    workspace->index_path = join(workspace->private_folder, "index");
-    workspace->object_folder = join(workspace->private_folder, "objects");
-    char *path = join(workspace->private_folder, REPOSITORY_FILE);
-    int rc = workspace->index_path != NULL && workspace->object_folder != NULL && path != NULL
-                 ? files_write(path, repository, strlen(repository), err)
-                 : files_fail(err, "making", workspace->private_folder, ENOMEM);
-    free(path);
-    return rc < 0 ? rc : make_object_store(workspace, repository, err);
+    struct buf target;
+    int rc = 0;
+    buf_init(&target);
+    for (const char *at = source->symbolic_refs.data; rc == 0 && *at != '\0';) {
+        char name[PATH_MAX];
+        int name_len = (int)strcspn(at, " ");
+        int len = (int)strcspn(at, "\n");
+        snprintf(name, sizeof name, "%.*s", name_len, at);
+        buf_clear(&target);
+        buf_printf(&target, "ref: %.*s\n", len - name_len - 1, at + name_len + 1);
+        rc = workspace_write_below(git_folder, name, &target, err);
+        at += len + (at[len] == '\n');
+    }
+    buf_done(&target);
+    return rc;
 }
 
-static int add_worktree(struct workspace_keeper *keeper, struct workspace *workspace,
-                        const struct workspace_source *source, struct err *err)
+static int make_step_folder(const struct workspace *workspace,
+                            const struct workspace_source *source, const char *objects,
+                            struct err *err)
 {
-    struct git_call add = {.folder = source->git_folder,
-                           .git_dir = source->git_folder,
-                           .args = (const char *const[]){"worktree", "add", "--detach", "--",
-                                                         workspace->folder, source->commit, NULL}};
-    int rc = workspace_git(keeper, &add, NULL, err);
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/.git", workspace->folder) >= PATH_MAX)
+        return files_fail(err, "making folder", workspace->folder, ENAMETOOLONG);
+    const struct {
+        const char *name;
+        const struct buf *text;
+    } files[] = {{"packed-refs", &source->refs},
+                 {"info/exclude", &source->exclude},
+                 {"info/attributes", &source->attributes},
+                 {"shallow", &source->shallow}};
+    const struct git_folder folder = {.path = path,
+                                      .head = source->commit,
+                                      .borrows = objects,
+                                      .config = source->config.data,
+                                      .sha256 = strlen(source->commit) == GIT_ID_BYTES - 1};
+    int rc = workspace_make_git_folder(&folder, err);
+    for (size_t i = 0; rc == 0 && i < sizeof files / sizeof *files; i++)
+        rc = workspace_write_below(path, files[i].name, files[i].text, err);
+    return rc < 0 ? rc : write_symbolic_refs(source, path, err);
+}
+
+static int make_folders(const struct workspace *workspace, const struct workspace_source *source,
+                        const char *objects, struct err *err)
+{
+    int rc = make_private_folder(workspace, source, objects, err);
+    return rc < 0 ? rc : make_step_folder(workspace, source, objects, err);
+}
+
+static int check_out(struct workspace_keeper *keeper, struct workspace *workspace,
+                     const struct workspace_source *source, const char *objects, struct err *err)
+{
+    struct git_call call = workspace_step_call(
+        workspace, (const char *const[]){"read-tree", "-m", "-u", source->commit, NULL});
+    /* What a partial clone lacks is fetched into the copy, for the next workspace too. */
+    call.object_folder = source->partial ? objects : NULL;
+    int rc = workspace_git(keeper, &call, NULL, err);
     if (rc < 0)
         return rc;
-    workspace->git_dir = entry_of(source->git_folder, workspace->folder);
-    /* The index git has just written knows the time and size of every file. */
-    char *index = workspace->git_dir != NULL ? join(workspace->git_dir, "index") : NULL;
-    rc = index != NULL ? files_copy(index, workspace->index_path, err)
-                       : files_fail(err, "copying", workspace->index_path, ENOMEM);
-    free(index);
-    if (rc < 0)
-        return workspace_file_fail(keeper, rc);
     char asked[GIT_ID_BYTES + 16];
     snprintf(asked, sizeof asked, "%s^{tree}", source->commit);
     struct git_call tree = {.git_dir = source->git_folder,
                             .args = (const char *const[]){"rev-parse", "--verify", asked, NULL}};
-    return workspace_git_line(keeper, &tree, NULL, workspace->tree, sizeof workspace->tree, err);
+    rc = workspace_git_line(keeper, &tree, NULL, workspace->tree, sizeof workspace->tree, err);
+    return rc < 0 ? rc : workspace_take_baseline(keeper, workspace, err);
+}
+
+static int fill(struct workspace_keeper *keeper, struct workspace *workspace,
+                const struct workspace_source *source, struct err *err)
+{
+    char *objects = join(source->git_folder, "objects");
+    int rc = objects != NULL ? make_folders(workspace, source, objects, err)
+                             : files_fail(err, "making", workspace->folder, ENOMEM);
+    if (rc < 0)
+        workspace_file_fail(keeper, rc);
+    else
+        rc = check_out(keeper, workspace, source, objects, err);
+    free(objects);
+    return rc;
 }
 
 int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
@@ -243,16 +329,13 @@ int workspace_make(struct workspace_keeper *keeper, const struct workspace_sourc
         return workspace_file_fail(keeper, rc);
     }
     memcpy(workspace.commit, source->commit, sizeof workspace.commit);
-    rc = prepare_private_folder(&workspace, source->git_folder, err);
-    if (rc < 0)
-        workspace_file_fail(keeper, rc);
-    else
-        rc = add_worktree(keeper, &workspace, source, err);
+    rc = fill(keeper, &workspace, source, err);
     if (rc < 0) {
-        (void)remove_folders(workspace.folder, workspace.private_folder, NULL);
+        (void)remove_by_path(&workspace, NULL);
         workspace_done(&workspace);
         return rc;
     }
+    workspace_note_state(keeper, &workspace);
     *ret_workspace = workspace;
     return 0;
 }

@@ -1,20 +1,35 @@
 /*
- * Workspaces: where the steps of a job work. A workspace is a git worktree with a detached HEAD at
- * the commit the job starts from; a checkpoint is the patch from the tree of the previous
- * checkpoint to the tree of everything now in it (SH-7, SH-9, SH-10).
+ * Workspaces: where the steps of a job work. A workspace is a git repository of its own with a
+ * detached HEAD at the commit the job starts from; a checkpoint is the patch from the tree of the
+ * previous checkpoint to the tree of everything now in it (SH-7, SH-9, SH-10).
+ *
+ *      the user's repository          cache folder              a job's folder
+ *      or a URL                       a copy of it              NAME/        files, and .git: refs,
+ *           │  read only                  │  never loses            stash, config, hooks, index,
+ *           └──── links, fetch ─────────▶ │  an object              new objects: the steps' own
+ *                                         ├── borrows objects ◀─┤
+ *                                         └── borrows objects ◀─┤  NAME.tend/   a git folder of
+ *                                                                    tend's: what checkpoints need
+ * Hence:
+ *   - the user's repository is not written to, and nothing a step does to its refs, stash,
+ *     configuration or objects reaches it or another job, except by a push;
+ *   - what the user does meanwhile (a branch deleted, `git gc --prune=now`, the folder removed)
+ *     takes nothing from a workspace;
+ *   - checkpoints do not depend on .git: a step may lock, break or remove it;
+ *   - trees count, not HEAD: a step may commit, or move HEAD, and its patch is the same. After a
+ *     replay HEAD is at the start commit, and all changes are there uncommitted.
+ *
+ * A copy, and not the user's own objects, for two reasons: git would remove objects there that a
+ * workspace still needs, and there is no way to hold them without writing to that repository.
+ *
+ * Checkpoints are of the bytes on the disk. In tend's git folder all attributes are switched off,
+ * so that neither line ends nor filters change what a step has left. Only the files of the start
+ * commit are checked out as git does it, by fixed settings, so that they are the same on every
+ * machine.
  *
  * Not a sandbox, and no copy of what git does not keep: ignored files, empty folders, and what
  * lies inside submodules and nested repositories (their commit is kept, as a pointer) are not in a
- * checkpoint; attributes such as `text` and filters apply as they do to a commit.
- *
- * A workspace NAME has two folders: NAME, the worktree, and NAME.tend, with an index and an object
- * store of its own. Hence:
- *   - the user's repository keeps its index, branches, stash, objects and uncommitted changes byte
- *     for byte; it gains an entry below worktrees/ as long as the workspace exists;
- *   - the index of the worktree belongs to the steps: what they stage stays as they staged it, and
- *     no checkpoint fails because they left a lock file there;
- *   - trees count, not HEAD: a step may commit, or move HEAD, and its patch is the same. After a
- *     replay HEAD is at the start commit, and all changes are there uncommitted.
+ * checkpoint.
  *
  * All calls block their thread; keeper->limits ends them early. One workspace is used by one thread
  * at a time; any number of workspaces of one repository may be in use.
@@ -28,6 +43,7 @@
 #include "core/classify.h"
 #include "run/git.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -38,11 +54,11 @@ enum workspace_problem {
     WORKSPACE_REF_MISSING,
     WORKSPACE_PATCH_REFUSED, /* a checkpoint does not apply */
     WORKSPACE_UNTAKEABLE,    /* holds something that git cannot keep, such as an unreadable file */
-    WORKSPACE_TOO_LARGE,     /* the patch is larger than patch_max_bytes */
-    WORKSPACE_NOT_ALLOWED,   /* git does not trust the owner of the repository, or no permission */
-    WORKSPACE_GIT_MISSING,   /* no git command on this machine */
-    WORKSPACE_OUT_OF_REACH,  /* the repository of another machine */
-    WORKSPACE_BUSY,          /* other git processes kept us out for too long */
+    WORKSPACE_TOO_LARGE,     /* a patch over patch_max_bytes, or a file too large for git */
+    WORKSPACE_NOT_ALLOWED,  /* no permission, a transport git forbids, an owner it does not trust */
+    WORKSPACE_GIT_MISSING,  /* no git command on this machine */
+    WORKSPACE_OUT_OF_REACH, /* the repository of another machine */
+    WORKSPACE_BUSY,         /* other git processes kept us out for too long */
     WORKSPACE_NO_SPACE,
     WORKSPACE_NO_MEANS,   /* no memory, process or descriptor for git or for a file */
     WORKSPACE_OWN_FOLDER, /* the folder for workspaces cannot be written to */
@@ -72,7 +88,7 @@ const char *workspace_problem_class(enum workspace_problem problem);
 /* How workspaces are made and what limits their commands; one per thread. */
 struct workspace_keeper {
     struct git_limits limits;
-    const char *cache_folder; /* holds copies of repositories of other machines; made on demand */
+    const char *cache_folder; /* holds the copies of repositories; made on demand */
     size_t patch_max_bytes;
     enum workspace_problem problem; /* why the last call failed; written by every call */
 };
@@ -80,30 +96,39 @@ struct workspace_keeper {
 /* No limits but patch_max_bytes. */
 void workspace_keeper_init(struct workspace_keeper *keeper, const char *cache_folder);
 
-/* Where workspaces come from: a commit of a repository on this machine. */
+/* Where workspaces come from: a commit of a repository, and what else a workspace is given. */
 struct workspace_source {
-    char *git_folder; /* of the repository, or of the copy of another machine's */
+    char *git_folder; /* of the copy */
     char commit[GIT_ID_BYTES];
+    struct buf refs;          /* as a packed-refs file */
+    struct buf symbolic_refs; /* lines "name target" */
+    struct buf config;        /* settings, as a file has them */
+    struct buf ignores;       /* of these, what says which files git ignores */
+    struct buf exclude;       /* for info/exclude */
+    struct buf attributes;    /* for info/attributes */
+    struct buf shallow;       /* where the history ends; empty: it is whole */
+    bool partial;             /* some objects are fetched only when they are needed */
 };
 
 /*
- * Finds the commit. repo is a folder (of a repository, a worktree or a bare repository), a URL or
- * host:path; the latter are fetched into the cache, unless ref is a full commit id that is already
- * there. ref is anything git understands as a commit; NULL or "": HEAD. Failures: see
- * keeper->problem; TEND_ENOTFOUND for not a repository, ref missing, git missing.
+ * Finds the commit and brings the copy of the repository up to date. repo is a folder (of a
+ * repository, a worktree or a bare repository), a URL or host:path. ref is anything git understands
+ * as a commit; NULL or "": HEAD. A full commit id that the copy has needs neither network nor
+ * folder. Failures: see keeper->problem; TEND_ENOTFOUND for not a repository, ref missing, git
+ * missing.
  */
 int workspace_resolve(struct workspace_keeper *keeper, const char *repo, const char *ref,
                       struct workspace_source *ret_source, struct err *err);
 void workspace_source_done(struct workspace_source *source);
 
 struct workspace {
-    char *folder;              /* the worktree: where steps run; an absolute path */
-    char *private_folder;      /* folder + ".tend" */
-    char *git_dir;             /* of the worktree, inside the repository */
-    char *index_path;          /* as of the last checkpoint */
-    char *object_folder;       /* objects made by checkpoints */
+    char *folder;              /* where steps run, with their .git; an absolute path */
+    char *private_folder;      /* folder + ".tend", a git folder of tend's own */
+    char *index_path;          /* in there; as of the last checkpoint */
     char commit[GIT_ID_BYTES]; /* it started from */
-    char tree[GIT_ID_BYTES];   /* of the last checkpoint; at first that of the commit */
+    char tree[GIT_ID_BYTES];   /* of the last checkpoint; at first that of the files as they were */
+    bool converts;             /* attributes may change the bytes of files, as eol=crlf does */
+    int begun;                 /* attempts since it was made, or since the last checkpoint */
 };
 
 /*
@@ -117,19 +142,32 @@ int workspace_make(struct workspace_keeper *keeper, const struct workspace_sourc
 /* Frees the memory; the workspace stays on the disk. */
 void workspace_done(struct workspace *workspace);
 
-/* Takes the workspace away, from the disk and from the repository. Does not call _done. */
+/* Takes the workspace away. Does not call _done. */
 int workspace_remove(struct workspace_keeper *keeper, const struct workspace *workspace,
                      struct err *err);
 
 /*
  * Takes every workspace below the folder away, whole or half-made, so as a crashed worker left
- * them; other files stay. Returns how many. Not while somebody works there.
+ * them, those of earlier versions too; other files stay. Returns how many. Not while somebody works
+ * there.
  */
 int workspace_remove_all(struct workspace_keeper *keeper, const char *below, struct err *err);
+/* The same in a folder that is open. */
+int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err *err);
+
+/* The path of a workspace in a folder that is open, any of them; false: there is none. */
+bool workspace_find_at(int fd, char out[PATH_MAX]);
+
+/*
+ * Call before each attempt. After a failed one it puts branches and tags back to where they were
+ * when the step began, and HEAD before the commits of that attempt; the files stay as they are.
+ * Does what it can; see workspace_state.c.
+ */
+void workspace_begin_attempt(struct workspace_keeper *keeper, struct workspace *workspace);
 
 struct workspace_file {
     char status;      /* A added, M modified, D deleted, T of another type */
-    const char *path; /* from the top of the worktree; any bytes, not always UTF-8 */
+    const char *path; /* from the top of the workspace; any bytes, not always UTF-8 */
 };
 
 /* From the tree of the last checkpoint to now. A renamed file is one deleted and one added. */
@@ -140,12 +178,21 @@ struct workspace_change {
     char tree[GIT_ID_BYTES];
     size_t file_count;
     struct workspace_file *files;
+    int64_t unread_bytes; /* of the patch, after those in it; see workspace_diff_briefly */
 };
 void workspace_change_done(struct workspace_change *change);
 
 /* What has changed since the last checkpoint; takes none. */
 int workspace_diff(struct workspace_keeper *keeper, struct workspace *workspace,
                    struct workspace_change *ret_change, struct err *err);
+
+/*
+ * The same for people, of changes of any size: the first most_bytes of a patch in which files that
+ * are no text are named and not shown. *ret_change is filled in any case. On failure it has what
+ * could be taken, maybe the files without a patch; there is no hash.
+ */
+int workspace_diff_briefly(struct workspace_keeper *keeper, struct workspace *workspace,
+                           size_t most_bytes, struct workspace_change *ret_change, struct err *err);
 
 /* Only the hash, of a patch of any size: has a failed attempt changed anything? (SH-3) */
 int workspace_diff_hash(struct workspace_keeper *keeper, struct workspace *workspace,
@@ -162,7 +209,7 @@ struct workspace_patch {
 };
 
 /*
- * Applies the patches in order to a workspace whose worktree is as the last checkpoint left it. A
+ * Applies the patches in order to a workspace whose files are as the last checkpoint left them. A
  * few dozen in one call cost hardly more than one.
  * When one does not apply: TEND_ECONFLICT, WORKSPACE_PATCH_REFUSED, *ret_failed (may be NULL) is
  * its number from 0; those before it have been applied, it has changed nothing, and the workspace

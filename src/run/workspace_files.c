@@ -2,10 +2,13 @@
 #include "run/workspace_files.h"
 
 #include "base/buf.h"
+#include "run/file_tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,61 +64,82 @@ int files_make_folder(const char *path, struct err *err)
     return problem == 0 ? 0 : files_fail(err, "making folder", path, problem);
 }
 
-static int remove_entry(int parent, const char *name);
+/* --- removing --- */
 
-/* Everything in the folder; 0 or an errno. Takes the descriptor. */
-static int remove_content(int fd)
+enum { AGAIN_MOST = 64 }; /* folders that somebody has put something into meanwhile */
+
+static int remove_file(void *arg, int folder, const char *name)
 {
-    DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        int problem = errno;
-        close(fd);
-        return problem;
-    }
-    int problem = 0;
-    for (struct dirent *entry; problem == 0 && (entry = readdir(dir)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            problem = remove_entry(dirfd(dir), entry->d_name);
-    closedir(dir);
+    (void)arg;
+    /* EISDIR: it has just become a folder, and the one it is in will not be empty. */
+    return unlinkat(folder, name, 0) == 0 || errno == ENOENT || errno == EISDIR ? 0 : errno;
+}
+
+/* A folder that its owner may not even read. By /proc, as a descriptor of it cannot be had in
+ * another way, and by name it could be a link to elsewhere. */
+static int open_closed(int parent, const char *name, int *ret_fd)
+{
+    char path[64];
+    int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int problem = chmod(path, 0700) < 0 ? errno : file_tree_open(NULL, fd, ".", ret_fd);
+    close(fd);
     return problem;
 }
 
-/* 0 or an errno. */
-static int remove_entry(int parent, const char *name)
+/* Opens a folder from which everything can be removed. */
+static int open_to_empty(void *arg, int parent, const char *name, int *ret_fd)
 {
+    struct stat status;
+    int problem = file_tree_open(NULL, parent, name, ret_fd);
+    if (problem == ENOTDIR || problem == ELOOP) {
+        problem = remove_file(arg, parent, name); /* it was a folder a moment ago */
+        return problem == 0 ? ENOENT : problem;
+    }
+    if (problem == EACCES)
+        problem = open_closed(parent, name, ret_fd);
+    if (problem != 0)
+        return problem;
+    if (fstat(*ret_fd, &status) == 0 && (status.st_mode & 0700) != 0700 &&
+        fchmod(*ret_fd, (status.st_mode & 07777) | 0700) < 0)
+        return errno;
+    return 0;
+}
+
+/* Whoever still writes there may add files behind our back. */
+static int remove_folder(void *arg, int parent, const char *name)
+{
+    int *again = arg;
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return 0;
+    if (errno == ENOTDIR)
+        return remove_file(NULL, parent, name);
+    return (errno == ENOTEMPTY || errno == EEXIST) && (*again)++ < AGAIN_MOST ? EAGAIN : errno;
+}
+
+int files_remove_at(int parent, const char *name)
+{
+    int again = 0;
+    const struct file_tree tree = {
+        .open = open_to_empty, .file = remove_file, .leave = remove_folder, .arg = &again};
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return 0;
-    if (errno != EISDIR && errno != EPERM && errno != EACCES)
-        return errno;
     int problem = errno;
     struct stat status;
-    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
-        return problem;
-    /* Several times: whoever still writes there may add files behind our back. */
-    for (int attempt = 0; attempt < 5; attempt++) {
-        if ((status.st_mode & 0700) != 0700 &&
-            fchmodat(parent, name, (status.st_mode & 07777) | 0700, 0) < 0)
-            return errno;
-        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
-            return errno == ENOENT ? 0 : errno;
-        problem = remove_content(fd);
-        if (problem != 0)
-            return problem;
-        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-            return 0;
-        problem = errno;
-        if (problem != ENOTEMPTY && problem != EEXIST)
-            return problem;
-    }
-    return problem;
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : problem; /* somebody else removes it, too */
+    return S_ISDIR(status.st_mode) ? file_tree_walk(parent, name, &tree) : problem;
 }
 
 int files_remove(const char *path, struct err *err)
 {
-    int problem = remove_entry(AT_FDCWD, path);
+    int problem = files_remove_at(AT_FDCWD, path);
     return problem == 0 ? 0 : files_fail(err, "removing", path, problem);
 }
+
+/* --- reading and writing --- */
 
 static int read_all(int fd, struct buf *out)
 {
@@ -141,6 +165,14 @@ int files_read(const char *path, struct buf *out, struct err *err)
     return problem == 0 ? 0 : files_fail(err, "reading", path, problem);
 }
 
+int files_read_line(const char *path, struct buf *out, struct err *err)
+{
+    int rc = files_read(path, out, err);
+    while (rc == 0 && out->len > 0 && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = '\0';
+    return rc;
+}
+
 int files_write_all(int fd, const char *data, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
@@ -153,15 +185,39 @@ int files_write_all(int fd, const char *data, size_t bytes)
     return 0;
 }
 
-int files_write(const char *path, const void *data, size_t bytes, struct err *err)
+static int write_file(const char *path, mode_t mode, bool sync, const void *data, size_t bytes,
+                      struct err *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     if (fd < 0)
         return files_fail(err, "writing", path, errno);
     int problem = files_write_all(fd, data, bytes);
+    if (problem == 0 && sync && fsync(fd) < 0)
+        problem = errno;
     if (close(fd) < 0 && problem == 0)
         problem = errno;
     return problem == 0 ? 0 : files_fail(err, "writing", path, problem);
+}
+
+int files_write(const char *path, const void *data, size_t bytes, struct err *err)
+{
+    return write_file(path, 0666, false, data, bytes, err);
+}
+
+int files_write_private(const char *path, const void *data, size_t bytes, struct err *err)
+{
+    return write_file(path, 0600, false, data, bytes, err);
+}
+
+int files_replace(const char *path, const void *data, size_t bytes, struct err *err)
+{
+    char part[PATH_MAX];
+    if (snprintf(part, sizeof part, "%s.new", path) >= PATH_MAX)
+        return files_fail(err, "writing", path, ENAMETOOLONG);
+    int rc = write_file(part, 0666, true, data, bytes, err);
+    if (rc == 0 && rename(part, path) < 0)
+        rc = files_fail(err, "writing", path, errno);
+    return rc;
 }
 
 int files_copy(const char *from, const char *to, struct err *err)

@@ -15,18 +15,29 @@ struct buf;
 /* Makes the folder and those above it; fine when it is there. */
 int files_make_folder(const char *path, struct err *err);
 
-/* Removes a file, or a folder with all that is in it, read-only folders too; fine when not there.
- */
+/* Removes a file, or a folder with all that is in it, read-only folders too, however deep; fine
+ * when not there. */
 int files_remove(const char *path, struct err *err);
+/* The same in a folder that is open. 0 or an errno. */
+int files_remove_at(int parent, const char *name);
 
 /* Appends the file's bytes. TEND_ENOTFOUND, TEND_EREADONLY, TEND_EIO, TEND_ENOMEM. */
 int files_read(const char *path, struct buf *out, struct err *err);
+
+/* The same, without the end of the last line. */
+int files_read_line(const char *path, struct buf *out, struct err *err);
 
 /* 0 or an errno. */
 int files_write_all(int fd, const char *data, size_t bytes);
 
 /* Makes or replaces a file in place, not atomically and not durably. */
 int files_write(const char *path, const void *data, size_t bytes, struct err *err);
+
+/* The same, for a file that only its owner may read. */
+int files_write_private(const char *path, const void *data, size_t bytes, struct err *err);
+
+/* Makes or replaces a file so that it is there whole or not at all, also after a power failure. */
+int files_replace(const char *path, const void *data, size_t bytes, struct err *err);
 
 /* Copies a file with its time: git trusts an index only as far as it is younger than its files. */
 int files_copy(const char *from, const char *to, struct err *err);

@@ -1,11 +1,21 @@
 /*
- * Copies of repositories of other machines, one bare repository per URL below the cache folder.
+ * Copies of repositories, one bare repository for each below the cache folder. Workspaces borrow
+ * their objects there, not from the user: what the user does to his repository cannot take them
+ * away, and nothing is written to it.
  *
- * Invariants: one process at a time fetches into a copy (a lock file beside it, held by flock, so
- * that it ends with its holder); the URL is never written there, for it may hold a password;
- * branches are kept below refs/remotes/origin/, single refs asked for below refs/tend/. A copy in
- * which a killed git left lock files is not repaired, because workspaces may be using it: it is
- * marked, and another one takes its place.
+ * Invariants: one process at a time writes to a copy (a lock file beside it, held by flock, so
+ * that it ends with its holder; what git commands of a killed holder have left is ended before the
+ * next one writes, see workspace_left.c); no object ever leaves a copy; the URL is never written
+ * there, for it may hold a password. A commit is noted in a copy (a file below KNOWN) only when all
+ * that belongs to it is there; an object alone proves nothing, for git may have been killed while
+ * it wrote the others.
+ *
+ * A copy in which a killed git left lock files is not repaired, because workspaces may be using
+ * it: it is marked, and another one takes its place.
+ *
+ * Whoever is about to use a copy sets the time of its folder, while holding the lock. The collector
+ * (collect_mirror.c) looks at this time under the same lock before it removes a copy, so a copy
+ * that was just handed out stays.
  */
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
@@ -13,6 +23,7 @@
 #include "base/clock.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,65 +31,170 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <tend.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STUCK_MARK "tend-stuck"
+#define KNOWN "tend-known"
 
-enum { COPIES_MAX = 100, LOCK_PAUSE_MS = 20 };
+enum {
+    COPIES_MAX = 100,
+    LOCK_PAUSE_MS = 20,
+    PACKS_MAX = 50, /* the same as for git gc --auto, as is the next: 6,700 in 256 folders */
+    LOOSE_IN_ONE_FOLDER_MAX = 27,
+    UNUSED_S = 30 * 24 * 3600,
+};
 
-/* FNV-1a: names a folder; two URLs with one number would share objects and take turns, no more. */
-static uint64_t url_number(const char *url)
+/* --- names --- */
+
+/* FNV-1a: names a folder; two names with one number would share objects and take turns, no more. */
+static uint64_t name_number(const char *name)
 {
     uint64_t number = 14695981039346656037u;
-    for (; *url != '\0'; url++)
-        number = (number ^ (unsigned char)*url) * 1099511628211u;
+    for (; *name != '\0'; name++)
+        number = (number ^ (unsigned char)*name) * 1099511628211u;
     return number;
 }
 
-/* The last part of the URL, for people who look into the cache folder. */
-static void readable_part(const char *url, char *out, size_t size)
+static size_t without_slashes(const char *name, size_t end)
 {
-    size_t end = strlen(url);
-    while (end > 0 && url[end - 1] == '/')
+    while (end > 0 && name[end - 1] == '/')
         end--;
-    if (end > 4 && strncmp(url + end - 4, ".git", 4) == 0)
-        end -= 4;
+    return end;
+}
+
+/* The last part of the name, for people who look into the cache folder. */
+static void readable_part(const char *name, char *out, size_t size)
+{
+    size_t end = without_slashes(name, strlen(name));
+    if (end > 4 && strncmp(name + end - 4, ".git", 4) == 0)
+        end = without_slashes(name, end - 4);
     size_t start = end;
-    while (start > 0 && strchr("/:@", url[start - 1]) == NULL)
+    while (start > 0 && strchr("/:@", name[start - 1]) == NULL)
         start--;
     size_t len = 0;
     for (; start < end && len < size - 1; start++)
-        out[len++] = isalnum((unsigned char)url[start]) ? url[start] : '-';
+        out[len++] = isalnum((unsigned char)name[start]) ? name[start] : '-';
     out[len] = '\0';
 }
 
-static int mirror_path(const struct workspace_keeper *keeper, const char *url, int copy, char *out,
-                       size_t size)
+/* -1: too long. */
+static int mirror_path(const char *cache_folder, const char *name, bool sha256, int copy,
+                       char out[PATH_MAX])
 {
-    char name[41];
+    char readable[41];
     char number[16] = "";
-    readable_part(url, name, sizeof name);
+    readable_part(name, readable, sizeof readable);
     if (copy > 0)
         snprintf(number, sizeof number, "-%d", copy);
-    int len = snprintf(out, size, "%s/%s-%016llx%s.git", keeper->cache_folder, name,
-                       (unsigned long long)url_number(url), number);
-    return len < 0 || (size_t)len >= size ? -1 : 0;
+    int len = snprintf(out, PATH_MAX, "%s/%s-%016llx%s%s.git", cache_folder, readable,
+                       (unsigned long long)name_number(name), sha256 ? "-sha256" : "", number);
+    return len < 0 || len >= PATH_MAX - 64 ? -1 : 0; /* there is room for what lies in it */
 }
+
+static bool has_file(const char *folder, const char *name)
+{
+    char path[PATH_MAX + GIT_ID_BYTES + 16];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* --- commits --- */
+
+bool workspace_mirror_knows(const char *folder, const char *commit)
+{
+    char name[GIT_ID_BYTES + sizeof KNOWN + 1];
+    snprintf(name, sizeof name, KNOWN "/%s", commit);
+    return has_file(folder, name);
+}
+
+int workspace_mirror_note(const char *folder, const char *commit, struct err *err)
+{
+    char path[PATH_MAX + GIT_ID_BYTES + 16];
+    snprintf(path, sizeof path, "%s/" KNOWN, folder);
+    int rc = files_make_folder(path, err);
+    snprintf(path, sizeof path, "%s/" KNOWN "/%s", folder, commit);
+    return rc < 0 ? rc : files_write(path, "", 0, err);
+}
+
+/* --- use --- */
+
+/* The caller holds the lock of the copy. */
+static void note_use(const char *path)
+{
+    (void)utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+bool workspace_mirror_is_unused(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && time(NULL) - status.st_mtime > UNUSED_S;
+}
+
+static int open_lock(const char *path)
+{
+    char lock_path[PATH_MAX + 8];
+    snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    return open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+}
+
+int workspace_mirror_try_lock(const char *path)
+{
+    int fd = open_lock(path);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/*
+ * Whether the copy has the commit and stays for now. Where somebody else has the lock, a copy that
+ * was used lately stays too: the collector does not remove it, and others only add to it.
+ */
+static bool take_into_use(const char *path, const char *commit)
+{
+    int lock = workspace_mirror_try_lock(path);
+    if (lock < 0)
+        return !workspace_mirror_is_unused(path) && workspace_mirror_knows(path, commit);
+    bool known = workspace_mirror_knows(path, commit);
+    if (known)
+        note_use(path);
+    close(lock);
+    return known;
+}
+
+bool workspace_mirror_find(struct workspace_keeper *keeper, const char *name, const char *commit,
+                           char **ret_folder)
+{
+    bool sha256 = strlen(commit) == GIT_ID_BYTES - 1;
+    char path[PATH_MAX];
+    char *cache_folder = files_absolute(keeper->cache_folder);
+    bool found = false;
+    for (int copy = 0; cache_folder != NULL && !found && copy < COPIES_MAX; copy++) {
+        if (mirror_path(cache_folder, name, sha256, copy, path) < 0 || access(path, F_OK) < 0)
+            break;
+        found = take_into_use(path, commit) && (*ret_folder = strdup(path)) != NULL;
+    }
+    free(cache_folder);
+    return found;
+}
+
+/* --- one copy --- */
 
 /* A descriptor that holds the lock until it is closed, or an error. */
 static int lock_mirror(struct workspace_keeper *keeper, const char *path, struct err *err)
 {
-    char lock_path[PATH_MAX + 8];
-    snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open_lock(path);
     if (fd < 0)
-        return workspace_file_fail(keeper, files_fail(err, "opening", lock_path, errno));
+        return workspace_file_fail(keeper, files_fail(err, "opening the lock of", path, errno));
     int64_t started_ms = clock_mono_ms();
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         int rc = errno == EWOULDBLOCK || errno == EINTR
                      ? git_pause(&keeper->limits, LOCK_PAUSE_MS, err)
-                     : files_fail(err, "locking", lock_path, errno);
+                     : files_fail(err, "locking", path, errno);
         if (rc == TEND_EINTERRUPTED)
             workspace_fail(keeper, WORKSPACE_INTERRUPTED, rc);
         else if (rc < 0)
@@ -97,101 +213,109 @@ static int lock_mirror(struct workspace_keeper *keeper, const char *path, struct
     return fd;
 }
 
-static bool is_commit_id(const char *ref)
+static size_t count_entries(const char *folder, const char *name, const char *end)
 {
-    size_t len = strlen(ref);
-    return (len == 40 || len == 64) && strspn(ref, "0123456789abcdef") == len;
+    char path[PATH_MAX + 16];
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/objects/%s", folder, name);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+        size_t len = strlen(entry->d_name);
+        count +=
+            len > 2 && len >= strlen(end) && strcmp(entry->d_name + len - strlen(end), end) == 0;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return count;
 }
 
-static bool has_commit(struct workspace_keeper *keeper, const char *path, const char *id)
+/*
+ * Every fetch leaves some files of objects, and git would look through thousands of them one day.
+ * Small packs and loose objects become one pack, those that nothing refers to as well; a large pack
+ * is not written again. Whoever reads meanwhile finds the new pack. Where objects are fetched on
+ * demand, git would forget which, so there it is left undone.
+ */
+static void tidy(struct workspace_keeper *keeper, const char *folder)
 {
-    char asked[GIT_ID_BYTES + 16];
-    snprintf(asked, sizeof asked, "%s^{commit}", id);
     struct git_call call = {.limits = &keeper->limits,
-                            .git_dir = path,
-                            .args = (const char *const[]){"cat-file", "-e", asked, NULL}};
-    return git_run(&call, NULL, NULL) == 0;
+                            .folder = folder,
+                            .git_dir = folder,
+                            .args =
+                                (const char *const[]){"repack", "--geometric=2", "-d", "-q", NULL}};
+    bool many = count_entries(folder, "17", "") > LOOSE_IN_ONE_FOLDER_MAX ||
+                count_entries(folder, "pack", ".pack") > PACKS_MAX;
+    if (many && count_entries(folder, "pack", ".promisor") == 0)
+        (void)git_run(&call, NULL, NULL);
 }
 
-static int fetch(struct workspace_keeper *keeper, const char *path, const char *url,
-                 const char *const refspecs[3], struct err *err)
-{
-    const char *args[] = {
-        "fetch", "--quiet", "--force",   "--prune",   "--no-tags", "--no-write-fetch-head",
-        "--",    url,       refspecs[0], refspecs[1], refspecs[2], NULL};
-    struct git_outcome outcome;
-    struct git_call call = {.folder = path, .git_dir = path, .args = args};
-    int rc = workspace_git(keeper, &call, &outcome, err);
-    if (rc < 0 && git_said(&outcome, "couldn't find remote ref"))
-        return workspace_fail(keeper, WORKSPACE_REF_MISSING, rc);
-    if (rc < 0 && keeper->problem == WORKSPACE_BROKEN)
-        keeper->problem = WORKSPACE_OUT_OF_REACH;
-    return rc;
-}
+struct copy {
+    const char *cache_folder;
+    char path[PATH_MAX];
+    bool sha256;
+    mirror_update *update;
+    void *arg;
+};
 
-/* All branches and tags, and the one ref asked for where it is neither. */
-static int fetch_all(struct workspace_keeper *keeper, const char *path, const char *url,
-                     const char *ref, struct err *err)
+static int bring_up_to_date(struct workspace_keeper *keeper, const struct copy *copy,
+                            struct err *err)
 {
-    static const char branches[] = "+refs/heads/*:refs/remotes/origin/*";
-    static const char tags[] = "+refs/tags/*:refs/tags/*";
-    char asked[2200];
-    int len = (int)strcspn(ref, "~^@:"); /* HEAD~2 needs HEAD */
-    bool other = strncmp(ref, "refs/", 5) == 0 && strncmp(ref, "refs/heads/", 11) != 0 &&
-                 strncmp(ref, "refs/tags/", 10) != 0;
-    bool single = len < 1024 && (other || (len == 4 && strncmp(ref, "HEAD", 4) == 0));
-    snprintf(asked, sizeof asked, "+%.*s:refs/tend/%.*s", len, ref, len, ref);
-    int rc =
-        fetch(keeper, path, url, (const char *const[]){branches, tags, single ? asked : NULL}, err);
-    if (rc < 0 && keeper->problem == WORKSPACE_REF_MISSING)
-        rc = fetch(keeper, path, url, (const char *const[]){branches, tags, NULL}, err);
-    /* A commit that no branch leads to, such as an abandoned one: some hosts give it by its id. */
-    if (rc == 0 && is_commit_id(ref) && !has_commit(keeper, path, ref))
-        (void)fetch(keeper, path, url, (const char *const[]){ref, NULL, NULL}, NULL);
-    return rc;
-}
-
-static int bring_up_to_date(struct workspace_keeper *keeper, const char *path, const char *url,
-                            const char *ref, struct err *err)
-{
-    int lock = lock_mirror(keeper, path, err);
+    int rc = 0;
+    int lock = lock_mirror(keeper, copy->path, err);
     if (lock < 0)
         return lock;
-    int rc = 0;
-    char head[PATH_MAX + 8];
-    snprintf(head, sizeof head, "%s/HEAD", path);
-    if (access(head, F_OK) < 0) {
-        struct git_call call = {
-            .args = (const char *const[]){"init", "--quiet", "--bare", "--", path, NULL}};
-        rc = workspace_git(keeper, &call, NULL, err);
+    rc = workspace_end_left(keeper, copy->cache_folder, err);
+    if (rc == 0 && !has_file(copy->path, "HEAD")) {
+        const struct git_folder folder = {.path = copy->path,
+                                          .head = "ref: refs/heads/none",
+                                          .bare = true,
+                                          .sha256 = copy->sha256};
+        rc = workspace_make_git_folder(&folder, err);
+        if (rc < 0)
+            workspace_file_fail(keeper, rc);
     }
-    if (rc == 0 && !(is_commit_id(ref) && has_commit(keeper, path, ref)))
-        rc = fetch_all(keeper, path, url, ref, err);
+    note_use(copy->path);
+    if (rc == 0)
+        rc = copy->update(keeper, copy->path, copy->arg, err);
+    if (rc == 0)
+        tidy(keeper, copy->path);
     close(lock);
     return rc;
 }
 
-int workspace_mirror(struct workspace_keeper *keeper, const char *url, const char *ref,
-                     char **ret_folder, struct err *err)
+/* Tries one copy after another, until one is not stuck. */
+static int bring_one_up_to_date(struct workspace_keeper *keeper, const char *name,
+                                struct copy *copy, struct err *err)
 {
+    int rc = TEND_EBUSY;
+    for (int i = 0; rc == TEND_EBUSY && i < COPIES_MAX; i++) {
+        char mark[PATH_MAX + 16];
+        if (mirror_path(copy->cache_folder, name, copy->sha256, i, copy->path) < 0)
+            return workspace_file_fail(
+                keeper, files_fail(err, "naming a copy in", copy->cache_folder, ENAMETOOLONG));
+        if (has_file(copy->path, STUCK_MARK))
+            continue;
+        rc = bring_up_to_date(keeper, copy, err);
+        snprintf(mark, sizeof mark, "%s/" STUCK_MARK, copy->path);
+        if (rc == TEND_EBUSY && access(copy->path, F_OK) == 0)
+            (void)files_write(mark, "", 0, NULL);
+    }
+    return rc;
+}
+
+int workspace_mirror(struct workspace_keeper *keeper, const char *name, bool sha256,
+                     mirror_update *update, void *arg, char **ret_folder, struct err *err)
+{
+    struct copy copy = {.sha256 = sha256, .update = update, .arg = arg};
     int rc = files_make_folder(keeper->cache_folder, err);
+    char *cache_folder = rc == 0 ? files_absolute(keeper->cache_folder) : NULL;
+    if (rc == 0 && cache_folder == NULL)
+        rc = files_fail(err, "looking for", keeper->cache_folder, errno);
     if (rc < 0)
         return workspace_file_fail(keeper, rc);
-    rc = TEND_EBUSY;
-    for (int copy = 0; rc == TEND_EBUSY && copy < COPIES_MAX; copy++) {
-        char path[PATH_MAX];
-        char mark[PATH_MAX + 16];
-        if (mirror_path(keeper, url, copy, path, sizeof path) < 0)
-            return workspace_file_fail(
-                keeper, files_fail(err, "naming a copy in", keeper->cache_folder, ENAMETOOLONG));
-        snprintf(mark, sizeof mark, "%s/%s", path, STUCK_MARK);
-        if (access(mark, F_OK) == 0)
-            continue;
-        rc = bring_up_to_date(keeper, path, url, ref, err);
-        if (rc == TEND_EBUSY && access(path, F_OK) == 0)
-            (void)files_write(mark, "", 0, NULL);
-        if (rc == 0 && (*ret_folder = files_absolute(path)) == NULL)
-            rc = workspace_file_fail(keeper, files_fail(err, "looking for", path, errno));
-    }
+    copy.cache_folder = cache_folder;
+    rc = bring_one_up_to_date(keeper, name, &copy, err);
+    free(cache_folder);
+    if (rc == 0 && (*ret_folder = strdup(copy.path)) == NULL)
+        rc = workspace_file_fail(keeper, err_set(err, TEND_ENOMEM, "out of memory"));
     return rc;
 }

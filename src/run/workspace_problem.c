@@ -88,6 +88,11 @@ static const struct {
     {"Cannot allocate memory", WORKSPACE_NO_MEANS},
     {"Resource temporarily unavailable", WORKSPACE_NO_MEANS},
     {"dubious ownership", WORKSPACE_NOT_ALLOWED},
+    {"' not allowed", WORKSPACE_NOT_ALLOWED}, /* transport 'ext' */
+    {"strange hostname", WORKSPACE_NOT_ALLOWED},
+    {"strange pathname", WORKSPACE_NOT_ALLOWED},
+    {"is not a git command", WORKSPACE_NOT_A_REPOSITORY}, /* of an unknown transport */
+    {"' is not supported", WORKSPACE_NOT_A_REPOSITORY},   /* protocol 'x' */
     {"not a git repository", WORKSPACE_NOT_A_REPOSITORY},
     {"does not appear to be a git repository", WORKSPACE_NOT_A_REPOSITORY},
     {"epository not found",
@@ -160,12 +165,28 @@ int workspace_git_line(struct workspace_keeper *keeper, struct git_call *call,
     return rc;
 }
 
+int workspace_git_text(struct workspace_keeper *keeper, struct git_call *call, struct buf *out,
+                       struct err *err)
+{
+    call->output = out;
+    call->output_max_bytes = WORKSPACE_LIST_MAX_BYTES;
+    return workspace_git(keeper, call, NULL, err);
+}
+
 struct git_call workspace_call(const struct workspace *workspace, const char *const *args)
 {
     return (struct git_call){.folder = workspace->folder,
                              .args = args,
-                             .git_dir = workspace->git_dir,
+                             .git_dir = workspace->private_folder,
                              .work_tree = workspace->folder,
-                             .index_path = workspace->index_path,
-                             .object_folder = workspace->object_folder};
+                             .hides_system = true,
+                             .index_path = workspace->index_path};
+}
+
+struct git_call workspace_step_call(const struct workspace *workspace, const char *const *args)
+{
+    return (struct git_call){.folder = workspace->folder,
+                             .args = args,
+                             .git_dir = ".git", /* in that folder */
+                             .work_tree = "."};
 }

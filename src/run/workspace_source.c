@@ -3,7 +3,6 @@
 #include "base/suggest.h"
 #include "run/workspace_inner.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +41,23 @@ static const char *find_nearest(char *refs, const char *asked)
     return nearest;
 }
 
+/* The name at the start of these lines of a branch that most repositories have, else the first. */
+static const char *find_usual(const char *refs)
+{
+    static const char *const usual[] = {"main", "master"};
+    for (const char *line = refs; *line != '\0'; line += strspn(line, "\n")) {
+        size_t len = strcspn(line, "\n");
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+            size_t bytes = strlen(usual[i]);
+            if (len >= bytes && memcmp(line + len - bytes, usual[i], bytes) == 0 &&
+                (len == bytes || line[len - bytes - 1] == '/'))
+                return line;
+        }
+        line += len;
+    }
+    return refs;
+}
+
 int workspace_ref_missing(struct workspace_keeper *keeper, const char *git_folder, const char *repo,
                           const char *ref, struct err *err)
 {
@@ -50,7 +66,7 @@ int workspace_ref_missing(struct workspace_keeper *keeper, const char *git_folde
     struct git_call call = {
         .limits = &keeper->limits,
         .git_dir = git_folder,
-        .args = (const char *const[]){"for-each-ref", "--sort=-committerdate",
+        .args = (const char *const[]){"for-each-ref", "--sort=-committerdate", "--sort=-HEAD",
                                       "--format=%(refname:lstrip=2)", "refs/heads", "refs/tags",
                                       "refs/remotes", NULL},
         .output = &refs,
@@ -59,9 +75,8 @@ int workspace_ref_missing(struct workspace_keeper *keeper, const char *git_folde
     (void)git_run(&call, NULL, NULL); /* a hint; without it the sentence is shorter */
     char hint[300] = "it has no branch with a commit yet";
     if (refs.len > 0) {
-        /* The newest, in case that nothing is near. */
-        snprintf(hint, sizeof hint, "there is %.*s, for one", (int)strcspn(refs.data, "\n"),
-                 refs.data);
+        const char *usual = find_usual(refs.data);
+        snprintf(hint, sizeof hint, "there is %.*s, for example", (int)strcspn(usual, "\n"), usual);
         const char *nearest = find_nearest(refs.data, ref);
         if (nearest != NULL)
             snprintf(hint, sizeof hint, "did you mean %s?", nearest);
@@ -72,9 +87,8 @@ int workspace_ref_missing(struct workspace_keeper *keeper, const char *git_folde
     return workspace_fail(keeper, WORKSPACE_REF_MISSING, TEND_ENOTFOUND);
 }
 
-/* 0: found; 1: no such commit. In a folder of a repository, or by its git folder. */
-static int find_commit(struct workspace_keeper *keeper, const char *folder, const char *git_dir,
-                       const char *name, char ret_commit[GIT_ID_BYTES], struct err *err)
+int workspace_find_commit(struct workspace_keeper *keeper, const char *folder, const char *git_dir,
+                          const char *name, char ret_commit[GIT_ID_BYTES], struct err *err)
 {
     char asked[1024];
     struct git_outcome outcome;
@@ -90,97 +104,38 @@ static int find_commit(struct workspace_keeper *keeper, const char *folder, cons
     return rc;
 }
 
-static int resolve_local(struct workspace_keeper *keeper, const char *repo, const char *ref,
-                         struct workspace_source *source, struct err *err)
+bool workspace_is_commit_id(const char *ref)
 {
-    char folder[PATH_MAX];
-    struct stat status;
-    if (stat(repo, &status) < 0 || !S_ISDIR(status.st_mode)) {
-        err_set(err, TEND_ENOTFOUND, "%s is not a git repository: there is no such folder", repo);
-        return workspace_fail(keeper, WORKSPACE_NOT_A_REPOSITORY, TEND_ENOTFOUND);
-    }
-    struct git_call call = {.folder = repo,
-                            .args = (const char *const[]){"rev-parse", "--path-format=absolute",
-                                                          "--git-common-dir", NULL}};
-    int rc = workspace_git_line(keeper, &call, NULL, folder, sizeof folder, err);
-    if (rc < 0 && keeper->problem == WORKSPACE_NOT_A_REPOSITORY)
-        return err_set(err, rc, "%s is not a git repository; name the folder of one, or a URL",
-                       repo);
-    if (rc < 0 && keeper->problem == WORKSPACE_NOT_ALLOWED)
-        return err_set(err, rc,
-                       "%s; to trust it: git config --global --add safe.directory FOLDER, as the "
-                       "user the worker runs under",
-                       err != NULL ? err->text : "");
-    if (rc < 0)
-        return rc;
-    rc = find_commit(keeper, repo, NULL, ref, source->commit, err);
-    if (rc == 1)
-        return workspace_ref_missing(keeper, folder, repo, ref, err);
-    if (rc == 0 && (source->git_folder = strdup(folder)) == NULL)
-        rc = workspace_fail(keeper, WORKSPACE_BROKEN, err_set(err, TEND_ENOMEM, "out of memory"));
-    return rc;
+    size_t len = strlen(ref);
+    return (len == 40 || len == GIT_ID_BYTES - 1) && strspn(ref, "0123456789abcdef") == len;
 }
 
-/*
- * Where a ref of the other machine is in its copy. Branches are kept as remote ones, so that
- * branches made by steps in their workspaces neither hide nor lose them.
- */
-static int find_in_mirror(struct workspace_keeper *keeper, const char *folder, const char *ref,
-                          char ret_commit[GIT_ID_BYTES], struct err *err)
+static void source_init(struct workspace_source *source)
 {
-    static const struct {
-        const char *asked, *kept;
-    } places[] = {
-        {"HEAD", "refs/tend/HEAD"},   {"refs/heads/", "refs/remotes/origin/"},
-        {"refs/tags/", "refs/tags/"}, {"refs/", "refs/tend/refs/"},
-        {"", "refs/remotes/origin/"}, {"", "refs/tags/"},
-        {"", "refs/remotes/"},
-    };
-    int rc = 1;
-    for (size_t i = 0; rc == 1 && i < sizeof places / sizeof places[0]; i++) {
-        char name[1024];
-        size_t len = strlen(places[i].asked);
-        if (strncmp(ref, places[i].asked, len) != 0)
-            continue;
-        snprintf(name, sizeof name, "%s%s", places[i].kept, ref + len);
-        rc = find_commit(keeper, NULL, folder, name, ret_commit, err);
-    }
-    size_t hex = strspn(ref, "0123456789abcdefABCDEF");
-    if (rc == 1 && hex >= 4)
-        rc = find_commit(keeper, NULL, folder, ref, ret_commit, err);
-    return rc;
-}
-
-static int resolve_remote(struct workspace_keeper *keeper, const char *url, const char *ref,
-                          struct workspace_source *source, struct err *err)
-{
-    char shown[300];
-    char *folder = NULL;
-    snprintf(shown, sizeof shown, "%s", url);
-    git_mask_urls(shown);
-    int rc = workspace_mirror(keeper, url, ref, &folder, err);
-    if (rc == 0)
-        rc = find_in_mirror(keeper, folder, ref, source->commit, err);
-    if (rc == 1)
-        rc = workspace_ref_missing(keeper, folder, shown, ref, err);
-    if (rc == 0)
-        source->git_folder = folder;
-    else
-        free(folder);
-    return rc;
+    *source = (struct workspace_source){.git_folder = NULL};
+    buf_init(&source->refs);
+    buf_init(&source->symbolic_refs);
+    buf_init(&source->config);
+    buf_init(&source->ignores);
+    buf_init(&source->exclude);
+    buf_init(&source->attributes);
+    buf_init(&source->shallow);
 }
 
 int workspace_resolve(struct workspace_keeper *keeper, const char *repo, const char *ref,
                       struct workspace_source *ret_source, struct err *err)
 {
-    struct workspace_source source = {0};
+    struct workspace_source source;
+    source_init(&source);
     keeper->problem = WORKSPACE_FINE;
     if (ref == NULL || ref[0] == '\0')
         ref = "HEAD";
-    int rc = workspace_is_remote(repo) ? resolve_remote(keeper, repo, ref, &source, err)
-                                       : resolve_local(keeper, repo, ref, &source, err);
-    if (rc < 0)
+    int rc = workspace_is_remote(repo) ? workspace_resolve_remote(keeper, repo, ref, &source, err)
+                                       : workspace_resolve_local(keeper, repo, ref, &source, err);
+    if (rc < 0) {
+        workspace_source_done(&source);
         return rc;
+    }
     keeper->problem = WORKSPACE_FINE;
     *ret_source = source;
     return 0;
@@ -189,5 +144,12 @@ int workspace_resolve(struct workspace_keeper *keeper, const char *repo, const c
 void workspace_source_done(struct workspace_source *source)
 {
     free(source->git_folder);
+    buf_done(&source->refs);
+    buf_done(&source->symbolic_refs);
+    buf_done(&source->config);
+    buf_done(&source->ignores);
+    buf_done(&source->exclude);
+    buf_done(&source->attributes);
+    buf_done(&source->shallow);
     *source = (struct workspace_source){0};
 }

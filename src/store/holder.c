@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/proc.h"
+#include "base/timetext.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -114,11 +115,12 @@ static void describe(struct holder *holder, const struct proc_stat *stat, const 
 {
     long long pid = (long long)holder->pid;
     const char *seems = holder->found ? "" : "seems to be the writer and ";
-    char time[32] = "";
+    char span[DURATION_TEXT_BYTES];
+    char time[DURATION_TEXT_BYTES + 8] = "";
     const char *is = "is";
     int64_t now_ms = clock_boot_ms();
     if (since_ms > 0 && since_ms <= now_ms) {
-        snprintf(time, sizeof time, " for %lld s", (long long)(now_ms - since_ms) / 1000);
+        snprintf(time, sizeof time, " for %s", span_text(now_ms - since_ms, span));
         is = "has been";
     }
     holder->stopped = proc_is_stopped(stat);

@@ -1,7 +1,9 @@
 /* What tend doctor says about a PostgreSQL store. Reads only. */
 #include "base/buf.h"
+#include "base/civil.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/timetext.h"
 #include "store/pg_db.h"
 
 #include <stdio.h>
@@ -173,7 +175,8 @@ static void look_at_replication(struct examination *exam, const PGresult *row)
             "synchronous_standby_names is set and no such standby is there: commits wait for it");
         return;
     }
-    snprintf(text, sizeof text, "%lld standbys, %lld of them synchronous%s", standbys, synchronous,
+    snprintf(text, sizeof text, "%lld standby%s, %lld of them synchronous%s", standbys,
+             plural(standbys), synchronous,
              standbys > 0 && synchronous == 0 ? ": a failover may lose the last commits" : "");
     say(exam, standbys > 0 && synchronous == 0 ? TEND_NOTE : TEND_FINE, "replication", text);
 }
@@ -181,18 +184,20 @@ static void look_at_replication(struct examination *exam, const PGresult *row)
 static void look_at_load(struct examination *exam, const PGresult *row)
 {
     char text[256];
+    char span[DURATION_TEXT_BYTES];
     long long open_s = number(row, 7);
     if (open_s >= OPEN_TOO_LONG_S)
         snprintf(
             text, sizeof text,
-            "one has been open for %lld s (pid %s): dead rows cannot be removed, and claims slow down",
-            open_s, value(row, 8));
+            "one has been open for %s (pid %s): dead rows cannot be removed, and claims slow down",
+            span_text(open_s * MS_PER_SECOND, span), value(row, 8));
     else
-        snprintf(text, sizeof text, "the longest has been open for %lld s", open_s);
+        snprintf(text, sizeof text, "the longest has been open for %s",
+                 span_text(open_s * MS_PER_SECOND, span));
     say(exam, open_s >= OPEN_TOO_LONG_S ? TEND_NOTE : TEND_FINE, "open transactions", text);
 
     long long dead = number(row, 9);
-    snprintf(text, sizeof text, "%lld dead rows in table job%s", dead,
+    snprintf(text, sizeof text, "%lld dead row%s in table job%s", dead, plural(dead),
              dead >= DEAD_ROWS_NOTE ? "; is autovacuum on?" : "");
     say(exam, dead >= DEAD_ROWS_NOTE ? TEND_NOTE : TEND_FINE, "dead rows", text);
 
@@ -214,12 +219,13 @@ static void look_at_schema(struct examination *exam, const PGresult *row)
 static void look_at_clock(struct examination *exam, const PGresult *row, int64_t before_ms)
 {
     char text[320];
+    char span[DURATION_TEXT_BYTES];
     int64_t after_ms = clock_wall_ms();
     long long steps = number(row, 14);
     int64_t difference_ms = number(row, 13) - (before_ms + after_ms) / 2;
     int used = snprintf(
-        text, sizeof text, "the server's clock differs by %lld ms from this machine's%s",
-        (long long)difference_ms,
+        text, sizeof text, "the server's clock differs by %s from this machine's%s",
+        span_text(llabs((long long)difference_ms), span),
         llabs((long long)difference_ms) >= CLOCK_DIFFERENCE_MS ? "; the server's counts" : "");
     if (steps > 0)
         snprintf(text + used, sizeof text - (size_t)used,

@@ -3,6 +3,7 @@
  * done, not by which query nor with which parameters; of the server's message the first line is
  * kept, never its detail, which may hold data.
  */
+#include "base/timetext.h"
 #include "store/pg_db.h"
 
 #include <errno.h>
@@ -158,10 +159,11 @@ enum pg_fault pg_error_lost(const PGconn *pg, const char *where, struct err *err
 
 enum pg_fault pg_error_silent(const char *where, int64_t limit_ms, struct err *err)
 {
+    char span[DURATION_TEXT_BYTES];
     err_set(err, TEND_EUNREACHABLE,
-            "PostgreSQL at %s has not answered for %lld.%lld s; is the server well? see "
-            "pg_stat_activity there",
-            where, (long long)(limit_ms / 1000), (long long)(limit_ms % 1000 / 100));
+            "PostgreSQL at %s has not answered for %s; is the server well? see pg_stat_activity "
+            "there",
+            where, span_text(limit_ms, span));
     return PG_LOST;
 }
 

@@ -9,6 +9,7 @@
  * Invariant: a connection belongs to exactly one thread, or to the idle list.
  */
 #include "base/clock.h"
+#include "base/timetext.h"
 #include "store/pg_db.h"
 
 #include <tend.h>
@@ -194,13 +195,15 @@ int pg_pool_take(struct pg_db *db, const struct pg_patience *patience, struct pg
 {
     int64_t begun_ms = clock_mono_ms();
     int64_t delay_ms = RECONNECT_FIRST_MS;
+    char span[DURATION_TEXT_BYTES];
     for (;;) {
         struct pg_conn *conn;
         if (!take_or_reserve(&db->pool, patience->deadline_ms, &conn))
             return err_set(err, TEND_EBUSY,
-                           "all %d connections to PostgreSQL at %s were in use for %lld ms; raise "
+                           "all %d connections to PostgreSQL at %s were in use for %s; raise "
                            "--connections, or see pg_stat_activity for what holds them up",
-                           db->pool.limit, db->url.where, (long long)(clock_mono_ms() - begun_ms));
+                           db->pool.limit, db->url.where,
+                           span_text(clock_mono_ms() - begun_ms, span));
         if (conn != NULL)
             conn->limit_ms = pg_patience_answer_ms(patience, db);
         if (conn != NULL && pg_conn_usable(conn)) {

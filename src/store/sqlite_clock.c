@@ -288,7 +288,7 @@ void sqlite_clock_end(struct sqlite_db *db, enum clock_outcome outcome)
     if (!clock->has_page)
         return;
     if (!clock->begun)
-        take_up(clock, NULL);
+        take_up(clock, outcome == CLOCK_UNWRITABLE ? &db->turnstile : NULL);
     clock->begun = false;
     if (outcome == CLOCK_WRITTEN) {
         if (!is_fresh(clock))

@@ -94,7 +94,7 @@ static int look_at_clock(const struct examination *exam, struct db_tx *tx, struc
                                ? snprintf(text, sizeof text,
                                           "store time is %s ahead of this machine's clock; it runs "
                                           "a sixteenth slower until they meet",
-                                          duration_text(ahead_ms, by))
+                                          span_text(ahead_ms, by))
                                : snprintf(text, sizeof text, "store time is this machine's"));
     if (count > 0)
         snprintf(

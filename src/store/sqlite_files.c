@@ -1,6 +1,7 @@
 #include "store/sqlite_files.h"
 
 #include "base/clock.h"
+#include "base/timetext.h"
 #include "store/byte_lock.h"
 #include "store/sqlite_path.h"
 
@@ -363,13 +364,14 @@ int sqlite_files_watch_bell(struct sqlite_files *files, struct err *err)
     int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (fd < 0 || inotify_add_watch(fd, files->bell_path, IN_MODIFY) < 0) {
         int failed = errno;
+        char tick[DURATION_TEXT_BYTES];
         if (fd >= 0)
             close(fd);
         return err_set(
             err, TEND_EIO,
             "%s cannot be watched (inotify: %s), so waiting processes look at it every "
-            "%d ms instead of being woken; raise fs.inotify.max_user_instances or ulimit -n",
-            files->bell_path, strerror(failed), BELL_TICK_MS);
+            "%s instead of being woken; raise fs.inotify.max_user_instances or ulimit -n",
+            files->bell_path, strerror(failed), duration_text(BELL_TICK_MS, tick));
     }
     if (files->bell_timer_fd < 0)
         look_at_bells(files);

@@ -1,9 +1,11 @@
 #include "store/turnstile.h"
 
+#include "base/civil.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/timetext.h"
 #include "store/byte_lock.h"
 #include "store/gate.h"
 
@@ -342,11 +344,12 @@ static bool name_stranger(const struct turnstile *turnstile, char name[STRANGER_
 static void describe_stranger(const struct turnstile *turnstile, char *text, size_t size)
 {
     char name[STRANGER_BYTES];
-    char time[32] = "";
+    char span[DURATION_TEXT_BYTES];
+    char time[DURATION_TEXT_BYTES + 8] = "";
     struct blocked_note note = read_blocked(turnstile);
-    int64_t seconds = stretch_ms(&note) / 1000;
-    if (seconds > 0)
-        snprintf(time, sizeof time, " for %lld s", (long long)seconds);
+    int64_t blocked_ms = stretch_ms(&note);
+    if (blocked_ms >= MS_PER_SECOND)
+        snprintf(time, sizeof time, " for %s", span_text(blocked_ms, span));
     if (!name_stranger(turnstile, name))
         snprintf(name, sizeof name, "a program that cannot be seen from here");
     snprintf(
@@ -408,11 +411,12 @@ static void tell_blocked(struct turnstile *turnstile, int64_t since_ms,
 static void tell_over(struct turnstile *turnstile)
 {
     char line[96];
+    char span[DURATION_TEXT_BYTES];
     if (!turnstile->told)
         return;
     turnstile->told = false;
-    snprintf(line, sizeof line, "the store can be written again, after %lld s",
-             (long long)(clock_boot_ms() - turnstile->told_since_ms) / 1000);
+    snprintf(line, sizeof line, "the store can be written again, after %s",
+             span_text(clock_boot_ms() - turnstile->told_since_ms, span));
     turnstile->log(turnstile->log_arg, line);
 }
 

@@ -3,11 +3,13 @@ load helper
 
 @test "add prints the id and makes the store on first use" {
     [ ! -e .tend ]
-    run -0 tend add
+    run -0 --separate-stderr tend add
     [ "$output" = 1 ]
+    [ "$stderr" = "tend: made store $(pwd -P)/.tend/tend.db" ]
     [ -f .tend/tend.db ]
-    run -0 tend add
+    run -0 --separate-stderr tend add
     [ "$output" = 2 ]
+    [ -z "$stderr" ]
 }
 
 @test "with --json the outcome is told" {
@@ -36,7 +38,7 @@ load helper
     tend add --payload @payload.json >/dev/null
     echo '"text"' | tend add --payload - >/dev/null
     tend add --payload null >/dev/null
-    run -0 tend jobs --json
+    run -0 tend jobs --oldest --json
     [ "$(jq -c .payload <<<"$output")" = $'[1,2]\n"text"\nnull' ]
 }
 
@@ -85,7 +87,7 @@ load helper
     tend add --in 1h >/dev/null
     tend add --at 2199-01-01 >/dev/null
     tend add --at 2001-01-01 >/dev/null
-    [ "$(tend jobs --json | jq -r .state)" = $'scheduled\nscheduled\npending' ]
+    [ "$(tend jobs --oldest --json | jq -r .state)" = $'scheduled\nscheduled\npending' ]
 }
 
 # CL-7
@@ -117,7 +119,7 @@ load helper
 # Symptom: "delay (ms) is 3599999996400000; it must be from 0 to 31622400000000".
 @test "values out of range are told as they are written, with the range, before a store is made" {
     fails 2 tend add --in 999999999h
-    says "add: the delay is 41666666d15h; it must be a duration from 0s to 366000d"
+    says "add: the delay is 41666666d 15h; it must be a duration from 0s to 366000d"
     fails 2 tend add --lease 0s
     says "add: the lease is 0s; it must be a duration from 100ms to 366d"
     fails 2 tend add --at @-5
@@ -135,6 +137,7 @@ load helper
 }
 
 @test "an id that cannot be written is told on standard error" {
+    tend migrate >/dev/null 2>&1
     run -1 bash -c '"$0" add >/dev/full' "$TEND"
     [ "$output" = 'tend: job 1 was added, but its id could not be written to standard output: No space left on device' ]
     run -1 bash -c '"$0" add >&-' "$TEND"
@@ -189,4 +192,28 @@ load helper
     echo '{"unique": "main", "if_running": "never"}' >line
     fails 2 tend add --batch line
     says '"again" or "keep"'
+}
+
+# Such a job was never run, and nobody said why.
+@test "a payload that looks like a misspelt plan is added with a hint" {
+    run --separate-stderr -0 tend add --payload '{"command": "make"}'
+    [ "$output" = 1 ]
+    [[ "$stderr" == *'the payload is data, as "command" makes no plan; did you mean "run"?'* ]]
+    run --separate-stderr -0 tend add -k build --payload '{"Run": "make"}'
+    [[ "$stderr" == *'did you mean "run"?'* ]]
+    run --separate-stderr -0 tend add -k build --payload '{"command": "make"}'
+    [ -z "$stderr" ]
+    run --separate-stderr -0 tend add --payload '{"to": "ann"}'
+    [ -z "$stderr" ]
+}
+
+@test "a kind that a worker has just given back is added with a hint" {
+    tend add -k mail --payload '{"to": "ann"}' >/dev/null
+    run -1 tend work --name w1 --drain >/dev/null
+    run --separate-stderr -0 tend add -k mail --payload '{"to": "ben"}'
+    [[ "$stderr" == *"worker w1 has just given back a job of this kind"*"'tend work --handler mail=COMMAND' runs them"* ]]
+    run --separate-stderr -0 tend add -k other --payload '{"to": "ben"}'
+    [ -z "$stderr" ]
+    run --separate-stderr -0 tend add -q elsewhere -k mail --payload '{"to": "ben"}'
+    [[ "$stderr" != *"given back"* ]]
 }

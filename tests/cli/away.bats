@@ -1,4 +1,4 @@
-# tend top, tend logs -f and tend events -f while the store is away: PostgreSQL, where that happens.
+# tend top, tend logs -f, tend events -f and tend wait while the store is away: PostgreSQL, where that happens.
 load helper
 load running
 load terminal
@@ -155,4 +155,36 @@ follow() {
     at_once ended "$follower"
     [ "$status" = 130 ]
     comes_back
+}
+
+@test "wait says since when the store is away, and goes on when it is back" {
+    "$TEND" wait "$id" >waited 2>said 3>&- &
+    waiter=$!
+    started+=("$waiter")
+    until_true listens
+    goes_down
+    until_true grep -q 'wait: the store is away since 2' said
+    comes_back
+    tend cancel "$id" >/dev/null
+    ended "$waiter"
+    [ "$status" = 1 ]
+    grep -qx 'tend: wait: the store is back' said
+    grep -qx "tend: job $id was cancelled" said
+}
+
+# listens: somebody other than this question is connected
+listens() {
+    [ "$(psql -qAtX "$TEND_TEST_PG_URL" -c "SELECT count(*) FROM pg_stat_activity WHERE datname = '$name'")" -gt 0 ]
+}
+
+@test "wait gives up after --timeout also while there is no answer" {
+    "$TEND" wait "$id" --timeout 3s >waited 2>said 3>&- &
+    waiter=$!
+    started+=("$waiter")
+    until_true listens
+    falls_silent
+    ended "$waiter"
+    answers
+    [ "$status" = 5 ]
+    [[ "$(tail -n 1 said)" == *' not ended within 3s'* || "$(tail -n 1 said)" == *"job $id is still pending after 3s" ]]
 }

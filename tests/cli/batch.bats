@@ -3,9 +3,9 @@ load helper
 
 @test "a job for each line, ids in order" {
     printf '{"kind":"a"}\n\n{"kind":"b","payload":{"x":[1,"}"]}}\n{}' >jobs.jsonl
-    run -0 tend add -q crawl --batch jobs.jsonl
+    run -0 --separate-stderr tend add -q crawl --batch jobs.jsonl
     [ "$output" = $'1\n2\n3' ]
-    run -0 tend jobs --json
+    run -0 tend jobs --oldest --json
     [ "$(jq -c '[.queue, .kind, .payload]' <<<"$output")" = '["crawl","a",{}]
 ["crawl","b",{"x":[1,"}"]}]
 ["crawl","",{}]' ]
@@ -28,14 +28,14 @@ END
     run -0 tend show 2 --json
     json '.job | [.unique_key, .concurrency_key, .backoff_ms, .backoff_max_ms, .lease_ms, .state]
           == ["u2", "c2", 1, 2, 1000, "pending"]'
-    run -0 tend jobs --json --state scheduled
+    run -0 tend jobs --oldest --json --state scheduled
     [ "$(jq -c '[.id, .due_at_ms, .payload]' <<<"$output" | tail -n 2)" = '[3,7226582400000,null]
 [4,7226582400000,{}]' ]
 }
 
 @test "payloads are kept byte for byte" {
     echo '{"payload": {"b":1,  "a":1.50, "n":12345678901234567890, "b":2}}' | tend add --batch - >/dev/null
-    run -0 tend jobs --json
+    run -0 tend jobs --oldest --json
     [[ "$output" == *'"payload":{"b":1,  "a":1.50, "n":12345678901234567890, "b":2}'* ]]
 }
 
@@ -133,7 +133,7 @@ refused_in_a_pipe() {
     tend add --batch at.jsonl --at now >/dev/null
     tend add --batch now.jsonl --at 2199-01-01 >/dev/null
     echo '{"in":null}' | tend add --batch - --at 2199-01-01 >/dev/null
-    run -0 tend jobs --json
+    run -0 tend jobs --oldest --json
     [ "$(jq -c '[.state, if .due_at_ms == 7226582400000 then "at" else (.due_at_ms - .created_at_ms) / 3600000 end]' \
         <<<"$output" | tr '\n' ' ')" = \
         '["scheduled",1] ["scheduled",1] ["scheduled","at"] ["scheduled","at"] ["pending",0] ["scheduled","at"] ' ]
@@ -141,7 +141,7 @@ refused_in_a_pipe() {
 
 @test "a key from the options serves the lines" {
     printf '{"subject":"a"}\n{"if_running":"keep","subject":"a"}\n' >jobs.jsonl
-    run -0 tend add --batch jobs.jsonl --unique k
+    run -0 --separate-stderr tend add --batch jobs.jsonl --unique k
     [ "$output" = $'1\n1' ]
     # An option that only a key gives a meaning is for the lines that have one.
     run -0 tend add --batch - --if-running keep <<<'{}'
@@ -160,7 +160,7 @@ refused_in_a_pipe() {
     printf '%s\n' '{"payload":{"run":"x"}}' '{"payload":{"http":{"url":"http://x/"}}}' '{"kind":"mine","payload":{"run":5}}' \
         '{"payload":{"a":1}}' '{}' >jobs.jsonl
     tend add --batch jobs.jsonl --payload '{"sleep": "1s"}' >/dev/null
-    [ "$(tend jobs --json | jq -r .kind | tr '\n' ' ')" = 'shell http mine  sleep ' ]
+    [ "$(tend jobs --oldest --json | jq -r .kind | tr '\n' ' ')" = 'shell http mine  sleep ' ]
     fails 2 tend add --batch jobs.jsonl --payload '{"sleep": 1}'
     says "--payload: sleep"
 }
@@ -172,7 +172,7 @@ refused_in_a_pipe() {
 }
 
 @test "an empty file adds nothing" {
-    run -0 tend add --batch /dev/null
+    run -0 --separate-stderr tend add --batch /dev/null
     [ -z "$output" ]
 }
 

@@ -28,6 +28,16 @@ load helper
     [ -z "$(ls)" ]
 }
 
+@test "bench compares a workspace with a worktree, and measures the large one only by its name" {
+    run -0 tend bench --quick --only 'steps/workspace*' --json --folder .
+    json '[.results[].name] == ["steps/workspace", "steps/workspace"]'
+    json 'all(.results[]; .raw > 0 and .ours > 0 and .ratio > 0 and .unit == "ms")'
+    [ -z "$(ls)" ]
+    run -0 tend bench --list --only 'steps/workspace*'
+    [ "${#lines[@]}" = 2 ]
+    fails 2 tend bench --only 'steps/workspace-l*'
+}
+
 @test "bench measures PostgreSQL and leaves nothing there" {
     [ -n "${TEND_TEST_PG_URL:-}" ] || skip "no PostgreSQL"
     run -0 tend bench --quick --only postgresql/add --only postgresql/leases --json \

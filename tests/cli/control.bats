@@ -39,8 +39,8 @@ restarted() {
     fails 2 tend control 1 resume_from_step
     says "--step"
     fails 3 tend control 99 pause
-    fails 3 tend control 1 resume_from_step --step nothing
-    says "nothing"
+    fails 4 tend control 1 resume_from_step --step nothing
+    says "no step of it has begun"
     fails 4 tend control 1 resume
     says "pending"
     run -0 tend show 1 --json
@@ -139,6 +139,8 @@ restarted() {
     touch gate
     id=$(tend add --payload "$(two_steps)")
     tend work --drain >/dev/null
+    fails 3 tend control "$id" resume_from_step --step nothing
+    says "nothing"
     run -0 tend control "$id" resume_from_step --step two --json
     new=$(jq .job_id <<<"$output")
     [ "$new" != "$id" ]

@@ -64,7 +64,7 @@ ended() {
     [ "${#lines[@]}" -lt 20 ]
     [[ "$output" != *$'\033'* ]]
     [[ "$output" == *"killed with SIGKILL, holding "* ]]
-    [[ "$output" == *" noticed after "*" ms and put the "* ]]
+    [[ "$output" == *" noticed after "*"s and put the "* ]]
     [[ "$output" == *"all taken over within "* ]]
     [[ "$output" == *"each of the 2,000 jobs was completed exactly once"* ]]
     [[ "$output" == *"$TEND add -q"*"$TEND help"* ]]

@@ -10,7 +10,7 @@ on_small_disk() {
     mkdir disk
     unshare --mount --propagation unchanged bash -c "$own" 2>/dev/null || skip "no file system can be mounted here"
     export TEND
-    export -f tend fill status waits until_true "${1?}"
+    export -f tend fill status begin waits until_true "${1?}"
     unshare --mount --propagation unchanged bash -c "$own && set -e || exit; $1"
 }
 
@@ -26,9 +26,15 @@ status() {
     [ "$status" = "$wanted" ] || { echo "status $status: $*"; return 1; }
 }
 
+# begin COMMAND…: starts it with its words in ../said, which holds none of an earlier command by then
+begin() {
+    : >../said
+    "$TEND" "$@" 2>../said &
+}
+
 # waits COMMAND…: it says that it tries again, and ends with status 0 once there is room
 waits() {
-    "$TEND" "$@" 2>../said &
+    begin "$@"
     until_true grep -q 'tried again every second: .*no space left' ../said
     rm ballast
     status 0 wait $!
@@ -48,14 +54,14 @@ wait_for_room() {
     waits claim -q first -w me --wait 100s --ttl 1ms
     waits lock acquire deploy -w me --wait
     waits work -q first --drain --folder ../run
-    "$TEND" lock acquire deploy -w me --wait 2>../said &
+    begin lock acquire deploy -w me --wait
     until_true grep -q 'every second' ../said
     kill -TERM $!
     status 143 wait $!
     # The wait ends with the process that it is for.
     sleep 100 &
     sleeper=$!
-    "$TEND" claim -q first -w me --wait --while-pid "$sleeper" 2>../said &
+    begin claim -q first -w me --wait --while-pid "$sleeper"
     until_true grep -q 'every second' ../said
     kill "$sleeper"
     status 69 wait $!

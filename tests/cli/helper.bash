@@ -1,5 +1,5 @@
 # Shared by the tests of the command line. TEND is the binary; each test starts in an empty folder
-# of its own, where the default store is made on first use.
+# of its own, where the default store is made on first use: the search for one ends there, at $HOME.
 bats_require_minimum_version 1.5.0
 
 TEND=${TEND:-$TEND_BUILD/tend}
@@ -10,6 +10,8 @@ tend() {
 
 setup() {
     unset TEND_STORE NO_COLOR TEND_RECOVERY_INTERVAL_MS
+    export HOME=$BATS_TEST_TMPDIR
+    export TEND_STEP_PAUSE_SECONDS=0 # tests of the pause set one
     cd "$BATS_TEST_TMPDIR" || return
 }
 

@@ -8,9 +8,9 @@ load helper
     run -0 tend jobs
     [[ "${lines[0]}" == *ID*QUEUE*KIND*STATE*DETAILS* ]]
     [ "${#lines[@]}" = 4 ]
-    [[ "${lines[3]}" == *crawl*scheduled*"due in 1h"* ]]
+    [[ "${lines[1]}" =~ crawl.*scheduled.*"due in "(1h|59m) ]]
     ids() {
-        tend jobs --json "$@" | jq .id | tr '\n' ' '
+        tend jobs --oldest --json "$@" | jq .id | tr '\n' ' '
     }
     [ "$(ids)" = '1 2 3 ' ]
     [ "$(ids -q mail)" = '1 2 ' ]
@@ -24,9 +24,19 @@ load helper
     [ "$(ids --limit 2)" = '1 2 ' ]
 }
 
+# After a few hundred jobs the ones just added were far below the end of the screen.
+@test "jobs lists the newest first, with --oldest the oldest" {
+    printf '{}\n{}\n{}\n' | tend add --batch - >/dev/null
+    [ "$(tend jobs --json | jq .id | tr '\n' ' ')" = '3 2 1 ' ]
+    [ "$(tend jobs -n 2 --json | jq .id | tr '\n' ' ')" = '3 2 ' ]
+    [ "$(tend jobs -n 2 --oldest --json | jq .id | tr '\n' ' ')" = '1 2 ' ]
+    [ "$(tend jobs -n 2 | awk 'NR > 1 {print $1}' | tr '\n' ' ')" = '3 2 ' ]
+}
+
 @test "jobs streams pages without gap or repetition" {
     seq 2500 | sed 's/.*/{"payload":&}/' | tend add --batch - >/dev/null
-    [ "$(tend jobs --json | jq .id | uniq | wc -l)" = 2500 ]
+    [ "$(tend jobs --json | jq .id | tr '\n' ' ')" = "$(seq -s ' ' 2500 -1 1) " ]
+    [ "$(tend jobs --oldest --json | jq .id | tr '\n' ' ')" = "$(seq -s ' ' 2500) " ]
     [ "$(tend jobs | wc -l)" = 2501 ]
     [ "$(tend jobs --limit 1500 | wc -l)" = 1501 ]
 }

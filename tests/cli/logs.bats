@@ -71,6 +71,34 @@ run_all() {
     [ "$(cat followed)" = $'early\none is through' ]
 }
 
+# It was mute for as long as the job waited.
+@test "-f says that the job waits for its retry and until when, and goes on" {
+    id=$(tend add --backoff 1h --payload '{"run": "echo early; [ -e go ] || exit 75", "attempts": 1}')
+    start_worker
+    "$TEND" logs -f "$id" >followed 2>said 3>&- &
+    follower=$!
+    started+=("$follower")
+    until_true grep -q "job $id waits for its retry, which comes in .*, after: step step-1, attempt 1 of 1: exit 75" said
+    touch go
+    tend control "$id" retry_step >/dev/null
+    ended "$follower"
+    [ "$status" = 0 ]
+    [ "$(cat followed)" = $'early\nearly' ]
+    [ "$(wc -l <said)" = 1 ]
+}
+
+@test "-f says that the job is held" {
+    id=$(tend add -- true)
+    tend hold "$id" --why 'let me look' >/dev/null
+    "$TEND" logs -f "$id" 2>said 3>&- &
+    follower=$!
+    started+=("$follower")
+    until_true grep -q "job $id is held: let me look" said
+    tend cancel "$id" >/dev/null
+    ended "$follower"
+    [ "$status" = 0 ]
+}
+
 @test "-f of one attempt ends with it, and of a finished job at once" {
     id=$(tend add --max-attempts 1 --payload "$(jq -n --arg run "$(gated one)" \
         '{steps: [{id: "a", run: "echo a"}, {id: "b", $run}]}')")

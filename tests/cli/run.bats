@@ -24,6 +24,7 @@ stages:
 END
     run -0 tend run flow.yaml --param name=you
     [[ "$output" == *"step say is done"*"job 1 is done, "* ]]
+    [ "$(grep -c 'job 1 is done' <<<"$output")" = 1 ]
     run -0 tend logs 1
     [ "$output" = 'hello you 2 stage' ]
     run -0 tend show 1 --json
@@ -60,7 +61,7 @@ stages:
       - {id: two, run: 'echo second; echo trouble >&2; exit 65'}
 END
     run --separate-stderr -1 tend run flow.yaml
-    sed -E 's/^[0-9T:.-]+Z //; s/ \([0-9]+ ms\)//' <<<"$output" >said
+    sed -E 's/^[0-9T:.-]+Z //; s/ \([0-9.]+m?s\)//' <<<"$output" >said
     [ "$(head -n 5 said)" = "job 1 begins
 first
 no end
@@ -117,7 +118,7 @@ stages:
     retry: {attempts: 2, backoff: 100ms, max: 100ms}
 END
     run -0 tend run flow.yaml
-    [[ "$output" == *"is tried again later"*"is done"* ]]
+    [[ "$output" == *"is tried again in "*"is done"* ]]
 }
 
 @test "a flow is JSON as well, and comes from standard input" {
@@ -130,7 +131,7 @@ END
     flow <<'END'
 stages: [{id: a, run: echo hi}]
 END
-    run -0 tend run flow.yaml --detach
+    run -0 --separate-stderr tend run flow.yaml --detach
     [ "$output" = 1 ]
     run -0 tend jobs --json
     json '.queue == "default" and .state == "pending" and .kind == "shell"'

@@ -138,8 +138,13 @@ metric() {
     metric 'tend_jobs{queue="odd \"name\"\\",state="pending"} 1'
     metric 'tend_queue_paused{queue="default"} 0'
     metric 'tend_workers 0'
+    metric 'tend_jobs_added_total{queue="default"} 5'
+    metric 'tend_jobs_completed_total{queue="default"} 1'
+    metric 'tend_jobs_failed_total{queue="default"} 4'
+    metric 'tend_jobs_quarantined_total{queue="default"} 0'
+    metric 'tend_jobs_added_total{queue="odd \"name\"\\"} 1'
     grep -Eq '^tend_queue_oldest_pending_seconds\{queue="odd .*\} [0-9]+\.[0-9]{3}$' <<<"$output"
-    metric 'task_self_heal_attempts_total{class="transient_runtime",strategy="soft_reset",outcome="retried"} 2'
+    metric 'task_self_heal_attempts_total{class="transient_runtime",strategy="soft_reset",outcome="retried"} 3'
     metric 'task_self_heal_attempts_total{class="transient_runtime",strategy="soft_reset",outcome="recovered"} 1'
     metric 'task_self_heal_attempts_total{class="deterministic_contract",strategy="none",outcome="failed"} 1'
     metric 'task_self_heal_recovered_total 1'
@@ -148,7 +153,7 @@ metric() {
     metric 'task_step_wall_timeout_total 1'
     metric 'task_step_idle_timeout_total 1'
     metric 'task_step_duration_seconds_count{outcome="succeeded"} 1'
-    metric 'task_step_duration_seconds_count{outcome="failed"} 6'
+    metric 'task_step_duration_seconds_count{outcome="failed"} 7'
     # Every name is explained once, before its figures.
     [ "$(grep -c '^# TYPE' <<<"$output")" = "$(grep '^# TYPE' <<<"$output" | cut -d' ' -f3 | sort -u | wc -l)" ]
     run -2 tend stats --prometheus --json

@@ -63,6 +63,23 @@ load helper
     done
 }
 
+@test "help of a mistyped command suggests one" {
+    fails 2 tend help ad
+    says 'help: there is no command "ad"; did you mean add?'
+    fails 2 tend help schedule paus
+    says 'help: there is no command "schedule paus"; did you mean schedule pause?'
+    fails 2 tend help xyzzy
+    says "'tend help' lists them"
+    fails 2 tend help add more
+    says 'help: there is no command "add more"'
+}
+
+@test "log means logs" {
+    run -0 tend help log
+    [[ "${lines[0]}" == 'usage: tend logs '* && "$output" == *'also called: log'* ]]
+    fails 3 tend log 1
+}
+
 @test "help lines are not longer than 100 columns" {
     for command in '' add work run logs control top claim 'lock acquire' 'queue set' cancel; do
         # shellcheck disable=SC2086

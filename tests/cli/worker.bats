@@ -25,11 +25,47 @@ load helper
 # CL-2
 @test "nothing to claim is exit status 5, and the answer says why: empty" {
     tend migrate >/dev/null
+    tend queue set mail --lease 1m >/dev/null
     fails 5 tend claim -q mail
     says 'queue "mail": it is empty'
+    run --separate-stderr -5 tend claim -q mail --json
+    output=$stderr
+    json '.error.code == "EEMPTY" and .error.exit == 5 and .error.until_ms == null and .error.reason == "empty"'
+}
+
+# "it is empty" was all that was said.
+@test "nothing to claim: the next job is due later, some run, some are held" {
+    tend add --in 2h >/dev/null
+    fails 5 tend claim
+    [[ "$stderr" =~ 'queue "default": the next job is due in '(2h|1h) ]]
     run --separate-stderr -5 tend claim --json
     output=$stderr
-    json '.error.code == "EEMPTY" and .error.exit == 5 and .error.until_ms == null'
+    json '.error.reason == "scheduled" and .error.until_ms > 0'
+    tend add -q mail >/dev/null
+    tend claim -q mail >/dev/null
+    fails 5 tend claim -q mail
+    says 'queue "mail": 1 job is running'
+    run --separate-stderr -5 tend claim -q mail --json
+    output=$stderr
+    json '.error.reason == "running" and .error.until_ms == null'
+    tend add -q mail --in 2h >/dev/null
+    id=$(tend add -q mail)
+    tend hold "$id" >/dev/null
+    fails 5 tend claim -q mail
+    [[ "$stderr" =~ 'queue "mail": the next job is due in '(2h|1h 59m)', and 1 job is running; some jobs are held: '"'tend jobs -q mail -s held'"$ ]]
+    id=$(tend add -q bulk)
+    tend hold "$id" >/dev/null
+    fails 5 tend claim -q bulk
+    says "queue \"bulk\": it is empty; some jobs are held: 'tend jobs -q bulk -s held'"
+}
+
+@test "nothing to claim: there is no such queue, and which may be meant" {
+    tend add -q mail >/dev/null
+    fails 5 tend claim -q mial
+    says 'queue "mial": no queue "mial" has jobs or settings; did you mean "mail"?'
+    run --separate-stderr -5 tend claim -q mial --json
+    output=$stderr
+    json '.error.reason == "unknown_queue" and .error.code == "EEMPTY"'
 }
 
 @test "nothing to claim: paused, with the reason" {
@@ -39,7 +75,7 @@ load helper
     says "paused: provider is down; 'tend queue set default --paused off'"
     run --separate-stderr -5 tend claim --json
     output=$stderr
-    json '.error.code == "EPAUSED" and .error.by == "provider is down"'
+    json '.error.code == "EPAUSED" and .error.reason == "paused" and .error.by == "provider is down"'
 }
 
 @test "nothing to claim: a limit is reached, and which" {
@@ -54,9 +90,10 @@ load helper
     tend add >/dev/null
     run --separate-stderr -5 tend claim --json
     output=$stderr
-    json '.error.code == "ELIMITED" and .error.what == "rate" and .error.until_ms > 0'
+    json '.error.code == "ELIMITED" and .error.reason == "limited" and .error.what == "rate" and .error.until_ms > 0'
     fails 5 tend claim
-    says 'rate limit is reached; the next may start in 1h'
+    says 'rate limit is reached; the next may start in '
+    [[ "$stderr" =~ "may start in "(1h|59m) ]]
 }
 
 @test "nothing to claim: busy, held by whom" {

@@ -259,6 +259,54 @@ TEST_WITHIN(full_disk, BY_9_no_lease_ends_while_there_are_no_inodes, 60)
     check_lease_was_moved(id, ends_ms);
 }
 
+/* Locks the store when it is told to, until it is told to let go. */
+static void lock_store(struct helper *parent, void *arg)
+{
+    (void)arg;
+    helper_hear(parent);
+    sql_exec("BEGIN IMMEDIATE");
+    helper_say(parent, 0);
+    helper_hear(parent);
+    sql_exec("ROLLBACK");
+    store_sql_close(); /* which removes the log */
+}
+
+/* Tries to write for as long as a lease lasts, and a second longer. */
+static void fail_to_write(void)
+{
+    struct tend_options options = store_options("w");
+    struct tend_job_spec spec = spec_for("other");
+    struct tend_added added;
+    options.clock_ms = NULL;
+    options.busy_ms = LEASE_MS;
+    tend *t = store_open_with(&options);
+    int64_t until_ms = clock_wall_ms() + LEASE_MS + 1000;
+    while (clock_wall_ms() < until_ms)
+        check_rc(t, tend_add(t, &spec, &added), TEND_EBUSY);
+    store_close(t);
+}
+
+/* Another program had locked the store, and then the disk was full: only the time of the second was
+ * given back to the lease. */
+TEST_WITHIN(full_disk, BY_9_time_in_which_the_store_was_locked_counts_also_when_opening_fails, 60)
+{
+    struct disk disk = prepare();
+    int64_t id;
+    if (!disk.mounted)
+        return;
+    struct helper stranger = helper_start(lock_store, NULL);
+    int64_t ends_ms = leave_lease(&id);
+    helper_say(&stranger, 0);
+    helper_hear(&stranger);
+    fail_to_write();
+    helper_say(&stranger, 0);
+    helper_join(&stranger);
+    fill(&disk);
+    check_does_not_open(&disk);
+    make_room(&disk);
+    check_lease_was_moved(id, ends_ms);
+}
+
 TEST(full_disk, a_store_that_cannot_be_made_for_want_of_room_can_be_made_later)
 {
     tend *t;

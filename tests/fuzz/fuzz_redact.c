@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct redactor *redactor;
     struct redact_variable variable = {"A_PASSWORD", secret};
-    must(redactor_new(&variable, 1, &redactor, NULL) == 0);
+    const struct redact_known known = {.variables = &variable, .variable_count = 1};
+    must(redactor_new(&known, &redactor, NULL) == 0);
     size_t step = size > 0 ? 1 + data[0] % 16 : 1;
     struct redact_stream stream;
     struct buf whole, pieces;

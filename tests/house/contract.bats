@@ -9,7 +9,7 @@ setup() {
     root=$BATS_TEST_TMPDIR
     mkdir -p "$root/docs" "$root/src" "$root/tests"
     touch "$root/src/lock.c"
-    rows=$(echo LK-{1..9} CL-{1..7} RC-{1..15} LS-{1..8} SH-{1..17} WF-7 BY-1 BY-2 BY-4)
+    rows=$(echo LK-{1..9} CL-{1..7} RC-{1..15} LS-{1..8} SH-{1..17} WF-7 BY-1 BY-2 BY-3 BY-4)
     for row in $rows; do
         echo "| $row | what it says | \`src/lock.c\` | \`tests/lock.c\` |" >>"$root/docs/contract.md"
         echo "/* $row */" >>"$root/tests/lock.c"

@@ -25,6 +25,7 @@ struct tend_runner_options runner_options(void)
     struct tend_runner_options options;
     if (chdir(test_folder()) < 0)
         test_fail(__FILE__, __LINE__, "the folder of the test cannot be entered");
+    setenv("TEND_STEP_PAUSE_SECONDS", "0", 0); /* tests of the pause set one */
     tend_runner_options_init(&options);
     options.queues = queues;
     options.queue_count = 1;

@@ -80,12 +80,15 @@ TEST(git, the_environment_is_cleaned_and_nothing_asks)
     setenv("GIT_WORK_TREE", "/bad", 1);
     setenv("GIT_AUTHOR_NAME", "bad", 1);
     setenv("GIT_SSH_COMMAND", "ssh -i key", 1);
+    setenv("GIT_CONFIG_NOSYSTEM", "0", 1);
     setenv("LC_ALL", "de_DE.UTF-8", 1);
     struct err err = {0};
     struct buf output;
     buf_init(&output);
-    struct git_call call = {.args = word, .output = &output, .output_max_bytes = 100000};
+    struct git_call call = {
+        .args = word, .hides_system = true, .output = &output, .output_max_bytes = 100000};
     check_fine(git_run(&call, NULL, &err), &err);
+    check(strstr(output.data, "NOSYSTEM=0") == NULL);
     check(strstr(output.data, "bad") == NULL);
     check_contains(output.data, "\nLC_ALL=C\n");
     check_contains(output.data, "GIT_CONFIG_NOSYSTEM=1\n");
@@ -107,7 +110,7 @@ TEST(git, a_git_that_hangs_is_stopped_with_all_it_started)
     struct git_call call = {.args = word, .limits = &limits};
     check_int(git_run(&call, &outcome, &err), ==, TEND_EIO);
     check_int(outcome.end, ==, GIT_TIMED_OUT);
-    check_contains(err.text, "git word did not end within 500 ms");
+    check_contains(err.text, "git word did not end within 500ms");
     wait_until(process_is_gone(box_out("cat pid")), 10000);
     wait_until(process_is_gone(box_out("cat child")), 10000);
 }

@@ -173,6 +173,59 @@ TEST(http_redirect, another_port_gets_no_credentials)
     server_stop(other);
 }
 
+static const struct secret_name named = {.place = SECRET_IN_ENV, .name = "CREW", .prefix = ""};
+
+/* The name of the header does not look secret: it is one because the plan names its value. */
+TEST(http_redirect, another_port_gets_no_header_whose_value_the_plan_names)
+{
+    struct http_case http;
+    struct http_server *other = server_start(serve_signpost, NULL);
+    struct signpost to = {server_url(other, "/there")};
+    struct http_server *server = server_start(serve_signpost, &to);
+    case_init(&http, server_url(server, "/307"));
+    http.plan.follow_redirects = true;
+    case_header(&http, "X-Crew", "blue");
+    http.headers[0].secret = &named;
+    case_run(&http);
+    check_succeeded(&http, 200);
+    check_str(visit_header(server_visit(server, 1), "X-Crew"), "blue");
+    check(visit_header(server_visit(other, 1), "X-Crew") == NULL);
+    case_done(&http);
+    server_stop(server);
+    server_stop(other);
+}
+
+TEST(http_redirect, another_port_gets_no_secret_body)
+{
+    static const int statuses[] = {307, 302};
+    struct http_case http;
+    struct http_server *other = server_start(serve_signpost, NULL);
+    struct signpost to = {server_url(other, "/there")};
+    struct http_server *server = server_start(serve_signpost, &to);
+    for (int inside = 0; inside < 2; inside++)
+        for (int i = 0; i < 2; i++) {
+            case_init(&http, server_url(server, statuses[i] == 307 ? "/307" : "/302"));
+            http.plan.follow_redirects = true;
+            http.plan.method = "POST";
+            http.plan.body = "{}";
+            http.plan.body_bytes = 2;
+            http.plan.body_secret = inside ? NULL : &named;
+            http.plan.body_names_secrets = inside;
+            case_run(&http);
+            if (statuses[i] == 307) {
+                check_trouble(&http, HTTP_BAD_URL);
+                check_contains(http.answer.note, "another host, which is not sent the secret body");
+            } else {
+                check_succeeded(&http, 200); /* a GET, without the body */
+            }
+            case_done(&http);
+        }
+    check_int(server_visits(other), ==, 2);
+    check_str(server_visit(other, 1)->body, "");
+    server_stop(server);
+    server_stop(other);
+}
+
 /* The context is a list of places, one for each visit; NULL: here. */
 static void serve_in_turn(struct visit *visit)
 {

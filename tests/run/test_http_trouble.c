@@ -353,8 +353,30 @@ TEST(http_trouble, a_header_line_without_end_is_bounded)
     struct http_server *server = server_start(serve_long_line, NULL);
     case_init(&http, server_url(server, "/"));
     case_run(&http);
+    check_trouble(&http, HTTP_ANSWER_TOO_LARGE); /* it was told as "Out of memory" */
+    check_str(http.answer.note, "http: a header of the answer is longer than 100 KiB");
+    case_done(&http);
+    server_stop(server);
+}
+
+/* It was told as "Out of memory", and tried again. */
+TEST(http_trouble, headers_that_cannot_be_sent_are_told)
+{
+    static char value[2000000];
+    struct named_text header = {.name = "X-Long", .value = value};
+    struct http_case http;
+    struct http_server *server =
+        server_start(serve_text, (void *)"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    memset(value, 'x', sizeof value - 1);
+    case_init(&http, server_url(server, "/"));
+    http.plan.headers = (struct named_texts){.count = 1, .items = &header};
+    case_run(&http);
     check_int(http.answer.end, ==, HTTP_FAILED);
-    check_int(http.answer.ending.kind, ==, ENDED_HTTP_TRANSPORT);
+    check_int(http.answer.ending.kind, ==, ENDED_BAD_PLAN);
+    check_str(http.answer.note, "http: the headers of the request are larger than 256 KiB");
+    value[20000] = '\0';
+    case_run(&http);
+    check_int(http.answer.end, ==, HTTP_SUCCEEDED);
     case_done(&http);
     server_stop(server);
 }

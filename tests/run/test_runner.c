@@ -140,6 +140,69 @@ TEST(runner, a_job_nobody_here_can_do_is_given_back_and_says_why)
     check_contains(job_of(t, id)->changed_why, "no handler for kind 'unheard-of'");
 }
 
+/* Symptom: it failed for good, as a mistake of the job, on the first worker without the folder. */
+TEST(runner, a_job_whose_folder_is_not_here_is_given_back_and_says_which)
+{
+    tend *t = store_open_real("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.by = "ann@laptop";
+    spec.payload = "{\"run\":\"true\"}";
+    spec.workspace = "/not/there";
+    int64_t id = add_spec(t, &spec);
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_contains(job_of(t, id)->changed_why, "its folder \"/not/there\" cannot be entered on ");
+    check_contains(job_of(t, id)->changed_why,
+                   "No such file or directory. It was added by ann@laptop");
+    /* A file is none, either; and what runs no process needs none. */
+    spec.workspace = "/dev/null";
+    id = add_spec(t, &spec);
+    spec.payload = "{\"sleep\":\"1ms\"}";
+    int64_t sleeps = add_spec(t, &spec);
+    run_until_drained(t);
+    check_contains(job_of(t, id)->changed_why, "it is not a folder");
+    check_int(state_of(t, sleeps), ==, TEND_DONE);
+}
+
+static int said_of_kinds;
+
+static void count_kinds(void *arg, const struct tend_runner_news *news)
+{
+    (void)arg;
+    said_of_kinds += strstr(news->text, "no handler for") != NULL;
+}
+
+/* The worker said so every 30 seconds, for ever. */
+TEST(runner, a_kind_without_a_handler_is_told_once)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    struct tend_job_spec spec = spec_for("q");
+    for (int i = 0; i < 4; i++) {
+        spec.kind = i % 2 == 0 ? "unheard-of" : "";
+        add_spec(t, &spec);
+    }
+    options.tell = count_kinds;
+    run_with(t, &options);
+    check_int(count_events("job.released"), ==, 4);
+    check_int(said_of_kinds, ==, 2);
+}
+
+/* Nothing is to be heard of it. */
+TEST(runner, a_sleep_is_not_silent)
+{
+    tend *t = store_open_real("w");
+    add_plan(t, "{\"sleep\":\"1h\"}");
+    struct running_runner running = runner_start(t, NULL);
+    struct tend_running steps[1];
+    wait_until(tend_runner_look(running.runner, steps, 1) == 1 && steps[0].running_ms > 20,
+               PATIENCE_MS);
+    check_int(steps[0].silent_ms, ==, 0);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+}
+
 /* SH-16: output is in the store, by attempt and stream. */
 TEST(runner, SH_16_output_can_be_read)
 {

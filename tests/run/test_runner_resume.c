@@ -102,9 +102,10 @@ TEST(runner_resume, SH_3_no_progress_is_seen_over_a_pause)
     pause_after(t, id, 1);
     resume(t, id);
     let_go(2);
+    let_go(3);
     wait_until(state_of(t, id) == TEND_FAILED, PATIENCE_MS);
     end_runner(&running);
-    check_str(tries_of(t, id), "1:first:failed 2:soft_reset:failed");
+    check_str(tries_of(t, id), "1:first:failed 2:soft_reset:failed 3:soft_reset:failed");
     check_str(job_of(t, id)->error_class, "stuck_no_progress");
 }
 
@@ -195,6 +196,7 @@ TEST(runner_resume, SH_1_a_worker_killed_between_attempts_is_followed_by_one_tha
         let_go(number);
     wait_until(sql_int("SELECT count(*) FROM attempt WHERE state = 2") == 1, PATIENCE_MS);
     helper_kill(&worker);
+    sql_exec("UPDATE attempt SET next_at = 0"); /* the successor would wait for the rest, too */
     wait_until((run_until_drained(t), state_of(t, id) == TEND_FAILED), PATIENCE_MS);
     check_str(tries_of(t, id), "1:first:failed 2:soft_reset:failed 3:soft_reset:failed");
 }
@@ -262,7 +264,8 @@ static const char *in_workspace(const char *more)
 TEST(runner_resume, SH_7_a_hard_reset_decided_before_a_pause_is_made_after_it_and_counted_once)
 {
     tend *t = store_open_real("w");
-    int64_t id = add_tries(t, TRY FAIL_ALIKE, in_workspace(",\"attempts\":9"));
+    int64_t id =
+        add_tries(t, TRY FAIL_ALIKE, in_workspace(",\"attempts\":9,\"step_no_progress_limit\":1"));
     struct running_runner running = runner_start(t, NULL);
     let_go(1);
     pause_after(t, id, 2);
@@ -281,7 +284,8 @@ TEST(runner_resume, SH_12_an_operators_hard_reset_is_recorded_as_one_and_counts)
 {
     tend *t = store_open_real("w");
     struct tend_control_result result;
-    int64_t id = add_tries(t, TRY "pwd >> $T/places; " FAIL_ALIKE, in_workspace(""));
+    int64_t id = add_tries(t, TRY "pwd >> $T/places; " FAIL_ALIKE,
+                           in_workspace(",\"step_no_progress_limit\":1"));
     struct running_runner running = runner_start(t, NULL);
     wait_until(there_is("begun", 1), PATIENCE_MS);
     check_ok(t, tend_control(t, id, "hard_reset_step", NULL, "odd", "me", &result));
@@ -322,19 +326,22 @@ TEST(runner_resume, a_first_run_does_not_ask_for_earlier_attempts)
 }
 
 /* Else the worker would hear of it when the step runs already, end that, and run it twice. */
-TEST(runner_resume, what_is_asked_before_the_first_run_is_done_before_it)
+TEST(runner_resume, what_is_asked_while_nobody_has_the_job_is_done_before_the_next_attempt)
 {
     tend *t = store_open_real("w");
-    int64_t id =
-        add_plan(t, "{\"run\":\"echo x >> ran; until test -e gate; do sleep 0.01; done\"}");
-    check_ok(t, tend_control(t, id, "hard_reset_step", NULL, NULL, "me", NULL));
+    int64_t id = add_plan(t, "{\"grace\":\"100ms\",\"run\":\"echo x >> ran; until test -e gate; do "
+                             "sleep 0.01; done\"}");
     struct running_runner running = runner_start(t, NULL);
     wait_until(file_text("ran") != NULL, PATIENCE_MS);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    check_ok(t, tend_control(t, id, "hard_reset_step", NULL, NULL, "me", NULL));
+    running = runner_start(t, NULL);
+    wait_until(strcmp(file_text("ran"), "x\nx\n") == 0, PATIENCE_MS);
     wait_until(sql_int("SELECT count(*) FROM control WHERE done_at IS NOT NULL") == 1, PATIENCE_MS);
     check_int(system("touch gate"), ==, 0);
     wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
-    tend_runner_stop(running.runner, 0);
-    runner_join(&running);
-    check_str(file_text("ran"), "x\n");
-    check_str(tries_of(t, id), "1:hard_reset:succeeded");
+    end_runner(&running);
+    check_str(file_text("ran"), "x\nx\n");
+    check_str(tries_of(t, id), "1:first:stopped 1:hard_reset:succeeded");
 }

@@ -1,4 +1,5 @@
 /* A runner with real git: checkpoints, resets, resuming (SH-7, SH-9, SH-10). */
+#include "repo_case.h"
 #include "runner_case.h"
 
 #include <stdio.h>
@@ -6,42 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void shell(const char *command)
-{
-    if (chdir(test_folder()) < 0 || system(command) != 0)
-        test_fail(__FILE__, __LINE__, "this failed: %s", command);
-}
-
-/* A repository "repo" with one commit, and a change nobody has committed. */
-static void make_repository(void)
-{
-    shell("exec >/dev/null 2>&1; git init -q -b main repo && cd repo && "
-          "git config user.email a@b && git config user.name n && "
-          "echo first > kept && echo ignored > .gitignore && git add . && git commit -qm one && "
-          "echo dirty >> kept");
-}
-
 /* Everything in the repository that belongs to the user. */
 static const char *fingerprint(void)
 {
     shell("cd repo && { cat kept; git status --porcelain; git rev-parse HEAD; git branch -a; "
           "git stash list; } > ../fingerprint");
     return file_text("fingerprint");
-}
-
-static const char *with_workspace(const char *steps)
-{
-    return keep_text("{\"workspace\":{\"repo\":\"%s/repo\",\"ref\":\"main\"},"
-                     "\"env\":{\"T\":\"%s\"},\"steps\":[%s]}",
-                     test_folder(), test_folder(), steps);
-}
-
-/* How many workspaces of a job are on the disk. */
-static int workspaces_of(int64_t id)
-{
-    shell(keep_text("ls -d .tend/run/job-%lld/lease-*/workspace-*/.git 2>/dev/null | wc -l > count",
-                    (long long)id));
-    return (int)file_number("count");
 }
 
 /* SH-9: what a step has changed is kept, as files and in the store. */
@@ -91,6 +62,47 @@ TEST(runner_workspace, SH_7_no_progress_leads_to_a_fresh_workspace_and_the_job_r
         ==, 1);
 }
 
+/* Symptom: with the default budgets a failure that came back never had its hard reset: three
+ * attempts that are alike were all that the step had. */
+TEST(runner_workspace, SH_7_with_the_defaults_a_hard_reset_brings_its_own_attempt)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id =
+        add_plan(t, with_workspace("{\"id\":\"a\",\"no_progress_limit\":2,\"run\":\""
+                                   "cp ${TEND_RETRY_CONTEXT:-/dev/null} $T/context; exit 75\"}"));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(summaries_of(t, id), "step a, attempt 1 of 3: exit 75\n"
+                                   "step a, attempt 2 of 3: exit 75\n"
+                                   "step a, attempt 3 of 3: exit 75\n"
+                                   "step a, attempt 4, after a hard reset: exit 75\n");
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:exit.75 "
+                                  "2:failed:transient_runtime:exit.75 "
+                                  "3:failed:stuck_no_progress:no_progress "
+                                  "4:failed:stuck_no_progress:no_progress");
+    check_contains(file_text("context"), "\"attempt\": 4,\n  \"max_attempts\": 4,");
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'task.self_heal.exhausted' AND why "
+                      "LIKE '%%the attempt after the hard reset failed too'"),
+              ==, 1);
+}
+
+/* Symptom: a step that changed a file in every attempt was called stuck at its second, and lost its
+ * changes to a hard reset. */
+TEST(runner_workspace, SH_5_an_unknown_failure_with_other_changes_has_not_come_back)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"echo x >> made; echo odd; "
+                                            "test $(wc -l < made) = 3\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:unknown "
+                                  "2:failed:transient_runtime:unknown 3:succeeded::");
+}
+
 /* SH-7: the old workspace is kept until the new one has succeeded, be it in another life. */
 TEST(runner_workspace, SH_7_the_workspace_before_a_reset_stays_until_the_step_has_succeeded)
 {
@@ -111,6 +123,11 @@ TEST(runner_workspace, SH_7_the_workspace_before_a_reset_stays_until_the_step_ha
     check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", &result));
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
+    /* They are those of a failed attempt now, which stay their time. */
+    check_int(workspaces_of(id), ==, 2);
+    struct tend_disk disk;
+    set_queue(t, "q", "keep-workspace", "0s");
+    check_ok(t, tend_disk_clean(t, NULL, &disk));
     check_int(workspaces_of(id), ==, 0);
 }
 

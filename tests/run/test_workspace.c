@@ -107,7 +107,12 @@ TEST(workspace, a_ref_that_does_not_exist_comes_with_the_one_that_looks_like_it)
     check_contains(err.text, "feature/login");
     check(strstr(err.text, "zzz") == NULL);
     check_int(resolve("r", "something-else", commit, &err), ==, TEND_ENOTFOUND);
-    check_contains(err.text, ", for one");
+    check_contains(err.text, "; there is main, for example");
+    /* The default branch, although another has the newest commit. */
+    box_sh("cd r && git branch -m main trunk && git checkout -q -b aaa && "
+           "git commit -q --allow-empty -m new && git checkout -q trunk");
+    check_int(resolve("r", "something-else", commit, &err), ==, TEND_ENOTFOUND);
+    check_contains(err.text, "; there is trunk, for example");
     check_int(resolve("r", "--help", commit, &err), ==, TEND_ENOTFOUND);
     check_problem(WORKSPACE_REF_MISSING, CLASS_DETERMINISTIC_REPO);
     check_int(resolve("r", "0123456789012345678901234567890123456789", commit, &err), ==,
@@ -140,7 +145,7 @@ TEST(workspace, git_missing_is_told_apart)
     check_contains(err.text, "no git command in PATH");
 }
 
-/* Nothing but worktrees/ appears in the repository, whatever state it is in. */
+/* Nothing changes in the repository, whatever state it is in. */
 static void check_untouched(const char *repo)
 {
     const char *before = box_repository_state(repo);
@@ -153,7 +158,6 @@ static void check_untouched(const char *repo)
     check_str(box_repository_state(repo), before);
     box_drop(&workspace);
     check_str(box_repository_state(repo), before);
-    check_int(box_status("test -e '%s/.git/worktrees'", repo), ==, 1);
 }
 
 TEST(workspace, a_dirty_repository_stays_byte_for_byte)
@@ -239,7 +243,6 @@ TEST(workspace, two_workspaces_of_one_job_do_not_know_of_each_other)
     struct workspace_change *of_fresh = box_checkpoint(&fresh);
     check_int(of_fresh->file_count, ==, 1);
     check_str(of_fresh->files[0].path, "new.txt");
-    box_sh("git -C r worktree prune && git -C '%s' status >/dev/null", fresh.folder);
     box_drop(&fresh);
 }
 
@@ -251,34 +254,48 @@ TEST(workspace, what_a_crashed_worker_left_is_not_in_the_way_and_can_be_cleared)
     struct err err = {0};
     struct workspace crashed = box_workspace(repo, "main");
     struct workspace gone = box_workspace(repo, "main");
-    box_sh("touch '%s/index.lock' '%s.lock' '%s/index.next.lock' && rm '%s/.git' && rm -rf '%s'",
-           crashed.git_dir, crashed.index_path, crashed.private_folder, crashed.folder,
-           gone.folder);
-    /* Git was killed before it wrote down where the worktree is. */
-    box_sh(
-        "mkdir work/workspace-3.tend work/workspace-4 work/other r/.git/worktrees/workspace-3 && "
-        "echo '%s' >work/workspace-3.tend/repository && "
-        "echo initializing >r/.git/worktrees/workspace-3/locked",
-        test_path("r/.git"));
+    box_sh("touch '%s/.git/index.lock' '%s.lock' '%s/index.next.lock' && rm -rf '%s/.git' '%s'",
+           crashed.folder, crashed.index_path, crashed.private_folder, crashed.folder, gone.folder);
+    box_sh("mkdir work/workspace-3.tend work/workspace-4 work/other"); /* half-made */
     struct workspace fresh = box_workspace(repo, "main");
     box_sh("mkdir '%s/ro' && touch '%s/ro/x' && chmod 500 '%s/ro'", fresh.folder, fresh.folder,
            fresh.folder);
     check_int(workspace_remove_all(&box_keeper, test_path("work"), &err), ==, 4);
     check_str(box_out("ls work"), "other\nworkspace-4");
     check_str(box_repository_state(repo), before);
-    check_int(box_status("test -e r/.git/worktrees"), ==, 1);
     check_int(workspace_remove_all(&box_keeper, test_path("nowhere"), &err), ==, 0);
     workspace_done(&crashed);
     workspace_done(&gone);
     workspace_done(&fresh);
 }
 
+/* Earlier versions made worktrees of the user's repository; theirs are found and taken away. */
+TEST(workspace, a_workspace_of_an_earlier_version_is_cleared_with_its_entry_in_the_repository)
+{
+    box_init();
+    const char *repo = box_repository("r");
+    const char *before = box_repository_state(repo);
+    struct err err = {0};
+    box_sh(
+        "mkdir work && cd r && for n in 1 2; do git worktree add -q --detach ../work/workspace-$n "
+        "&& mkdir ../work/workspace-$n.tend && echo \"$PWD/.git\" "
+        ">../work/workspace-$n.tend/repository; done; rm ../work/workspace-2/.git");
+    /* Git was killed before it wrote down where the worktree is. */
+    box_sh("mkdir work/workspace-3.tend r/.git/worktrees/workspace-3 && "
+           "echo '%s' >work/workspace-3.tend/repository && "
+           "echo initializing >r/.git/worktrees/workspace-3/locked",
+           test_path("r/.git"));
+    check_int(workspace_remove_all(&box_keeper, test_path("work"), &err), ==, 3);
+    check_str(box_out("ls work"), "");
+    check_str(box_repository_state(repo), before);
+}
+
 TEST(workspace, a_locked_checkpoint_index_of_a_killed_git_is_cleared_away)
 {
     box_init();
     struct workspace workspace = box_workspace(box_repository("r"), "main");
-    box_sh("touch '%s.lock' '%s/index.next.lock' '%s/index.lock' && echo x >'%s/a.txt'",
-           workspace.index_path, workspace.private_folder, workspace.git_dir, workspace.folder);
+    box_sh("touch '%s.lock' '%s/index.next.lock' '%s/.git/index.lock' && echo x >'%s/a.txt'",
+           workspace.index_path, workspace.private_folder, workspace.folder, workspace.folder);
     check_int(box_checkpoint(&workspace)->file_count, ==, 1);
     box_drop(&workspace);
 }
@@ -346,7 +363,6 @@ TEST(workspace, a_call_that_is_interrupted_leaves_nothing)
         }
         close(timer);
         check_str(box_out("ls -A work"), "");
-        check_str(box_out("ls -A r/.git/worktrees 2>/dev/null || true"), "");
         check_str(box_repository_state(repo), before);
     }
     check_int(interrupted, >, 0);

@@ -1,6 +1,7 @@
 /* Workspaces of repositories on other machines: copied once, fetched on reuse. */
 #include "run/workspace_box.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -121,6 +122,98 @@ TEST(mirror, a_copy_with_lock_files_of_a_killed_git_is_replaced_by_another)
     check_str(box_out("ls cache | grep -c '[.]git$'"), "2");
 }
 
+/* Symptom: a copy was removed as unused between the moment in which a job found it and the moment
+ * in which it was noted as used; the job failed with "git for-each-ref failed". */
+TEST(mirror, a_copy_that_is_handed_out_counts_as_used_from_that_moment)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    char again[GIT_ID_BYTES];
+    box_repository("r");
+    for (int by_url = 0; by_url < 2; by_url++) {
+        const char *repo = by_url ? url_of("r") : "r";
+        box_sh("rm -rf cache");
+        check_fine(resolve(repo, "main", commit, &err), &err);
+        box_sh("touch -d '31 days ago' cache/*.git");
+        check_fine(resolve(repo, "main", again, &err), &err);
+        box_sh("test -z \"$(find cache -maxdepth 1 -name '*.git' -mtime +0)\"");
+        /* By the commit alone, as a job that goes on. */
+        box_sh("touch -d '31 days ago' cache/*.git");
+        check_fine(resolve(repo, commit, again, &err), &err);
+        box_sh("test -z \"$(find cache -maxdepth 1 -name '*.git' -mtime +0)\"");
+    }
+}
+
+static bool process_is_gone(const char *pid)
+{
+    return box_status("test ! -e /proc/%s || grep -q '^State:.Z' /proc/%s/status", pid, pid) == 0;
+}
+
+/* A worker that is killed while ssh hangs. The file pids has the pids of ssh and of git. */
+static void kill_worker_that_fetches(const char *url)
+{
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    int status;
+    box_sh("{ echo '#!/bin/sh'; echo \"echo \\$\\$ \\$PPID >$PWD/pids.new\"; "
+           "echo \"mv $PWD/pids.new $PWD/pids; exec sleep 1000\"; } >ssh; chmod +x ssh");
+    setenv("GIT_SSH_COMMAND", test_path("ssh"), 1);
+    pid_t worker = fork();
+    if (worker == 0) {
+        resolve(url, "main", commit, &err);
+        _exit(0);
+    }
+    box_sh("while ! test -e pids; do sleep 0.01; done");
+    check_int(kill(worker, SIGKILL), ==, 0);
+    check_int(waitpid(worker, &status, 0), ==, worker);
+    setenv("GIT_SSH_COMMAND", "false", 1);
+}
+
+/* Symptom: after kill -9 of a worker its git fetch and ssh stayed, and the next worker fetched into
+ * the same copy beside them. */
+TEST(mirror, git_dies_with_its_worker_and_what_it_started_before_the_copy_is_used_again)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    kill_worker_that_fetches("ssh://host/r.git");
+    const char *ssh = box_out("cut -d' ' -f1 pids");
+    const char *fetch = box_out("cut -d' ' -f2 pids");
+    while (!process_is_gone(fetch))
+        usleep(1000);
+    check_int(resolve("ssh://host/r.git", "main", commit, &err), <, 0);
+    check(process_is_gone(ssh));
+    check_str(box_out("ls cache/processes | wc -l"), "1"); /* the dead worker is forgotten */
+}
+
+/* What another worker that lives has started is left alone. */
+TEST(mirror, git_of_a_living_process_is_not_ended)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    int go[2];
+    int status;
+    char byte;
+    box_repository("r");
+    check_int(pipe(go), ==, 0);
+    pid_t worker = fork();
+    if (worker == 0) {
+        check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+        setenv("TEND_ATTEMPT", box_out("ls cache/processes"), 1);
+        box_sh("sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >pid.new; mv pid.new pid");
+        check_int(read(go[0], &byte, 1), ==, 1);
+        box_sh("kill $(cat pid)"); /* fails when it has gone */
+        _exit(0);
+    }
+    box_sh("while ! test -e pid; do sleep 0.01; done");
+    check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+    check_int(write(go[1], "x", 1), ==, 1);
+    check_int(waitpid(worker, &status, 0), ==, worker);
+    check_int(status, ==, 0);
+}
+
 TEST(mirror, many_processes_share_one_copy)
 {
     enum { PROCESSES = 6 };
@@ -141,4 +234,26 @@ TEST(mirror, many_processes_share_one_copy)
         check_int(status, ==, 0);
     }
     check_str(box_out("ls cache | grep -c '[.]git$'"), "1");
+}
+
+/* A copy that is used for years does not get slower, and loses nothing. */
+TEST(mirror, a_copy_with_many_small_files_is_packed_and_keeps_every_object)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    box_repository("r");
+    struct workspace workspace = box_workspace("r", "main");
+    /* Unreferenced objects, each in a pack of its own, and a loose one. */
+    box_sh("cd cache/*.git && for i in $(seq 52); do echo $i | git hash-object -w --stdin | "
+           "tee -a ../ids | git pack-objects -q objects/pack/pack >/dev/null; done && "
+           "git prune-packed -q && echo loose | git hash-object -w --stdin >>../ids");
+    box_sh("cd r && echo 2 >a.txt && git commit -qam 2");
+    check_fine(resolve("r", "main", commit, &err), &err);
+    check_contains(box_out("git -C cache/*.git count-objects -v"), "count: 0\n");
+    box_sh("test $(ls cache/*.git/objects/pack/*.pack | wc -l) -lt 5");
+    check_str(box_out("cd cache && git -C *.git cat-file --batch-check <ids | grep -c ' blob '"),
+              "53");
+    box_sh("git -C '%s' fsck 2>/dev/null", workspace.folder);
+    box_drop(&workspace);
 }

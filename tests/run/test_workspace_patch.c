@@ -1,8 +1,10 @@
 /* Checkpoints and their replay (SH-3, SH-7, SH-9, SH-10): every kind of change a step can make. */
 #include "run/workspace_box.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -171,7 +173,7 @@ TEST(patch, a_step_that_commits_stages_or_moves_head_has_the_same_patch)
         "");
     check_str(listed(step(&story, "git reset -q --hard main; git stash list >log.txt")),
               "M a.txt|A log.txt|D new");
-    step(&story, "rm .git; git init -q .; git add -A; git commit -qm own; echo x >x");
+    step(&story, "rm -r .git; git init -q .; git add -A; git commit -qm own; echo x >x");
     box_drop(&plain);
     story_end(&story);
 }
@@ -304,4 +306,34 @@ TEST(patch, SH_3_a_look_at_the_difference_takes_no_checkpoint)
               box_out("git hash-object --stdin <<'END'\n%sEND", story.changes[0]->patch.data));
     box_sh("rm '%s/seen'", story.workspace.folder);
     story_end(&story);
+}
+
+/* A file at the end of a path that is longer than PATH_MAX. */
+static void make_deep(const char *top)
+{
+    char name[200] = "";
+    memset(name, 'd', sizeof name - 1);
+    int here = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 30; i++) {
+        check_int(mkdirat(here, name, 0700), ==, 0);
+        int next = openat(here, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(here);
+        here = next;
+    }
+    close(openat(here, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    close(here);
+}
+
+/* Symptom: git warns, ends well, and the checkpoint lacked the file. */
+TEST(patch, folders_too_deep_for_git_are_an_error_and_go_with_the_workspace)
+{
+    struct story story;
+    struct err err = {0};
+    struct workspace_change change;
+    story_start(&story);
+    make_deep(story.workspace.folder);
+    check_int(workspace_checkpoint(&box_keeper, &story.workspace, &change, &err), <, 0);
+    check_str(workspace_problem_name(box_keeper.problem), "untakeable");
+    check_contains(err.text, "git cannot take folders so deep");
+    box_drop(&story.workspace);
 }

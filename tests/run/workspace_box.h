@@ -29,7 +29,7 @@ const char *box_repository(const char *name);
 /* Everything below a folder: kinds, modes, links and bytes, without .git at its top. */
 const char *box_content(const char *folder);
 
-/* Everything of a repository but its worktree administration: refs, index, objects, files. */
+/* Everything below the folder of a repository, byte for byte: refs, index, objects, files. */
 const char *box_repository_state(const char *path);
 
 /* Calls that must succeed, with the sentence when they do not. */

@@ -140,6 +140,16 @@ static bool key_is_taken(struct world *world, const struct job_model *job)
     return false;
 }
 
+/* Whether anybody has worked on it. */
+static bool has_run(const struct job_model *job)
+{
+    bool any =
+        job->state == JOB_RUNNING || job->attempts > 0 || job->crashes > 0 || job->newest >= 0;
+    for (int step = 1; step <= MAX_STEPS; step++)
+        any |= job->checkpoints[step].serial != 0;
+    return any;
+}
+
 static bool pause_is_open(struct world *world, int64_t job_id)
 {
     for (int i = 0; i < world->control_count; i++)
@@ -239,7 +249,9 @@ enum verdict model_control(struct world *world, struct actor *actor, int64_t now
     if (job == NULL)
         return VERDICT_NOWHERE;
     int effect = effect_of(op->step.kind, job->state);
-    if (effect == 0)
+    bool about_step = op->step.kind == ASK_RETRY_STEP || op->step.kind == ASK_HARD_RESET_STEP ||
+                      op->step.kind == ASK_RESUME_FROM_STEP;
+    if (effect == 0 || (about_step && !has_run(job)))
         return VERDICT_REFUSED;
     if (op->step.step != 0 && !has_step(world, job, op->step.step))
         return VERDICT_NOWHERE;

@@ -37,8 +37,8 @@ static int last_look_body(struct db_tx *tx, void *arg)
     struct world *world = arg;
     struct db_result rows;
     const struct db_value now[] = {db_now(tx)};
-    const struct db_value all[] = {db_null(), db_int(0), db_null(),      db_null(),
-                                   db_null(), db_int(0), db_int(1000000)};
+    const struct db_value all[] = {db_null(), db_int(0), db_null(),       db_null(),
+                                   db_null(), db_int(0), db_int(1000000), db_int(INT64_MAX)};
     int rc = db_run(tx, Q_WORKER_LIST, 0, now, &rows);
     expect(world, rc == 0 && rows.rows == 0, "%zu workers are still registered", rows.rows);
     rc = db_run(tx, Q_LOCK_LIST, 0, now, &rows);

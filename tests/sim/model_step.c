@@ -67,7 +67,10 @@ void model_expect_step(struct world *world, int64_t job_id, const char *what,
     char attempt[24] = "null";
     char texts[4][STEP_TEXT];
     const char *values[4] = {told->failure_class, told->signature, told->diff_hash, told->strategy};
-    char data[320];
+    char data[360];
+    const char *retryable = !told->gives_up   ? ""
+                            : told->retryable ? ",\"retryable\":true"
+                                              : ",\"retryable\":false";
     if (told->attempt > 0)
         snprintf(attempt, sizeof attempt, "%d", told->attempt);
     for (int i = 0; i < 4; i++)
@@ -77,8 +80,9 @@ void model_expect_step(struct world *world, int64_t job_id, const char *what,
             snprintf(texts[i], STEP_TEXT, "\"%.28s\"", values[i]);
     snprintf(data, sizeof data,
              "{\"stepId\":\"%s\",\"stepIndex\":%d,\"attempt\":%s,\"failureClass\":%s,"
-             "\"failureSignature\":%s,\"diffHash\":%s,\"strategy\":%s}",
-             step_name(told->step), told->step, attempt, texts[0], texts[1], texts[2], texts[3]);
+             "\"failureSignature\":%s,\"diffHash\":%s,\"strategy\":%s%s}",
+             step_name(told->step), told->step, attempt, texts[0], texts[1], texts[2], texts[3],
+             retryable);
     model_expect_event(world, job_id, what, data);
 }
 
@@ -226,7 +230,10 @@ static void play(struct world *world, struct op *op, struct job_model *job, cons
         end_attempt(world, job, report, last);
     for (int i = 0; fate->notes && i < report->note_count; i++)
         model_expect_step(world, job->id, report->notes[i],
-                          &(struct step_told){.step = report->note_step});
+                          &(struct step_told){
+                              .step = report->note_step,
+                              .gives_up = strcmp(report->notes[i], "task.self_heal.exhausted") == 0,
+                              .retryable = !report->final});
     if (report->begin_step != 0)
         begin_attempt(world, op, job);
     if (report->closes)

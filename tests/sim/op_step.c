@@ -79,7 +79,8 @@ static int call(struct actor *actor, int step, int64_t *ret_number, int64_t *ret
         events[i] = (struct tend_step_event){.what = report->notes[i],
                                              .step_index = report->note_step,
                                              .step_id = step_name(report->note_step),
-                                             .attempt = TEND_UNSET};
+                                             .attempt = TEND_UNSET,
+                                             .retryable = !report->final};
     const struct tend_step_change change = {.drop_from_step = report->drop_from,
                                             .baseline_repo = report->baseline ? "repo" : NULL,
                                             .baseline_commit =

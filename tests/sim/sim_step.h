@@ -88,6 +88,7 @@ void model_begin_anew(struct world *world, struct op *op, struct job_model *job)
 struct step_told {
     int step, attempt; /* attempt 0: none */
     const char *failure_class, *signature, *diff_hash, *strategy;
+    bool gives_up, retryable; /* the second is told with the first */
 };
 /* job_id 0: of the job that the commit adds. */
 void model_expect_step(struct world *world, int64_t job_id, const char *what,

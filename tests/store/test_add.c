@@ -434,28 +434,78 @@ TEST(add, jobs_are_listed_by_queue_kind_state_tag_and_age)
     check_int(count_listed(t, &filter), ==, 1);
 }
 
+/* All pages of 10; *bound is what goes on with the last id. */
+static size_t read_pages(tend *t, struct tend_filter *filter, int64_t *bound)
+{
+    size_t seen = 0;
+    struct tend_jobs *page;
+    filter->limit = 10;
+    for (size_t count = 1; count > 0; seen += count) {
+        check_ok(t, tend_list(t, filter, &page));
+        count = page->count;
+        check_int(count, <=, 10);
+        for (size_t i = 0; i < count; i++) {
+            check(*bound == 0 ||
+                  (filter->newest_first ? page->items[i].id < *bound : page->items[i].id > *bound));
+            *bound = page->items[i].id;
+        }
+        tend_jobs_free(page);
+    }
+    return seen;
+}
+
 TEST(add, pages_follow_each_other_without_gap_or_overlap)
 {
     tend *t = store_open("adder");
     struct tend_filter filter;
-    struct tend_jobs *page;
-    size_t seen = 0;
     add_number(t, "q", 25);
     tend_filter_init(&filter);
-    filter.limit = 10;
-    do {
+    check_int(read_pages(t, &filter, &filter.after_id), ==, 25);
+}
+
+TEST(add, pages_of_the_newest_first_follow_each_other_too_whatever_is_added_meanwhile)
+{
+    tend *t = store_open("adder");
+    struct tend_filter filter;
+    struct tend_jobs *page;
+    int64_t first = add_one(t, "q");
+    add_number(t, "q", 23);
+    int64_t last = add_one(t, "q");
+    tend_filter_init(&filter);
+    filter.newest_first = 1;
+    filter.limit = 1;
+    check_ok(t, tend_list(t, &filter, &page));
+    check_int(page->items[0].id, ==, last);
+    filter.before_id = page->items[0].id;
+    tend_jobs_free(page);
+    add_number(t, "q", 5);
+    check_int(read_pages(t, &filter, &filter.before_id), ==, 24);
+    check_int(filter.before_id, ==, first);
+}
+
+TEST(add, a_list_can_be_bounded_on_both_sides_in_both_orders)
+{
+    tend *t = store_open("adder");
+    struct tend_filter filter;
+    struct tend_jobs *page;
+    int64_t ids[7];
+    for (int i = 0; i < 7; i++)
+        ids[i] = add_one(t, "q");
+    tend_filter_init(&filter);
+    filter.after_id = ids[1];
+    filter.before_id = ids[5];
+    for (filter.newest_first = 0; filter.newest_first < 2; filter.newest_first++) {
         check_ok(t, tend_list(t, &filter, &page));
-        for (size_t i = 0; i < page->count; i++) {
-            check_int(page->items[i].id, >, filter.after_id);
-            filter.after_id = page->items[i].id;
-        }
-        seen += page->count;
-        size_t count = page->count;
+        check_int(page->count, ==, 3);
+        for (int i = 0; i < 3; i++)
+            check_int(page->items[filter.newest_first ? 2 - i : i].id, ==, ids[2 + i]);
         tend_jobs_free(page);
-        if (count == 0)
-            break;
-    } while (true);
-    check_int(seen, ==, 25);
+    }
+    /* An action goes by the bounds as well. */
+    struct tend_acted *acted;
+    check_ok(t, tend_act_on_all(t, TEND_HOLD, &filter, NULL, NULL, &acted));
+    check_int(acted->count, ==, 3);
+    tend_acted_free(acted);
 }
 
 static void *no_memory(size_t bytes)

@@ -128,20 +128,25 @@ TEST(attempt, SH_13_events_have_exactly_their_fields)
                         head, id, head, id, head, id, head, id, head, id));
 }
 
-TEST(attempt, all_four_events_about_healing_can_be_told_alone_and_no_other)
+TEST(attempt, all_events_about_healing_can_be_told_alone_and_no_other)
 {
     tend *t = store_open("w");
     struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
     const char *const names[] = {"task.self_heal.triggered", "task.self_heal.escalated",
-                                 "task.self_heal.exhausted", "task.resume.from_step"};
+                                 "task.self_heal.exhausted", "task.resume.from_step",
+                                 "task.step.warning"};
     struct tend_step_event event = {.step_index = 2, .step_id = "s", .attempt = TEND_UNSET};
     const struct tend_step_change change = {.events = &event, .event_count = 1};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool gives_up = strcmp(names[i], "task.self_heal.exhausted") == 0;
         event.what = names[i];
+        event.retryable = 1; /* told only where the step is given up */
         check_ok(t, tend_step_next(t, lease, &change, NULL));
         check_str(data_of(lease.id, names[i]),
-                  "{\"stepId\":\"s\",\"stepIndex\":2,\"attempt\":null,\"failureClass\":null,"
-                  "\"failureSignature\":null,\"diffHash\":null,\"strategy\":null}");
+                  keep_text("{\"stepId\":\"s\",\"stepIndex\":2,\"attempt\":null,"
+                            "\"failureClass\":null,\"failureSignature\":null,\"diffHash\":null,"
+                            "\"strategy\":null%s}",
+                            gives_up ? ",\"retryable\":true" : ""));
     }
     const char *before = store_snapshot();
     event.what = "job.completed";

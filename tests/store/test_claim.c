@@ -440,3 +440,46 @@ TEST(claim, complete_and_claim_under_a_lock_frees_and_takes_it)
     check_int(lock.job_id, ==, jobs->items[0].id);
     tend_jobs_free(jobs);
 }
+
+static struct tend_outlook outlook_of(tend *t, const char *queue)
+{
+    struct tend_outlook outlook;
+    check_ok(t, tend_queue_outlook(t, queue, &outlook));
+    return outlook;
+}
+
+/* Symptom: "nothing to claim: it is empty", of a queue with jobs for tomorrow. */
+TEST(claim, CL_2_a_queue_without_pending_jobs_tells_what_it_has)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec later = spec_for("q");
+    struct tend_lease leases[2];
+    check_int(outlook_of(t, "q").known, ==, 0);
+    later.delay_ms = HOUR_MS;
+    int64_t now_ms = clock_now();
+    add_spec(t, &later);
+    later.delay_ms = 2 * HOUR_MS;
+    int64_t held = add_spec(t, &later);
+    struct tend_outlook outlook = outlook_of(t, "q");
+    check_int(outlook.known, ==, 1);
+    check_int(outlook.due_ms, ==, now_ms + HOUR_MS);
+    check_int(outlook.running, ==, 0);
+    check_int(outlook.held, ==, 0);
+    check_int(outlook_of(t, "other").known, ==, 0);
+    check_ok(t, tend_act(t, TEND_HOLD, held, NULL, NULL));
+    add_number(t, "q", 2);
+    claim_many(t, "q", 2, leases);
+    outlook = outlook_of(t, "q");
+    check_int(outlook.running, ==, 2);
+    check_int(outlook.held, ==, 1);
+    /* One whose jobs have all ended, and one that has only settings. */
+    int64_t done = add_one(t, "past");
+    check_ok(t, tend_act(t, TEND_CANCEL, done, NULL, NULL));
+    outlook = outlook_of(t, "past");
+    check_int(outlook.known, ==, 1);
+    check_int(outlook.due_ms, ==, TEND_UNSET);
+    const struct tend_setting paused = {.name = "paused", .value = "on"};
+    check_ok(t, tend_queue_set(t, "set", &paused, 1, NULL));
+    check_int(outlook_of(t, "set").known, ==, 1);
+    check_int(tend_queue_outlook(t, "", &outlook), ==, TEND_EINVAL);
+}

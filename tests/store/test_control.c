@@ -78,7 +78,7 @@ TEST_WITHIN(control, SH_12_every_action_in_every_state, 180)
 TEST(control, SH_12_the_event_says_who_and_why_and_is_in_the_jobs_history)
 {
     tend *t = store_open("w");
-    int64_t id = job_in(t, TEND_PENDING);
+    int64_t id = add_one(t, "q");
     check_ok(t, tend_control(t, id, "pause", NULL, "looks \"odd\"", "ann", NULL));
     check_str(events_of(t, id), "job.added task.control.pause job.held");
     check_str(sql_rows("SELECT who, why FROM event WHERE what LIKE '%%pause' OR what = 'job.held' "
@@ -99,6 +99,37 @@ TEST(control, SH_12_the_event_says_who_and_why_and_is_in_the_jobs_history)
     check_int(controls->items[0].done_at_ms, ==, clock_now());
     check_int(controls->items[0].taken_at_ms, ==, TEND_UNSET);
     tend_controls_free(controls);
+}
+
+/* A job that was due in an hour was started at once. */
+TEST(control, SH_12_a_job_that_never_ran_has_no_step_to_begin_anew)
+{
+    static const char *const about_steps[] = {"retry_step", "hard_reset_step", "resume_from_step"};
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.payload = "{\"steps\":" THREE_STEPS "}";
+    int64_t pending = add_spec(t, &spec);
+    int64_t held = add_spec(t, &spec);
+    int64_t cancelled = add_spec(t, &spec);
+    spec.delay_ms = HOUR_MS;
+    int64_t scheduled = add_spec(t, &spec);
+    check_ok(t, tend_act(t, TEND_HOLD, held, NULL, NULL));
+    check_ok(t, tend_act(t, TEND_CANCEL, cancelled, NULL, NULL));
+    const int64_t ids[] = {pending, held, cancelled, scheduled};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        for (size_t at = 0; at < sizeof about_steps / sizeof *about_steps; at++)
+            check_refused(t, ids[i], about_steps[at]);
+    check_contains(tend_errmsg(t), "it is scheduled and no step of it has begun yet; possible: "
+                                   "pause, takeover, cancel");
+    check_int(state_of(t, scheduled), ==, TEND_SCHEDULED);
+}
+
+TEST(control, SH_12_a_step_of_a_job_that_waits_for_its_retry_begins_anew_at_once)
+{
+    tend *t = store_open("w");
+    int64_t id = job_in(t, TEND_SCHEDULED);
+    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, NULL, NULL));
+    check_int(state_of(t, id), ==, TEND_PENDING);
 }
 
 TEST(control, bad_requests_are_refused_and_change_nothing)

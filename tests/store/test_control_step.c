@@ -33,9 +33,11 @@ TEST(control, steps_are_known_by_the_payload_before_they_have_run)
     struct tend_job_spec spec = spec_for("short");
     spec.payload = "{\"run\":\"make\"}"; /* one step, without a name */
     id = add_spec(t, &spec);
+    claim_one(t, "short");
     check_ok(t, tend_control(t, id, "hard_reset_step", "step-1", NULL, NULL, NULL));
     spec.payload = "{\"run\":\"make\",\"id\":\"mk\"}";
     id = add_spec(t, &spec);
+    claim_one(t, "short");
     check_ok(t, tend_control(t, id, "hard_reset_step", "mk", NULL, NULL, NULL));
     check_rc(t, tend_control(t, id, "hard_reset_step", "step-1", NULL, NULL, NULL), TEND_ENOTFOUND);
 }

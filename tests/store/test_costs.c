@@ -195,6 +195,21 @@ static void list_locks(tend *t, size_t count)
     tend_locks_free(locks);
 }
 
+static void count_all_events(tend *t, size_t count)
+{
+    (void)count;
+    check_ok(t, tend_purge(t, NULL));
+}
+
+static void ask_for_counters(tend *t, size_t count)
+{
+    struct tend_event_totals *totals;
+    (void)count;
+    check_ok(t, tend_event_totals(t, &totals));
+    check_int(totals->count, >, 0);
+    tend_event_totals_free(totals);
+}
+
 /* --- the tests --- */
 
 /* Finished and future jobs, also in the queue whose jobs become old, and locks that are free. */
@@ -236,6 +251,7 @@ TEST(costs, nothing_costs_more_in_a_store_that_holds_more)
         {"a purge of nothing", nothing, purge_nothing},
         {"a purge", let_jobs_become_old, purge},
         {"a list of locks", nothing, list_locks},
+        {"a look at the counters (SH-14)", count_all_events, ask_for_counters},
     };
     enum { OPERATIONS = sizeof operations / sizeof *operations };
     int64_t before[OPERATIONS];

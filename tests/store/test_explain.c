@@ -1,7 +1,7 @@
 /* BY-1: why a job is not running, what it waits for, who holds it, until when; for every state and
  * reason. */
 #include "base/text.h"
-#include "support/store.h"
+#include "steps.h"
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -117,6 +117,85 @@ TEST(explain, a_job_that_was_given_back_says_why)
     check_str(explain(t, id).given_back, "");
 }
 
+static int64_t give_back_unhandled(tend *t, const char *kind, const char *payload)
+{
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = kind;
+    spec.payload = payload;
+    int64_t id = add_spec(t, &spec);
+    struct tend_lease lease = claim_as(t, "q", "worker-1");
+    check_ok(t, tend_release(t, &lease, 1, 30 * SECOND_MS,
+                             "it has no handler for kind 'k', and the payload is no plan", NULL));
+    return id;
+}
+
+/* BY-1: a kind without a handler, or a plan that is misspelt, was "due in 214ms". */
+TEST(explain, BY_1_a_job_that_its_worker_cannot_run_says_so_and_what_to_do)
+{
+    tend *t = store_open("w");
+    int64_t id = give_back_unhandled(t, "k", "{}");
+    struct tend_explanation why = explain(t, id);
+    check_str(why.reason, "no_handler");
+    check_str(why.by, "worker-1");
+    check_int(why.until_ms, ==, clock_now() + 30 * SECOND_MS);
+    check_str(why.text, "Worker worker-1 cannot run it: it has no handler for kind 'k', and the "
+                        "payload is no plan. It is offered again in 30s.");
+    check_str(why.hint, "'tend work -q q --handler k=COMMAND' runs it.");
+    id = give_back_unhandled(t, "", "{\"command\":\"make\"}");
+    check_contains(explain(t, id).hint, "Its payload has \"command\"; a plan has \"run\"");
+    id = give_back_unhandled(t, "", "{\"to\":\"ann\"}");
+    check_contains(explain(t, id).hint, "A plan has run, exec, http, sleep or steps");
+    /* Once it is offered again: nobody has it, and it is still true. */
+    clock_advance(40 * SECOND_MS);
+    check_str(explain(t, id).reason, "no_handler");
+    check_int(explain(t, id).until_ms, ==, TEND_UNSET);
+    /* What keeps all jobs of the queue waiting comes first. */
+    set_queue(t, "q", "paused", "on");
+    why = explain(t, id);
+    check_str(why.reason, "paused");
+    check_contains(why.text, "worker-1 gave it back: it has no handler");
+}
+
+/* BY-1: only that it was being worked on was told. */
+TEST(explain, BY_1_a_running_job_says_step_attempt_time_progress_and_last_line)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    struct tend_explanation why = explain(t, lease.id);
+    check_str(why.step_id, "");
+    check_int(why.attempt, ==, TEND_UNSET);
+    pass_step(t, lease, 1, "build");
+    const struct tend_attempt_begin begun = begin_at(2, "step-2", 3, "soft_reset");
+    const struct tend_step_change change = {.begun = &begun};
+    int64_t number;
+    check_ok(t, tend_step_next(t, lease, &change, &number));
+    clock_advance(12 * SECOND_MS);
+    check_contains(explain(t, lease.id).text,
+                   " Step 2 (step-2), attempt 3, has been running for 12s.");
+    static const char *const texts[] = {"first\nsecond \033[31m", "red\033[0m\r\n", "\n \n"};
+    for (int i = 0; i < 3; i++) {
+        const struct tend_output piece = {.seq = i + 1,
+                                          .at_ms = TEND_UNSET,
+                                          .stream = 1,
+                                          .text = texts[i],
+                                          .text_bytes = strlen(texts[i])};
+        check_ok(t, tend_output_append(t, lease, number, &piece, 1));
+    }
+    check_ok(t, tend_progress(t, lease, number, 40, "compiling"));
+    why = explain(t, lease.id);
+    check_contains(why.text, " Step 2 (step-2), attempt 3, has been running for 12s, 40% "
+                             "compiling; its last line: \"second red\".");
+    check_str(why.step_id, "step-2");
+    check_int(why.step_index, ==, 2);
+    check_int(why.attempt, ==, 3);
+    check_int(why.attempt_ms, ==, 12 * SECOND_MS);
+    check_int(why.percent, ==, 40);
+    check_str(why.progress, "compiling");
+    check_str(why.line, "second red");
+    end_step(t, lease, number, TEND_ATTEMPT_FAILED);
+    check_str(explain(t, lease.id).step_id, "");
+}
+
 TEST(explain, a_job_that_is_first_and_one_that_is_behind)
 {
     tend *t = store_open("w");
@@ -228,7 +307,7 @@ TEST(explain, a_job_whose_worker_has_lost_its_session)
         clock_advance(SECOND_MS);
         why = explain(t, id);
         check_str(why.reason, "worker_silent");
-        check_contains(why.text, "gone for 1s");
+        check_contains(why.text, "gone for 1.0s");
         check_int(why.until_ms, ==, clock_now() + SECOND_MS);
         clock_advance(SECOND_MS);
         why = explain(t, id);

@@ -288,3 +288,30 @@ TEST(fail, a_dead_letter_is_kept_with_its_history_and_can_be_redriven)
     check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
     check_int(state_of(t, id), ==, TEND_SCHEDULED);
 }
+
+/* A done job showed the error of the attempt before. */
+TEST(fail, a_job_that_is_completed_has_no_error_any_more)
+{
+    tend *t = store_open("w");
+    struct tend_failure failure = failure_of("deterministic_policy", "no right to do so");
+    enum { JOBS = 40 }; /* one by one, and many at once */
+    struct tend_lease leases[JOBS];
+    add_number(t, "q", JOBS);
+    check_int(claim_many(t, "q", JOBS, leases), ==, JOBS);
+    for (size_t i = 0; i < JOBS; i++)
+        check_ok(t, tend_fail(t, leases[i], &failure, NULL));
+    clock_advance(HOUR_MS);
+    recover_now(t); /* all are due */
+    check_int(claim_many(t, "q", JOBS, leases), ==, JOBS);
+    check_str(job_of(t, leases[0].id)->error_class, "deterministic_policy");
+    const char *const results[] = {"{\"ok\":true}"};
+    check_ok(t, tend_complete(t, &leases[0], 1, results, NULL));
+    check_ok(t, tend_complete(t, &leases[1], 1, NULL, NULL));
+    check_ok(t, tend_complete(t, &leases[2], JOBS - 2, NULL, NULL));
+    check_int(sql_int("SELECT count(*) FROM job WHERE state = 4"), ==, JOBS);
+    check_int(sql_int("SELECT count(*) FROM job WHERE error_class IS NOT NULL OR error_text IS NOT "
+                      "NULL"),
+              ==, 0);
+    check_contains(sql_rows("SELECT why FROM event WHERE what = 'job.retry_scheduled'"),
+                   "no right to do so");
+}

@@ -443,9 +443,11 @@ static void start_cleaner(struct cleaner *cleaner)
     check_int(pthread_create(&cleaner->thread, NULL, clean_up, cleaner), ==, 0);
 }
 
+/* In this database: other tests share the server. */
 static int64_t sessions_waiting(void)
 {
-    return sql_int("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted");
+    return sql_int("SELECT count(DISTINCT l.pid) FROM pg_locks l JOIN pg_stat_activity a "
+                   "ON a.pid = l.pid WHERE NOT l.granted AND a.datname = current_database()");
 }
 
 /*

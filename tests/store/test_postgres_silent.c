@@ -195,7 +195,7 @@ TEST(postgres_silent, a_read_that_is_not_answered_ends_and_says_so)
     tell(&proxy, SILENT);
     long long began_ms = test_clock_ms();
     check_rc(t, tend_now(t, &now_ms), TEND_EUNREACHABLE);
-    check_contains(tend_errmsg(t), "has not answered for 2.3 s");
+    check_contains(tend_errmsg(t), "has not answered for 2.3s");
     took_its_time(began_ms);
     /* Nothing is left of it. */
     tell(&proxy, FORWARD);

@@ -2,7 +2,7 @@
  * Waiting and liveness on PostgreSQL: no wake-up is lost, nobody rings for nobody, a session that
  * is lost is taken up again or missed at once.
  */
-#include "support/store.h"
+#include "leap.h"
 
 #include "base/clock.h"
 #include "queue/handle.h"
@@ -515,4 +515,30 @@ TEST(postgres_wait, a_session_that_waits_too_long_for_the_bell_stays)
     check_int(sql_int("%s", keeper), ==, pid);
     store_close(adder);
     store_close(t);
+}
+
+/* Adds a job that is due after delay_ms, and waits until whoever waits for news is told of it: in
+ * that moment. */
+static void check_told_when_due(tend *t, int64_t delay_ms)
+{
+    struct tend_job_spec spec = spec_for("q");
+    int64_t due_ms = clock_now() + delay_ms;
+    spec.delay_ms = delay_ms;
+    add_spec(t, &spec);
+    do /* that it was added is news, too */
+        check_int(tend_wait(t, 2 * HOUR_MS), ==, 1);
+    while (clock_now() < due_ms);
+    check_int(clock_now(), ==, due_ms);
+}
+
+/* The clock was ahead for a moment, and nothing that fell due until it had caught up was told. */
+TEST(postgres_wait, what_falls_due_is_told_after_the_clock_was_set_back)
+{
+    struct tend_options options = store_options("w");
+    options.recovery_ms = 0;
+    tend *t = store_open_with(&options);
+    leap_over_waits(t);
+    check_told_when_due(t, HOUR_MS);
+    clock_advance(-HOUR_MS / 2);
+    check_told_when_due(t, 1500);
 }

@@ -29,10 +29,17 @@ static const struct {
     {Q_QUEUE_OLDEST, "job", BOTH},
     {Q_QUEUE_LIST, "queue", BOTH},
     {Q_SCHEDULE_LIST, "schedule", BOTH},
+    /* A sequence has one row. */
+    {Q_STORE_NEWEST_ID, "event_id", POSTGRES},
+    /* Hooks are few. */
+    {Q_HOOK_LIST, "hook", BOTH},
+    {Q_HOOK_OF_JOB, "hook", BOTH},
+    {Q_HOOK_ANY, "hook", BOTH},
     {Q_STORE_COUNTS, "schedule", BOTH},
     {Q_STORE_COUNTS, "worker", BOTH},
     {Q_STEP_TOTALS, "attempt", BOTH},
     {Q_STEP_TOTALS, "step_total", BOTH},
+    {Q_EVENT_TOTALS, "event_total", BOTH}, /* a row per queue and name */
     {Q_LOCK_LIST, SORT, SQLITE},
     {Q_STEP_IDS, SORT, SQLITE},
     /* A store that is copied or restored becomes a generation of its own. */
@@ -119,6 +126,11 @@ static void fill_tables(void)
              ROWS);
     sql_exec(NUMBERS "checkpoint (job_id, step_index, step_id, number, at) "
                      "SELECT i, 1, 's', 1, 0 FROM n",
+             ROWS);
+    sql_exec(NUMBERS "attempt_patch (job_id, number, at, dropped_bytes, patch) "
+                     "SELECT i, 1, 0, 0, '' FROM n",
+             ROWS);
+    sql_exec(NUMBERS "edit (job_id, step_index, at, who, patch) SELECT i, 1, 0, 'w', '' FROM n",
              ROWS);
     sql_exec(NUMBERS "output (job_id, number, seq, at, stream, dropped_bytes, text) "
                      "SELECT i, 1, 1, 0, 1, 0, 't' FROM n",

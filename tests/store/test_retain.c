@@ -2,6 +2,8 @@
  * comes back. */
 #include "support/store.h"
 
+#include "queue/handle.h"
+
 #include <string.h>
 
 #define EVENTS_KEPT_MS (30 * DAY_MS)
@@ -143,6 +145,33 @@ TEST(retain, old_events_behind_some_of_the_future_go_too)
     check_int(sql_int("SELECT count(*) FROM event"), ==, 1202);
     check_int(sql_int("SELECT count(*) FROM event WHERE id <= %lld", (long long)last_ahead), ==,
               1201);
+}
+
+/* The timer has a tenth of a second at a time. It began with the first event each time, and never
+ * got past more events of the future than it could read in that time. */
+TEST_WITHIN(retain, the_timer_gets_past_however_many_events_of_the_future, 60)
+{
+    enum { AHEAD = 200000 };
+    tend *t = store_open("w");
+    const char *insert = "INSERT INTO event (id, at, who, what)";
+    add_one(t, "q");
+    if (store_is_postgres())
+        sql_exec("%s SELECT nextval('event_id'), 0, 'x', 'x' FROM generate_series(1, %d)", insert,
+                 AHEAD);
+    else
+        sql_exec("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+                 "%s SELECT (SELECT max(id) FROM event) + i, 0, 'x', 'x' FROM n",
+                 AHEAD, insert);
+    int64_t old = add_one(t, "q");
+    clock_advance(EVENTS_KEPT_MS);
+    add_one(t, "q"); /* the newest event stays */
+    sql_exec("UPDATE event SET at = %lld WHERE what = 'x'", (long long)clock_now() + DAY_MS);
+    sql_exec("DELETE FROM job"); /* which would be jobs without an event in the end */
+    do
+        t->purge_next_ms = 0; /* the timer is due, without its rest */
+    while (tend_wait(t, 1) >= 0 &&
+           sql_int("SELECT count(*) FROM event WHERE id = %lld", (long long)old) > 0);
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'x'"), ==, AHEAD);
 }
 
 /* The jobs themselves live on, and their history begins where the events begin. */

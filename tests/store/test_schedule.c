@@ -96,6 +96,29 @@ TEST(schedule, a_schedule_adds_its_job_when_its_time_has_come_and_not_before)
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
 }
 
+TEST(schedule, its_jobs_run_in_the_folder_it_names)
+{
+    tend *t = store_open("w");
+    struct tend_schedules *schedules;
+    struct tend_schedule schedule = schedule_in("@every 1m", "q");
+    schedule.workspace = "/srv/project";
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    check_ok(t, tend_schedule_list(t, &schedules));
+    check_str(schedules->items[0].workspace, "/srv/project");
+    tend_schedules_free(schedules);
+    clock_advance(MINUTE_MS);
+    struct tend_lease lease = claim_one(t, "q");
+    check_str(job_of(t, lease.id)->workspace, "/srv/project");
+    check_ok(t, tend_complete(t, &lease, 1, NULL, NULL));
+    /* Put again without one, it names none. */
+    schedule.workspace = NULL;
+    check_ok(t, tend_schedule_put(t, &schedule, NULL));
+    clock_advance(MINUTE_MS);
+    check(job_of(t, claim_one(t, "q").id)->workspace == NULL);
+    schedule.workspace = "\xff";
+    check_int(tend_schedule_put(t, &schedule, NULL), ==, TEND_EINVAL);
+}
+
 TEST(schedule, every_so_often_counts_from_1970)
 {
     tend *t = store_open("w");

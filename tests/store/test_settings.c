@@ -57,6 +57,10 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
         {"step-no-progress-limit", "4"},
         {"job-self-heal-max-resets", "0"},
         {"step-grace", "3s"},
+        {"step-pause", "2s"},
+        {"step-pause-max", "1m"},
+        {"retry-classes", "transient_runtime,deterministic_repo"},
+        {"keep-workspace", "none"},
     };
     enum { COUNT = sizeof settings / sizeof *settings };
     size_t rows;
@@ -86,6 +90,10 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(queue.step_no_progress_limit, ==, 4);
     check_int(queue.job_self_heal_max_resets, ==, 0);
     check_int(queue.step_grace_ms, ==, 3 * SECOND_MS);
+    check_int(queue.step_pause_ms, ==, 2 * SECOND_MS);
+    check_int(queue.step_pause_max_ms, ==, MINUTE_MS);
+    check_str(queue.retry_classes, "transient_runtime,deterministic_repo");
+    check_int(queue.keep_workspace_ms, ==, TEND_UNSET);
 
     struct tend_setting defaults[COUNT];
     for (size_t i = 0; i < COUNT; i++)
@@ -115,6 +123,10 @@ TEST(settings, every_setting_can_be_set_and_taken_back)
     check_int(again.step_no_progress_limit, ==, TEND_UNSET);
     check_int(again.job_self_heal_max_resets, ==, TEND_UNSET);
     check_int(again.step_grace_ms, ==, TEND_UNSET);
+    check_int(again.step_pause_ms, ==, TEND_UNSET);
+    check_int(again.step_pause_max_ms, ==, TEND_UNSET);
+    check_str(again.retry_classes, "transient_runtime,stuck_no_progress");
+    check_int(again.keep_workspace_ms, ==, DAY_MS);
 }
 
 TEST(settings, one_setting_leaves_the_others_alone)

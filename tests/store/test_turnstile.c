@@ -404,7 +404,9 @@ TEST(turnstile, BY_9_time_between_two_stretches_in_which_nobody_could_write_is_n
     check_int(first_ms, >=, SECOND_MS);
     block(&holder, &line, &err);
     check_contains(err.text, "somebody has locked the file for ");
-    check_int(strtoll(strstr(err.text, " for ") + strlen(" for "), NULL, 10), <, 90);
+    char *unit;
+    check_int((int64_t)strtod(strstr(err.text, " for ") + strlen(" for "), &unit), <, 90);
+    check_int(*unit, ==, 's');
     /* Neither is lost. */
     check_int(turnstile_blocked_ms(&line), >=, first_ms + SECOND_MS);
     check_int(turnstile_blocked_ms(&line), <, 90 * SECOND_MS);

@@ -185,14 +185,16 @@ const char *store_snapshot(void)
 {
     return keep_text(
         "jobs:\n%sevents:\n%slocks:\n%squeues:\n%sschedules:\n%sattempts:\n%scheckpoints:\n%s"
-        "outputs:\n%scontrols:\n%s",
+        "outputs:\n%scontrols:\n%spatches:\n%sedits:\n%s",
         sql_rows("SELECT * FROM job ORDER BY id"), sql_rows("SELECT * FROM event ORDER BY id"),
         sql_rows("SELECT * FROM lock ORDER BY name"), sql_rows("SELECT * FROM queue ORDER BY name"),
         sql_rows("SELECT * FROM schedule ORDER BY name"),
         sql_rows("SELECT * FROM attempt ORDER BY job_id, number"),
         sql_rows("SELECT * FROM checkpoint ORDER BY job_id, step_index"),
         sql_rows("SELECT * FROM output ORDER BY job_id, number, seq"),
-        sql_rows("SELECT * FROM control ORDER BY id"));
+        sql_rows("SELECT * FROM control ORDER BY id"),
+        sql_rows("SELECT * FROM attempt_patch ORDER BY job_id, number"),
+        sql_rows("SELECT * FROM edit ORDER BY job_id"));
 }
 
 void sql_forbid_move(int from_state, int to_state)

@@ -41,6 +41,12 @@ void test_count_check(void)
     __atomic_add_fetch(&test_outcome->checks, 1, __ATOMIC_RELAXED);
 }
 
+void test_skip(const char *why)
+{
+    test_count_check();
+    snprintf(test_outcome->skipped, sizeof test_outcome->skipped, "%s", why);
+}
+
 void test_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;

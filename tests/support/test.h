@@ -12,7 +12,8 @@
  * folder and a time limit. A test passes when its function returns, at least one check was made,
  * none failed, and the process then ended with status 0 (which is where the leak checker speaks
  * up). Processes that are left afterwards are killed, daemons too, and the folder is removed,
- * however the test ended. Output is shown only when a test fails. There is no way to skip a test.
+ * however the test ended. Output is shown only when a test fails. A test is skipped
+ * only where the machine does not allow it (test_skip); TAP then says so, with the reason.
  *
  * A failed check ends the process that made it at once, from any thread. In a process that the
  * test itself forked this is status 1, which the test has to look at.
@@ -29,6 +30,9 @@
 #include <sys/resource.h>
 
 #define TEST_DEFAULT_TIMEOUT_S 60
+
+/* This machine does not allow the test, and why; the test returns after it. Counts as a check. */
+void test_skip(const char *why);
 
 /* Declares and registers a test; the body follows. */
 #define TEST(suite, name) TEST_WITHIN(suite, name, TEST_DEFAULT_TIMEOUT_S)

@@ -232,7 +232,9 @@ static bool run_test(const struct test_case *test, int number, bool verbose)
     nftw(test_folder_path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 
     trouble = judge(status, in_time);
-    printf("%s %d - %s.%s\n", trouble ? "not ok" : "ok", number, test->suite, test->name);
+    bool skipped = !trouble && test_outcome->skipped[0] != '\0';
+    printf("%s %d - %s.%s%s%s\n", trouble ? "not ok" : "ok", number, test->suite, test->name,
+           skipped ? " # SKIP " : "", skipped ? test_outcome->skipped : "");
     if (trouble)
         printf("#   %s\n", trouble);
     if (trouble || verbose)

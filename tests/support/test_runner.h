@@ -6,8 +6,9 @@
 
 /* Written by the test's processes, read by the runner. In shared memory. */
 struct test_outcome {
-    unsigned checks; /* how many checks were made, in all processes of the test */
-    bool returned;   /* the test's function came to its end */
+    unsigned checks;   /* how many checks were made, in all processes of the test */
+    bool returned;     /* the test's function came to its end */
+    char skipped[120]; /* why the test could not be made here; "": it was */
 };
 
 extern struct test_outcome *test_outcome;

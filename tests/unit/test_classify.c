@@ -203,7 +203,7 @@ TEST(classify, text_decides_where_the_exit_code_does_not)
         {"./x: cannot execute binary file: Exec format error", CONTRACT, "text.usage"},
         {"\x1b[31merror:\x1b[0m \x1b[1mpermission\x1b[0m denied", POLICY, "text.auth"},
         {"assertion failed: 3 == 4", TRANSIENT, "unknown"},
-        {"12 passed, 1 failed", TRANSIENT, "unknown"},
+        {"12 passed, 1 failed", TRANSIENT, "text.tests"},
         {"ok 3 - a forbidden page is shown as such", TRANSIENT, "unknown"},
         {"checked 429 files, 403 lines, schema fine", TRANSIENT, "unknown"},
         {"", TRANSIENT, "unknown"},
@@ -219,6 +219,306 @@ TEST(classify, text_decides_where_the_exit_code_does_not)
         check_case_int(got.unknown, strcmp(cases[i].rule, "unknown") == 0, cases[i].tail);
         check_case_int(got.line[0] == '\0', got.unknown, cases[i].tail);
     }
+    classifier_free(rules);
+}
+
+TEST(classify, what_lies_outside_the_workspace_is_told_apart)
+{
+    static const struct {
+        struct ending ending;
+        const char *tail;
+        bool outside;
+    } cases[] = {
+        {{ENDED_HTTP_STATUS, 429}, NULL, true},
+        {{ENDED_HTTP_STATUS, 500}, NULL, true},
+        {{ENDED_HTTP_STATUS, 503}, NULL, true},
+        {{ENDED_HTTP_STATUS, 404}, NULL, false},
+        {{ENDED_HTTP_TRANSPORT, HTTP_NOT_RESOLVED}, NULL, true},
+        {{ENDED_HTTP_TRANSPORT, HTTP_TIMED_OUT}, NULL, true},
+        {{ENDED_HTTP_TRANSPORT, HTTP_BAD_URL}, NULL, false},
+        {{ENDED_EXIT, 69}, NULL, true},
+        {{ENDED_EXIT, 75}, NULL, false},
+        {{ENDED_EXIT, 77}, NULL, false},
+        {{ENDED_SIGNAL, SIGKILL}, NULL, false},
+        {{ENDED_WALL_TIMEOUT, 0}, NULL, false},
+        {{ENDED_OUT_OF_MEMORY, 0}, NULL, false},
+        {{ENDED_EXIT, 1}, "error: rate limit exceeded", true},
+        {{ENDED_EXIT, 1}, "curl: (7) Failed to connect to x port 80: Connection refused", true},
+        {{ENDED_EXIT, 1}, "curl: (6) Could not resolve host: example.org", true},
+        {{ENDED_EXIT, 1}, "error: HTTP 503 Service Unavailable", true},
+        {{ENDED_EXIT, 1}, "error: database is locked", false},
+        {{ENDED_EXIT, 1}, "write error: No space left on device", false},
+        {{ENDED_EXIT, 1}, "error: permission denied", false},
+        {{ENDED_EXIT, 1}, "it just ended", false},
+    };
+    struct classifier *rules = builtin();
+    for (size_t i = 0; i < CASES(cases); i++) {
+        struct evidence evidence = exit_with(0, cases[i].tail);
+        evidence.ending = cases[i].ending;
+        struct classification got;
+        classify(rules, &evidence, &got);
+        check_case_int(got.outside, cases[i].outside, got.rule);
+        classify_no_progress(&got);
+        check_case_int(got.outside, cases[i].outside, got.rule);
+    }
+    classifier_free(rules);
+}
+
+/* Tails that are evidence of nothing but themselves, or of less than they seem. */
+static void check_rules(const char *const (*cases)[2], size_t count)
+{
+    struct classifier *rules = builtin();
+    for (size_t i = 0; i < count; i++) {
+        struct evidence evidence = exit_with(1, cases[i][0]);
+        struct classification got;
+        classify(rules, &evidence, &got);
+        check_case(strcmp(got.rule, cases[i][1]) == 0, cases[i][0]);
+    }
+    classifier_free(rules);
+}
+
+/* A test named after an error used to end the job. */
+TEST(classify, the_name_of_a_test_is_no_evidence)
+{
+    static const char *const cases[][2] = {
+        {"PASS test_permission_denied\nFAIL test_add", "text.tests"},
+        {"error: 404 tests failed", "text.tests"},
+        {"    --- PASS: TestX/permission_denied (0.00s)\n--- FAIL: TestX (0.00s)", "text.tests"},
+        {"test auth::unauthorized ... ok\ntest cart::adds ... FAILED", "text.tests"},
+        {"ok 3 permission denied is told\nnot ok 4 sorts", "text.tests"},
+        {"ok 3 - error: permission denied\nnot ok 4 - sorts", "text.tests"},
+        {" \xE2\x9C\x93 403 Forbidden is shown\n \xE2\x9C\x97 sorts\n2 tests, 1 failure",
+         "text.tests"},
+        {"FAILED tests/a.py::test_x - PermissionError: Permission denied\n1 failed in 0.1s",
+         "text.tests"},
+        {"[       OK ] Auth.AccessDenied (0 ms)\n[  FAILED  ] Cart.Total (0 ms)", "text.tests"},
+        /* A green suite is over: what follows counts. */
+        {"ok 1 permission denied is told\nok 2 sorts\noops", "unknown"},
+        {"12 passed in 0.10s\ncurl: (6) Could not resolve host: x", "text.network"},
+        {"error: access denied\n12 passed in 0.10s\noops", "unknown"},
+        /* An error after a red suite outweighs it, unless it is part of the report. */
+        {"1 failed, 3 passed in 0.1s\nerror: Could not resolve host: x", "text.network"},
+        {"  1 failing\n\n  1) Store saves:\n     Error: connect ECONNREFUSED", "text.tests"},
+        /* What a runner says below a test that failed is part of its report. */
+        {"not ok 2 denies\n# error: invalid token\nok 3 permission denied is told", "text.tests"},
+        {"ok 1 a\nnot ok 2 login\n# Error: 401 Unauthorized\n1..2", "text.tests"},
+        {"\xE2\x84\xB9 fail 1\n\n\xE2\x9C\x96 failing tests:\n  Error: Access denied",
+         "text.tests"},
+        {"Error: status code 403\n Test Files  1 failed (1)\n      Tests  1 failed (1)",
+         "text.tests"},
+        {"Tests:       1 failed, 1 total\nRan all test suites.", "text.tests"},
+    };
+    check_rules(cases, CASES(cases));
+}
+
+TEST(classify, a_red_suite_is_tried_again_and_its_summary_is_shown)
+{
+    struct classifier *rules = builtin();
+    struct evidence evidence =
+        exit_with(1, "FAILED tests/test_cart.py::test_total - assert 3 == 4\n"
+                     "=== 1 failed, 40 passed in 0.41s ===\nmake: *** [Makefile:9: test] Error 1");
+    struct classification got;
+    classify(rules, &evidence, &got);
+    check_str(got.rule, "text.tests");
+    check_int(got.class, ==, TRANSIENT);
+    check(got.retryable && !got.unknown && !got.outside);
+    check_str(got.line, "=== 1 failed, 40 passed in 0.41s ===");
+    classifier_free(rules);
+}
+
+TEST(classify, healthy_lines_warnings_and_quoted_source_are_no_evidence)
+{
+    static const char *const cases[][2] = {
+        {"0 errors, 0 warnings\nno permission denied found", "unknown"},
+        {"permission denied: 0\nconnection refused: 0", "unknown"},
+        {"warning: permission denied: /var/cache, caching is off\nchecksum differs", "unknown"},
+        {"2026-01-31T10:00:00Z INFO login: permission denied for user 7\noops", "unknown"},
+        {"WARN connection refused, retrying\nINFO connected\nreport is empty", "unknown"},
+        {"src/a.c:7:9: error: 'permission_denied' undeclared\nmake: *** [a.o] Error 1", "unknown"},
+        {"   77 |     die(\"permission denied\");\n      |     ^~~", "unknown"},
+        {"src/errors/401-unauthorized.html\nsrc/permission_denied.c\noops", "unknown"},
+        {"10.0.0.9 - - [x] \"GET /admin HTTP/1.1\" 401 188\nsmoke: no total", "unknown"},
+        {"+ echo permission denied\n+ exit 1", "unknown"},
+        {"- Fixed: `Error: forbidden: user cannot list pods`\nnot done", "unknown"},
+        {"results:\n- name: login\n  error: permission denied\nthe reports differ", "unknown"},
+        {"I saw \"Error: 403 Forbidden\" and changed the role", "unknown"},
+        {"Error: the page `403 Forbidden` is not styled", "unknown"},
+        {"@@ -1,2 +1,2 @@\n a\n-Error: permission denied\n+Error: access denied", "unknown"},
+        {"commit 9c1e0b7a44d1\nAuthor: A <a@b>\n\n    error: permission denied", "unknown"},
+        {"A.java:1: error: cannot find symbol\n  symbol:   class AccessDeniedException", "unknown"},
+        {"[ERROR] /a/A.java:[1,2] cannot find symbol\n[ERROR]   symbol:   class "
+         "UnauthorizedException",
+         "unknown"},
+        {"[error] /a/A.scala:3:8: not found\n[error] class B extends UnauthorizedException\n"
+         "[error]                 ^",
+         "unknown"},
+        {"npm WARN EBADENGINE Unsupported engine\nnot written", "unknown"},
+    };
+    check_rules(cases, CASES(cases));
+}
+
+TEST(classify, ending_a_job_takes_more_evidence_than_retrying_it)
+{
+    static const char *const cases[][2] = {
+        /* Prose. */
+        {"the user saw access denied and went away", "unknown"},
+        {"the upload ended because of a connection reset by the peer", "text.network"},
+        /* Far up. */
+        {"cp: x: Permission denied\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13", "unknown"},
+        {"cp: x: Connection reset\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13", "text.network"},
+        /* Both on equal terms. */
+        {"error: permission denied\nerror: connection refused", "text.network"},
+        {"error: 403 rate limit exceeded", "text.rate_limit"},
+    };
+    check_rules(cases, CASES(cases));
+}
+
+/* An error that a program had got over used to end the job. */
+TEST(classify, an_error_that_the_program_got_over_does_not_end_the_job)
+{
+    static const char *const cases[][2] = {
+        /* A later error that no rule knows, after work in between. */
+        {"error: cache: permission denied\nbuilding\nerror: the result differs", "unknown"},
+        {"error: /old: access denied, trying /new\nopened /new\nsum: 3 rows differ", "unknown"},
+        /* A traceback of its own. */
+        {"ERROR audit: access denied for mallory\nTraceback (most recent call last):\n"
+         "  File \"a.py\", line 3\nSettingsError: no total",
+         "unknown"},
+        {"PermissionError: [Errno 13] Permission denied: 'x'\n\nDuring handling of the above "
+         "exception, another exception occurred:\n\nTraceback (most recent call last):\n"
+         "NameError: name 'log' is not defined",
+         "unknown"},
+        /* A defect, before or after. */
+        {"Error: user 42 is not authorized\nAssertionError: 3 != 4", "unknown"},
+        {"ZeroDivisionError: division by zero\nrm: cannot remove 'x': Permission denied",
+         "unknown"},
+        /* More below than an explanation. */
+        {"error: cache: permission denied\na\nb\nc\nd\ne\nf", "unknown"},
+        /* One failure in several lines. */
+        {"error: cache: permission denied\nerror: cannot go on", "text.auth"},
+        {"error: permission denied\nCheck the token.\nAsk the owner.", "text.auth"},
+        {"fatal: Authentication failed for 'x'\nTraceback (most recent call last):\n"
+         "subprocess.CalledProcessError: Command 'git' returned non-zero exit status 128.",
+         "text.auth"},
+        {"PermissionError: [Errno 13] Permission denied: 'x'\n\nThe above exception was the "
+         "direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+         "RuntimeError: cannot load the settings",
+         "text.auth"},
+    };
+    check_rules(cases, CASES(cases));
+}
+
+/* mocha with 65 failing tests exits with 65, and the job ended for a wrong input. */
+TEST(classify, an_exit_code_that_counts_failures_does_not_decide)
+{
+    static const struct {
+        int code;
+        const char *tail;
+        const char *rule;
+    } cases[] = {
+        {65, "  12 passing (1s)\n  65 failing", "text.tests"},
+        {77, "# Looks like you failed 77 tests of 90.", "text.tests"},
+        {78, "178 tests, 100 passed, 78 failed", "text.tests"},
+        {78, "179 tests, 1 passed, 178 failed", "exit.78"},
+        {77, "1 failed, 2 passed in 0.1s", "exit.77"},
+        {77, "77 tests, 77 passed", "exit.77"},
+        {77, "error 77", "exit.77"},
+    };
+    struct classifier *rules = builtin();
+    for (size_t i = 0; i < CASES(cases); i++) {
+        struct evidence evidence = exit_with(cases[i].code, cases[i].tail);
+        struct classification got;
+        classify(rules, &evidence, &got);
+        check_case(strcmp(got.rule, cases[i].rule) == 0, cases[i].tail);
+    }
+    classifier_free(rules);
+}
+
+/* A word with "Killed" in it anywhere in 16 KiB used to make a shared count of kills evidence. */
+TEST(classify, killed_is_a_word_of_the_last_lines)
+{
+    static const struct {
+        const char *tail;
+        bool killed;
+    } cases[] = {
+        {"Killed", true},
+        {"sh: line 1:  4711 Killed                  ./a", true},
+        {"make: *** [Makefile:3: all] Killed", true},
+        {"g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.",
+         true},
+        {"ok 1 testKilledByUser\nok 2 Killed_again\nSkilled", false},
+        {"Killed\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10", false},
+        {"killed", false},
+        {"", false},
+    };
+    for (size_t i = 0; i < CASES(cases); i++)
+        check_case(output_says_killed(cases[i].tail, strlen(cases[i].tail)) == cases[i].killed,
+                   cases[i].tail);
+    check(!output_says_killed(NULL, 0));
+}
+
+TEST(classify, codes_of_services_are_known_as_they_are_spelt)
+{
+    static const char *const cases[][2] = {
+        {"error: ThrottlingException: Rate exceeded", "text.rate_limit"},
+        {"rpc error: code = ResourceExhausted desc = x", "text.rate_limit"},
+        {"rpc error: code = Unavailable desc = x", "text.unavailable"},
+        {"rpc error: code = DeadlineExceeded desc = x", "text.network"},
+        {"rpc error: code = PermissionDenied desc = x", "text.auth"},
+        {"rpc error: code = Unauthenticated desc = x", "text.auth"},
+        {"An error occurred (AccessDeniedException) when calling X", "text.auth"},
+        {"api error UnauthorizedOperation: You are not authorized", "text.auth"},
+        {"error: PERMISSION_DENIED: Permission 'x' denied", "text.auth"},
+        {"Unable to locate credentials. You can configure them", "text.auth"},
+        {"error: unsupported agent runtime 'x'", "text.usage"},
+        {"error: x is not allowlisted", "text.policy"},
+        {"remote: error: GH013: Repository rule violations found", "text.repo"},
+        {"error: could not apply 7c0e1f2... Expire sessions", "text.repo"},
+        {"error: corrupt patch at line 27", "text.repo"},
+        {"curl: (60) SSL certificate problem: certificate has expired", "text.certificate"},
+        {"x509: certificate signed by unknown authority", "text.certificate"},
+    };
+    check_rules(cases, CASES(cases));
+}
+
+/* What stood behind byte 2,000 of a line used not to be seen. */
+TEST(classify, an_error_far_behind_in_a_line_decides_and_is_shown)
+{
+    static const char phrase[] = "\"error\": \"AccessDeniedException\" here";
+    struct classifier *rules = builtin();
+    static const struct class_rule mine[] = {{"AccessDenied.* here$", REPO}};
+    struct classifier *user = NULL;
+    check_int(classifier_new_user(mine, 1, &user, NULL), ==, 0);
+    for (size_t before = 1700; before < 2300; before += 7) {
+        char tail[4000] = "error: {";
+        memset(tail + strlen(tail), 'x', before);
+        strcat(tail, phrase);
+        struct evidence evidence = exit_with(1, tail);
+        struct classification got;
+        classify(rules, &evidence, &got);
+        check_str(got.rule, "text.auth");
+        check_contains(got.line, "AccessDeniedException");
+        evidence.job_rules = user;
+        classify(rules, &evidence, &got);
+        check_str(got.rule, "user.1");
+        check_contains(got.line, "AccessDeniedException");
+        check_int(strlen(got.line), <=, RULE_LINE_BYTES);
+    }
+    classifier_free(user);
+    classifier_free(rules);
+}
+
+/* git exits with 129 for a wrong option, which is no SIGHUP. */
+TEST(classify, exit_129_is_left_to_the_text)
+{
+    struct classifier *rules = builtin();
+    struct evidence evidence = exit_with(129, "error: unknown option `al'\nusage: git commit");
+    struct classification got;
+    classify(rules, &evidence, &got);
+    check_str(got.rule, "text.usage");
+    evidence = exit_with(129, "");
+    classify(rules, &evidence, &got);
+    check_str(got.rule, "unknown");
     classifier_free(rules);
 }
 
@@ -265,7 +565,7 @@ TEST(classify, an_unknown_failure_is_transient_once)
     check(got.unknown);
 }
 
-TEST(classify, the_last_line_that_matches_decides_and_is_shown)
+TEST(classify, the_line_most_like_an_error_decides_and_is_shown)
 {
     struct classifier *rules = builtin();
     struct evidence evidence =

@@ -266,7 +266,7 @@ TEST(cron, is_described_in_plain_language)
         {"*/10 9-17 * * 1-5", "every 10 minutes in the hours 9 to 17 UTC on Monday to Friday"},
         {"* 3 * * *", "every minute in the hour 3 UTC"},
         {"0 9-17 * * *", "at minute 0 in the hours 9 to 17 UTC"},
-        {"@every 90s", "every 1m30s"},
+        {"@every 90s", "every 1m 30s"},
         {"@weekly", "on Sunday at 00:00 UTC"},
     };
     for (size_t i = 0; i < CASES(cases); i++) {

@@ -155,7 +155,7 @@ TEST(policy, bad_values_are_refused_with_their_name)
     policy = policy_default();
     policy.backoff_ms = -1;
     check_int(policy_check(&policy, &err), ==, TEND_EINVAL);
-    check_contains(err.text, "backoff is -1 ms");
+    check_contains(err.text, "backoff is -1ms");
     policy = policy_default();
     policy.backoff_max_ms = 100;
     check_int(policy_check(&policy, &err), ==, TEND_EINVAL);

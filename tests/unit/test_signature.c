@@ -3,9 +3,11 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "core/signature.h"
+#include "core/signature_count.h"
 #include "core/signature_lines.h"
 #include "core/signature_mask.h"
 #include "unit/case.h"
+#include "unit/corpus_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +24,7 @@ static struct signature sign(struct ending ending, const char *tail)
 
 static bool same(const char *a, const char *b)
 {
-    struct signature one = sign(exit_1, a);
-    struct signature two = sign(exit_1, b);
-    bool texts = strcmp(one.text, two.text) == 0;
-    return strcmp(one.hash, two.hash) == 0 && texts;
+    return strcmp(sign(exit_1, a).hash, sign(exit_1, b).hash) == 0;
 }
 
 TEST(signature, masks_what_changes_from_run_to_run)
@@ -37,7 +36,7 @@ TEST(signature, masks_what_changes_from_run_to_run)
         {"worker-12 lost", "worker-# lost"},
         {"worker12 lost", "worker# lost"},
         {"value -5 is below +3.25", "value # is below #"},
-        {"1,234,567 rows", "# rows"},
+        {"1,234,567 rows", "# row"},
         {"done in 12.5ms", "done in #"},
         {"done in 1m5s", "done in #"},
         {"at 10:00:01.250 it ended", "at # it ended"},
@@ -45,7 +44,19 @@ TEST(signature, masks_what_changes_from_run_to_run)
         {"2026-01-31 10:00:00,123 ERROR x", "# ERROR x"},
         {"Sun, Nov 15 13:57:02 2026 gone", "# gone"},
         {"Sun is shining, May too", "Sun is shining, May too"},
-        {"31/Jan/2026:10:00:00 +0100 get", "#/Jan/# get"},
+        {"31/Jan/2026:10:00:00 +0100 get", "# get"},
+        {"12 March 2026, 3:04 PM: gone", "#: gone"},
+        {"on Monday it ended", "on # it ended"},
+        {"after 2 minutes it ended", "after # it ended"},
+        {"3 classes, 2 boxes, 4 tries", "# classe, # boxe, # tries"},
+        {"web-7d9f8b6c5-x2x4q gone", "web-# gone"},
+        {"web-bcdfg7hjkl-bxkwz gone", "web-# gone"},
+        {"the web-crypt is html", "the web-crypt is html"},
+        {"nonce kqzxvbnm gone", "nonce # gone"},
+        {"nonce aKdQzXwB gone", "nonce # gone"},
+        {"folder job-Xk29dQ gone", "folder job-# gone"},
+        {"GitHub, PostgreSQL, log4j2, getX509Cert", "GitHub, PostgreSQL, log#j#, getX#Cert"},
+        {"snprintf strncmp pthread kubectl mkdtemp", "snprintf strncmp pthread kubectl mkdtemp"},
         {"pid=4711 died", "pid=# died"},
         {"object deadbeef12 gone", "object # gone"},
         {"object 0x7ffe12ab gone", "object # gone"},
@@ -122,6 +133,110 @@ TEST(signature, different_failures_differ)
             check_case(!same(tails[i], tails[other]), tails[i]);
 }
 
+/* Pairs of outputs from tests/corpus/pairs. */
+TEST(signature, pairs_of_outputs_are_the_same_failure_or_not)
+{
+    static const char between[] = "----8<----\n";
+    struct corpus corpus;
+    corpus_load(&corpus, "pairs");
+    check_int(corpus.count, >=, 40);
+    for (size_t i = 0; i < corpus.count; i++) {
+        const struct corpus_case *pair = &corpus.cases[i];
+        const char *cut = strstr(pair->output, between);
+        check_case(cut && cut < pair->output + pair->output_bytes, pair->name);
+        const char *second = cut + strlen(between);
+        struct ending ending = {ENDED_EXIT, pair->exit_code};
+        struct signature one;
+        struct signature two;
+        signature_make(ending, pair->output, (size_t)(cut - pair->output), &one);
+        signature_make(ending, second, (size_t)(pair->output + pair->output_bytes - second), &two);
+        bool alike = strcmp(one.hash, two.hash) == 0;
+        check_case_int(alike, strcmp(pair->answer, "same") == 0, pair->name);
+    }
+    corpus_done(&corpus);
+}
+
+TEST(signature, a_count_of_failures_goes_down_while_the_signature_stays)
+{
+    static const char *const outputs[] = {"3 passed, 9 failed", "4 passed, 8 failed",
+                                          "5 passed, 7 failed"};
+    for (size_t i = 0; i < CASES(outputs); i++) {
+        check(same(outputs[0], outputs[i]));
+        check_int(sign(exit_1, outputs[i]).failures, ==, 9 - (int)i);
+    }
+    check_int(sign(exit_1, "it just ended").failures, ==, -1);
+    check_int(sign(exit_1, NULL).failures, ==, -1);
+    /* The last count is that of the whole. */
+    check_int(sign(exit_1, "Tests run: 4, Failures: 1\nTests run: 9, Failures: 3\nbye").failures,
+              ==, 3);
+    check_int(sign(exit_1, "3 errors\n0 errors").failures, ==, 3);
+    check_int(sign(exit_1, "0 errors").failures, ==, 0);
+}
+
+TEST(signature, counts_are_read_as_tools_write_them)
+{
+    static const struct {
+        const char *line;
+        int64_t count;
+    } cases[] = {
+        {"=== 2 failed, 213 passed, 1 error in 4.18s ===", 3}, /* pytest */
+        {"FAILED (failures=1, errors=2)", 3},                  /* unittest */
+        {"test result: FAILED. 3 passed; 5 failed; 0 ignored; 0 measured", 5},
+        {"Summary [ 1.804s] 118/212 tests run: 117 passed, 4 failed, 0 skipped", 4},
+        {"Tests:       6 failed, 211 passed, 217 total", 6}, /* jest */
+        {"Tests  7 failed | 8 passed (15)", 7},              /* vitest */
+        {"3 failing", 3},                                    /* mocha */
+        {"# fail 3", 3},                                     /* node */
+        {"\u2139 fail 8", 8},
+        {"# failed 9", 9},
+        {"# failures 9 of 12", 9},
+        {"1,200 tests failed", 1200},
+        {"1,234,567 tests failed", 1234567},
+        {"Failures: 1,200", 1200},
+        {"# tests 12", -1},
+        {"see # fail 3", -1},
+        {"# FAIL:  2", 2},                                 /* automake */
+        {"83% tests passed, 2 tests failed out of 12", 2}, /* ctest */
+        {"[  FAILED  ] 4 tests, listed below:", -1},
+        {"4 FAILED TESTS", 4},
+        {"[ERROR] Tests run: 10, Failures: 1, Errors: 2, Skipped: 0", 3},
+        {"41 tests completed, 9 failed", 9},                          /* Gradle */
+        {"60 examples, 3 failures", 3},                               /* RSpec */
+        {"14 runs, 19 assertions, 1 failures, 2 errors, 0 skips", 3}, /* minitest */
+        {"Tests: 71, Assertions: 140, Failures: 2.", 2},              /* PHPUnit */
+        {"[====] Synthesis: Tested: 22 | Passing: 20 | Failing: 1 | Crashing: 1", 2},
+        {"92%: Checks: 14, Failures: 1, Errors: 0", 1},
+        {"Failed!  - Failed:     3, Passed:    40, Skipped:     0, Total:    43", 3},
+        {"Fail:               3", 3}, /* meson */
+        {"4 tests, 2 failures", 2},   /* bats */
+        {"Executed 24 tests, with 5 failures (0 unexpected) in 0.018", 5},
+        {"error: 404 tests failed", 404},
+        {"error: could not compile `x` (lib) due to 3 previous errors; 1 warning emitted", 3},
+        {"2 warnings and 3 errors generated.", 3},
+        {"Found 2 errors in 2 files (checked 41 source files)", 2},
+        {"\xE2\x9C\x96 3 problems (2 errors, 1 warning)", 2},
+        {"88 files inspected, 4 offenses detected", 4},
+        {"    1 Error(s)", 1},
+        {"web1 : ok=9 changed=3 unreachable=0 failed=2 skipped=0", 2},
+        /* No counts. */
+        {"step 3 failed", -1},
+        {"attempt 2 failed, 1 left", -1},
+        {"make: *** [Makefile:12: all] Error 2", -1},
+        {"error: 404 Not Found", -1},
+        {"download failed: 404", -1},
+        {"4:7   error    'x' is not used", -1},
+        {"src/a.c:14: error: x", -1},
+        {"exit status 1", -1},
+        {"line 14 error", -1},
+        {"12 passed", -1},
+        {"id 99999999999999999999 failed", -1},
+        {"", -1},
+    };
+    for (size_t i = 0; i < CASES(cases); i++)
+        check_case_int(signature_count_line(cases[i].line, strlen(cases[i].line)), cases[i].count,
+                       cases[i].line);
+}
+
 TEST(signature, how_it_ended_is_a_part_and_is_not_masked)
 {
     static const struct ending endings[] = {
@@ -170,8 +285,11 @@ TEST(signature, errors_are_preferred_to_last_words)
         sign(exit_1, "hello\nerror: one\nnoise\nERROR: two\nmore noise\nbye\n");
     check_str(signature.text, "exit 1: error: one | ERROR: two");
     check_str(sign(exit_1, "a\nb\nc").text, "exit 1: b | c");
+    /* People see the last ones; all of them count. */
     check_str(sign(exit_1, "error a\nerror b\nerror c\nerror d\nerror e").text,
               "exit 1: error b | error c | error d | error e");
+    check(
+        !same("error a\nerror b\nerror c\nerror d\nerror e", "error b\nerror c\nerror d\nerror e"));
 }
 
 TEST(signature, the_same_hash_on_every_machine)

@@ -174,6 +174,77 @@ TEST(spec, http_steps_have_sensible_defaults)
     arena_done(&arena);
 }
 
+TEST(spec, secrets_are_named_and_not_given)
+{
+    struct job_plan plan =
+        parse("{\"env\":{\"A\":{\"env\":\"DEPLOY_TOKEN\"},\"B\":\"plain\"},"
+              "\"steps\":[{\"run\":\"x\",\"env\":{\"C\":{\"file\":\"/run/secrets/c\"}}},"
+              "{\"http\":{\"url\":\"http://a\",\"body\":{\"file\":\"/run/body\"},"
+              "\"headers\":{\"Authorization\":{\"env\":\"API_TOKEN\",\"prefix\":\"Bearer \"}}}}]}");
+    const struct named_text *text = &plan.env.items[0];
+    check(text->value == NULL);
+    check_int(text->secret->place, ==, SECRET_IN_ENV);
+    check_str(text->secret->name, "DEPLOY_TOKEN");
+    check_str(text->secret->prefix, "");
+    check(plan.env.items[1].secret == NULL);
+    check_str(plan.env.items[1].value, "plain");
+    text = &plan.steps[0].env.items[0];
+    check_int(text->secret->place, ==, SECRET_IN_FILE);
+    check_str(text->secret->name, "/run/secrets/c");
+    const struct http_plan *http = plan.steps[1].http;
+    check_str(http->headers.items[0].secret->prefix, "Bearer ");
+    check(http->body == NULL && spec_has_body(http));
+    check_str(http->method, "POST");
+    check_str(http->body_secret->name, "/run/body");
+    arena_done(&arena);
+}
+
+static int look_up(void *context, const struct secret_name *secret, const char **ret)
+{
+    struct arena *values = context;
+    if (strcmp(secret->name, "MISSING") == 0)
+        return TEND_ENOTFOUND;
+    *ret = arena_printf(values, "%s<%s>", secret->prefix, secret->name);
+    return 0;
+}
+
+TEST(spec, secrets_inside_a_json_body_are_put_in_place)
+{
+    struct job_plan plan =
+        parse("{\"http\":{\"url\":\"http://a\",\"body\":{\"a\":[1,{\"$env\":\"X\"}],"
+              "\"b\":{\"c\":{\"$file\":\"/y\",\"prefix\":\"p-\"},\"env\":\"prod\"}}}}");
+    const struct http_plan *http = plan.steps[0].http;
+    const char *body;
+    check(http->body_names_secrets && http->body_is_json && http->body_secret == NULL);
+    check_contains(http->body, "{\"$env\":\"X\"}");
+    check_int(spec_fill_body(http, &arena, look_up, &arena, &body), ==, 0);
+    check_str(body, "{\"a\":[1,\"<X>\"],\"b\":{\"c\":\"p-</y>\",\"env\":\"prod\"}}");
+
+    plan = parse("{\"http\":{\"url\":\"http://a\",\"body\":[{\"$env\":\"MISSING\"}]}}");
+    check_int(spec_fill_body(plan.steps[0].http, &arena, look_up, &arena, &body), ==,
+              TEND_ENOTFOUND);
+    arena_done(&arena);
+}
+
+/* Only an object of env, file and prefix alone, with texts, names a body. */
+TEST(spec, a_json_body_that_has_an_env_among_others_is_sent_as_it_is)
+{
+    static const char *const bodies[] = {
+        "{\"env\":\"prod\",\"ref\":\"main\"}",
+        "{\"env\":{\"A\":\"b\"}}",
+        "{\"file\":7}",
+        "{\"prefix\":\"x\"}",
+        "[{\"env\":\"prod\"}]",
+    };
+    for (size_t i = 0; i < CASES(bodies); i++) {
+        struct job_plan plan =
+            parse(arena_printf(&arena, "{\"http\":{\"url\":\"http://a\",\"body\":%s}}", bodies[i]));
+        check_str(plan.steps[0].http->body, bodies[i]);
+        check(!plan.steps[0].http->body_names_secrets && plan.steps[0].http->body_is_json);
+    }
+    arena_done(&arena);
+}
+
 TEST(spec, what_is_wrong_is_refused_with_its_place)
 {
     static const struct {
@@ -256,6 +327,33 @@ TEST(spec, what_is_wrong_is_refused_with_its_place)
          "http.headers.A B: is not a name"},
         {"{\"http\":{\"url\":\"http://a\",\"headers\":{\"A\":\"x\\r\\ny\"}}}",
          "http.headers.A: must be one line"},
+        {"{\"run\":\"x\",\"env\":{\"A\":[]}}",
+         "env.A: must be text, a whole number, true or false, or the name of a secret: "
+         "{\"env\": NAME} or {\"file\": PATH}"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{}}}", "env.A: needs env or file"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"prefix\":\"x\"}}}", "env.A: needs env or file"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"evn\":\"B\"}}}",
+         "env.A.evn: there is no such member; did you mean \"env\"?"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"env\":5}}}",
+         "env.A.env: must be the name of a variable of the worker"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"env\":\"$B\"}}}", "env.A.env: must be the name"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"env\":\"1B\"}}}", "env.A.env: must be the name"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"env\":\"\"}}}", "env.A.env: must be the name"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"file\":\"x\"}}}",
+         "env.A.file: must be the absolute path of a file"},
+        {"{\"run\":\"x\",\"env\":{\"A\":{\"env\":\"B\",\"file\":\"/b\"}}}",
+         "env.A: env and file cannot be given together"},
+        {"{\"steps\":[{\"http\":{\"url\":\"http://a\",\"headers\":{\"A\":{\"env\":\"B\","
+         "\"prefix\":\"x\\ny\"}}}}]}",
+         "steps[0].http.headers.A.prefix: must be one line"},
+        {"{\"http\":{\"url\":\"http://a\",\"body\":{\"env\":\"a b\"}}}",
+         "http.body.env: must be the name of a variable"},
+        {"{\"http\":{\"url\":\"http://a\",\"body\":{\"$env\":\"A\"}}}",
+         "http.body: for the whole body write {\"env\": …} or {\"file\": …}"},
+        {"{\"http\":{\"url\":\"http://a\",\"body\":{\"a\":[0,{\"$env\":\"A\",\"x\":1}]}}}",
+         "http.body.a[1].x: there is no such member"},
+        {"{\"http\":{\"url\":\"http://a\",\"body\":{\"a\":{\"$file\":\"b\"}}}}",
+         "http.body.a.$file: must be the absolute path"},
         {"{\"http\":{\"url\":\"http://a\",\"expect\":[]}}", "http.expect: must name at least one"},
         {"{\"http\":{\"url\":\"http://a\",\"expect\":[200,\"6xx\"]}}",
          "http.expect[1]: must be a status from 100 to 599"},
@@ -363,4 +461,42 @@ TEST(spec, what_must_be_a_plan_is_refused_with_what_was_probably_meant)
     check_int(spec_parse_plan("{\"run\":\"x\"}", 11, NULL, &arena, &plan, NULL), ==, SPEC_PLAN);
     check_int(plan.step_count, ==, 1);
     arena_done(&arena);
+}
+
+TEST(spec, a_plan_that_is_misspelt_is_known_by_its_member)
+{
+    static const struct {
+        const char *payload, *member, *meant;
+        bool certain;
+    } cases[] = {
+        {"{\"command\":\"make\"}", "command", "run", false},
+        {"{\"command\":[\"make\"]}", "command", "exec", false},
+        {"{\"n\":[1,{\"run\":2}], \"cmd\" : \"make\"}", "cmd", "run", false},
+        {"{\"Run\":\"make\"}", "Run", "run", true},
+        {"{\"STEPS\":[]}", "STEPS", "steps", true},
+        {"{\"Http\":{}}", "Http", "http", true},
+        {"{\"step\":[{\"run\":\"x\"}]}", "step", "steps", false},
+    };
+    static const char *const data[] = {
+        "{\"run\":\"make\"}", /* a plan */
+        "{\"to\":\"ann\"}",
+        "{\"command\":{\"name\":\"x\"}}", /* not what a plan has */
+        "{\"html\":\"<b>\"}",
+        "{\"x\":{\"command\":\"make\"}}",
+        "[\"command\", \"make\"]",
+        "\"command\"",
+        "{\"command\":",
+        "",
+        "{}",
+    };
+    struct spec_slip slip;
+    for (size_t i = 0; i < CASES(cases); i++) {
+        const char *payload = cases[i].payload;
+        check_case_int(spec_find_slip(payload, strlen(payload), &slip), true, payload);
+        check_str(slip.member, cases[i].member);
+        check_str(slip.meant, cases[i].meant);
+        check_int(slip.certain, ==, cases[i].certain);
+    }
+    for (size_t i = 0; i < CASES(data); i++)
+        check_case_int(spec_find_slip(data[i], strlen(data[i]), &slip), false, data[i]);
 }

@@ -180,3 +180,35 @@ TEST(text, plural_is_the_ending_of_a_counted_noun)
     check_str(plural(1), "");
     check_str(plural(2), "s");
 }
+
+TEST(text, plain_is_what_a_person_reads_of_a_line)
+{
+    static const struct {
+        const char *text, *plain;
+    } cases[] = {
+        {"", ""},
+        {"as it is", "as it is"},
+        {"  between blanks \t", "between blanks"},
+        {"\033[31mred\033[0m text", "red text"},
+        {"\033[38;5;208;1mmany\033[K", "many"},
+        {"\033]0;title\007after", "after"},
+        {"\033]8;;http://x\033\\link\033]8;;\033\\", "link"},
+        {"\033(Bshort", "Bshort"},
+        {"cut off \033[3", "cut off"},
+        {"cut off \033", "cut off"},
+        {"tab\tbell\007", "tab bell"},
+        {"stray \xFF byte", "stray ? byte"},
+        {"\xC2\x9B"
+         "C1",
+         "C1"},
+        {"\xC3\xA4\xE2\x82\xAC", "\xC3\xA4\xE2\x82\xAC"},
+    };
+    char out[64];
+    for (size_t i = 0; i < CASES(cases); i++) {
+        size_t len = text_plain(cases[i].text, strlen(cases[i].text), out, sizeof out);
+        check_str(out, cases[i].plain);
+        check_int(len, ==, strlen(cases[i].plain));
+    }
+    check_int(text_plain("\xC3\xA4\xC3\xA4", 4, out, 4), ==, 2); /* between characters */
+    check_str(out, "\xC3\xA4");
+}

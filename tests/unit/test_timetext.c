@@ -24,6 +24,8 @@ TEST(duration, reads_what_people_write)
         {"2h", 7200000},
         {"1d", 86400000},
         {"1h30m", 5400000},
+        {"1h 30m", 5400000},
+        {"1d 2h 3m 4s 5ms", 93784005},
         {"1d2h3m4s5ms", 93784005},
         {"1.5s", 1500},
         {"0.25h", 900000},
@@ -56,6 +58,8 @@ TEST(duration, refuses_the_rest_and_says_why)
         {"+5s", "number is expected"},
         {" 5s", "number is expected"},
         {"5s ", "number is expected"},
+        {"1h  30m", "number is expected"},
+        {"1h m", "number is expected"},
         {"5 s", "needs a unit"},
         {"s", "number is expected"},
         {".5s", "number is expected"},
@@ -91,7 +95,7 @@ TEST(duration, refuses_the_rest_and_says_why)
     }
 }
 
-TEST(duration, is_printed_compactly)
+TEST(duration, is_printed_exactly)
 {
     static const struct {
         int64_t ms;
@@ -106,17 +110,17 @@ TEST(duration, is_printed_compactly)
         {1050, "1.05s"},
         {1001, "1.001s"},
         {60000, "1m"},
-        {61500, "1m1.5s"},
-        {60250, "1m0.25s"},
-        {90000, "1m30s"},
-        {5400000, "1h30m"},
+        {61500, "1m 1.5s"},
+        {60250, "1m 0.25s"},
+        {90000, "1m 30s"},
+        {5400000, "1h 30m"},
         {3600000, "1h"},
         {86400000, "1d"},
-        {90000000, "1d1h"},
+        {90000000, "1d 1h"},
         {-250, "-250ms"},
-        {-90000, "-1m30s"},
-        {INT64_MAX, "106751991167d7h12m55.807s"},
-        {INT64_MIN, "-106751991167d7h12m55.808s"},
+        {-90000, "-1m 30s"},
+        {INT64_MAX, "106751991167d 7h 12m 55.807s"},
+        {INT64_MIN, "-106751991167d 7h 12m 55.808s"},
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         char text[DURATION_TEXT_BYTES];
@@ -137,7 +141,46 @@ TEST(duration, printed_ones_are_read_back)
     }
 }
 
-TEST(duration, relative_times_are_rounded_to_the_largest_unit)
+/* Symptom: the same time was "in 2h", "1h59m59.9s" and "7199 s", by where it was read. */
+TEST(duration, a_span_is_told_in_two_units_at_most)
+{
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } cases[] = {
+        {0, "0s"},
+        {-5, "0s"},
+        {1, "1ms"},
+        {999, "999ms"},
+        {1000, "1.0s"},
+        {1049, "1.0s"},
+        {1050, "1.1s"},
+        {4016, "4.0s"},
+        {9949, "9.9s"},
+        {9950, "10s"},
+        {42499, "42s"},
+        {59499, "59s"},
+        {59500, "1m"},
+        {303000, "5m 3s"},
+        {299950, "5m"},
+        {3599499, "59m 59s"},
+        {3599500, "1h"},
+        {7140000, "1h 59m"},
+        {7169999, "1h 59m"},
+        {7170000, "2h"},
+        {86369999, "23h 59m"},
+        {86370000, "1d"},
+        {INT64_C(76) * 3600000, "3d 4h"},
+        {INT64_C(76) * 3600000 + 1800000, "3d 5h"},
+        {INT64_MAX, "106751991166d 7h"},
+    };
+    for (size_t i = 0; i < CASES(cases); i++) {
+        char text[DURATION_TEXT_BYTES];
+        check_str(span_text(cases[i].ms, text), cases[i].text);
+    }
+}
+
+TEST(duration, relative_times_are_told_as_spans)
 {
     static const struct {
         int64_t ms, now_ms;
@@ -148,20 +191,15 @@ TEST(duration, relative_times_are_rounded_to_the_largest_unit)
         {1000, 1999, "999ms ago"},
         {1999, 1000, "in 999ms"},
         {1001, 1000, "in 1ms"},
-        {1000, 2000, "1s ago"},
-        {6000, 1000, "in 5s"},
-        {0, 3 * 60000 + 29999, "3m ago"},
-        {0, 3 * 60000 + 30000, "4m ago"},
-        {299950, 0, "in 5m"},
+        {1000, 2000, "1.0s ago"},
+        {6000, 1000, "in 5.0s"},
+        {0, 3 * 60000 + 29499, "3m 29s ago"},
         {3599500, 0, "in 1h"},
-        {3569999, 0, "in 59m"},
-        {59500, 0, "in 1m"},
-        {86399000, 0, "in 1d"},
-        {1500, 0, "in 2s"},
+        {2 * 3600000 - 60000, 0, "in 1h 59m"},
         {2 * 3600000 + 1, 0, "in 2h"},
         {0, INT64_C(40) * 86400000, "40d ago"},
-        {INT64_MIN, INT64_MAX, "213503982335d ago"},
-        {INT64_MAX, INT64_MIN, "in 213503982335d"},
+        {INT64_MIN, INT64_MAX, "106751991166d 7h ago"},
+        {INT64_MAX, INT64_MIN, "in 106751991166d 7h"},
     };
     for (size_t i = 0; i < CASES(cases); i++) {
         char text[DURATION_TEXT_BYTES];
@@ -173,7 +211,7 @@ TEST(duration, relative_times_are_rounded_to_the_largest_unit)
 TEST(duration, what_is_to_come_is_never_ago)
 {
     char text[DURATION_TEXT_BYTES];
-    check_str(coming_text(6000, 1000, text), "in 5s");
+    check_str(coming_text(6000, 1000, text), "in 5.0s");
     check_str(coming_text(1000, 1000, text), "now");
     check_str(coming_text(945, 1000, text), "now");
 }

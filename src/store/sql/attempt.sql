@@ -7,8 +7,8 @@
 a.job_id, a.number, a.step_index, a.step_id, a.attempt, a.token, a.worker_id, a.host, a.boot_id, a.pid,
 a.start_ticks, a.marker, a.state, a.strategy, a.started_at, a.ended_at, a.exit_code, a.signal,
 a.failure_class, a.rule, a.evidence, a.summary, a.signature, a.diff_hash, a.progress_percent,
-a.progress_text, a.output_bytes, a.output_dropped_bytes, a.verdict, a.no_progress, a.timeout, j.state, j.token,
-j.life_token
+a.progress_text, a.output_bytes, a.output_dropped_bytes, a.verdict, a.no_progress, a.timeout, a.retryable, a.warnings,
+a.failures, a.outside, a.next_at, j.state, j.token, j.life_token
 
 -- name: step_fence
 -- The job as its owner's report finds it; on PostgreSQL it stays so until the end of the transaction, and what is
@@ -30,6 +30,14 @@ WHERE job_id = $1
 ORDER BY number DESC
 LIMIT 1;
 
+-- name: attempt_now
+-- What the running attempt of a job does. Primary key. Called by queue/explain_step.c.
+SELECT number, step_index, step_id, attempt, started_at, progress_percent, progress_text
+FROM attempt
+WHERE job_id = $1 AND token = $2 AND state = 0
+ORDER BY number DESC
+LIMIT 1;
+
 -- name: attempt_begin
 -- Called by queue/attempt_write.c.
 INSERT INTO attempt
@@ -38,11 +46,13 @@ INSERT INTO attempt
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 1, now($14));
 
 -- name: attempt_end
--- $15 = 1: something of it may be left. Primary key. Called by queue/attempt_write.c.
+-- $15 = 1: something of it may be left. $23: how long the step waits before its next attempt. Primary key.
+-- Called by queue/attempt_write.c.
 UPDATE attempt
 SET state = $3, ended_at = now($4), exit_code = $5, signal = $6, failure_class = $7, rule = $8,
     evidence = $9, summary = $10, signature = $11, diff_hash = $12, output_bytes = $13,
-    output_dropped_bytes = $14, may_live = $15, verdict = $16, no_progress = $17, timeout = $18
+    output_dropped_bytes = $14, may_live = $15, verdict = $16, no_progress = $17, timeout = $18,
+    retryable = $19, warnings = $20, failures = $21, outside = $22, next_at = now($4) + $23
 WHERE job_id = $1 AND number = $2 AND state = 0;
 
 -- name: step_event

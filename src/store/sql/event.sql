@@ -71,9 +71,54 @@ ORDER BY id;
 SELECT id, at FROM event WHERE id > $1 AND id < (SELECT max(id) FROM event) ORDER BY id LIMIT $2;
 
 -- name: event_purge
--- Of the events behind $1 up to $2, those up to the time $3. Primary key. Called by queue/retain.c.
-DELETE FROM event WHERE id > $1 AND id <= $2 AND at <= $3 RETURNING id;
+-- Of the events behind $1 up to $2, those up to the time $3; but none that is not counted yet (event_count_in). Primary
+-- keys. Called by queue/retain.c.
+DELETE FROM event
+WHERE id > $1 AND id <= $2 AND at <= $3 AND id <= (SELECT counted_to FROM store WHERE id = 1)
+RETURNING id;
 
 -- name: event_purge_count
 -- How many old events there are. Reads all events: for people who ask. Called by queue/retain.c.
 SELECT count(*) FROM event WHERE id < (SELECT max(id) FROM event) AND at <= $1;
+
+-- name: event_totals
+-- How many events of each name a queue has had: those that are counted, and the later ones. Primary keys: reads what came
+-- since the last count, and no older event. Called by queue/event_totals.c.
+SELECT queue, what, CAST(sum(number) AS bigint)
+FROM (SELECT queue, what, count AS number FROM event_total
+      UNION ALL
+      SELECT coalesce(queue, '') AS queue, what, count(*) AS number
+      FROM event
+      WHERE id > (SELECT counted_to FROM store WHERE id = 1)
+      GROUP BY coalesce(queue, ''), what) AS part
+GROUP BY queue, what
+ORDER BY queue, what;
+
+-- name: event_uncounted
+-- Up to which event the others are counted; how many come next, $1 at most; the last of these. On PostgreSQL only what no
+-- open transaction can still get before: it waits for those up to $2 ms and then answers that there are none. Primary
+-- keys. Called by queue/event_totals.c.
+SELECT (SELECT counted_to FROM store WHERE id = 1), count(*), coalesce(max(id), 0)
+FROM (SELECT id
+      FROM event
+      WHERE id > (SELECT counted_to FROM store WHERE id = 1) AND $2 >= 0
+      ORDER BY id
+      LIMIT $1) AS next;
+-- dialect: postgres
+SELECT (SELECT counted_to FROM store WHERE id = 1), count(*), coalesce(max(id), 0)
+FROM events_within((SELECT counted_to FROM store WHERE id = 1), $1, $2) AS next;
+
+-- name: event_counted
+-- From now on the events up to $2 are counted, once: $1 is the guard, on PostgreSQL with the lock on the store's row; for
+-- db_each. Primary key. Called by queue/event_totals.c.
+UPDATE store SET counted_to = $2 WHERE id = 1 AND counted_to = $1;
+
+-- name: event_count_in
+-- Counts the events behind $1 up to $2, which are all there. Primary key. Goes with event_counted. Called by
+-- queue/event_totals.c.
+INSERT INTO event_total (queue, what, count)
+SELECT coalesce(queue, ''), what, count(*)
+FROM event
+WHERE id > $1 AND id <= $2
+GROUP BY coalesce(queue, ''), what
+ON CONFLICT (queue, what) DO UPDATE SET count = event_total.count + excluded.count;

@@ -25,6 +25,18 @@ result, payload, stopped_token, nominal_at, followed
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;
 
+-- name: job_watch
+-- How the jobs of a JSON array of ids are now, by id. Primary key. Called by queue/watch.c.
+SELECT id, state, version, queue, changed_at, now($2)
+FROM job
+WHERE id IN (SELECT value FROM json_each($1))
+ORDER BY id;
+-- dialect: postgres
+SELECT id, state, version, queue, changed_at, now($2)
+FROM job
+WHERE id = ANY (ARRAY(SELECT j.value::bigint FROM json_array_elements_text($1::json) AS j (value)))
+ORDER BY id;
+
 -- name: job_rival
 -- The live job that has the unique key of job $1. Primary key, then index job_unique. Called by queue/act.c
 -- and queue/act_plan.c.
@@ -32,46 +44,48 @@ SELECT other.id
 FROM job JOIN job AS other ON other.queue = job.queue AND other.unique_key = job.unique_key
 WHERE job.id = $1 AND other.id <> $1 AND other.finished_at IS NULL;
 
--- Which jobs a filter chooses, in order of id. $2 is a mask of states, $5 the newest change that counts. Primary key.
+-- Which jobs a filter chooses, between two ids. $2 is a mask of states, $5 the newest change that counts. Primary key.
 -- define: chosen
-id > $6
+id > $6 AND id < $8
   AND ($1 IS NULL OR queue = $1)
   AND ($2 = 0 OR ((1 << state) & $2) <> 0)
   AND ($3 IS NULL OR kind = $3)
   AND ($4 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) WHERE value = $4))
   AND ($5 IS NULL OR changed_at <= $5)
-ORDER BY id
-LIMIT $7
 
 -- define: chosen_postgres
-id > $6
+id > $6 AND id < $8
   AND ($1::text IS NULL OR queue = $1)
   AND ($2 = 0 OR ((1 << state) & $2) <> 0)
   AND ($3::text IS NULL OR kind = $3)
   AND ($4::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(tags::json) AS t (tag)
                                    WHERE t.tag = $4))
   AND ($5::bigint IS NULL OR changed_at <= $5)
-ORDER BY id
-LIMIT $7
 
 -- name: job_list
--- A page of those that are chosen. Called by queue/row.c.
-SELECT {job} FROM job WHERE {chosen};
+-- A page of those that are chosen, in order of id. Called by queue/row.c.
+SELECT {job} FROM job WHERE {chosen} ORDER BY id LIMIT $7;
 -- dialect: postgres
-SELECT {job} FROM job WHERE {chosen_postgres};
+SELECT {job} FROM job WHERE {chosen_postgres} ORDER BY id LIMIT $7;
+
+-- name: job_list_newest
+-- The same from the other end. Called by queue/row.c.
+SELECT {job} FROM job WHERE {chosen} ORDER BY id DESC LIMIT $7;
+-- dialect: postgres
+SELECT {job} FROM job WHERE {chosen_postgres} ORDER BY id DESC LIMIT $7;
 
 -- name: job_chosen
--- The same page, with what decides about an action only: the key, and the live job that has it. Index job_unique.
+-- A page in order of id, with what decides about an action only: the key, and the live job that has it. Index job_unique.
 -- Called by queue/act_plan.c.
 SELECT id, queue, unique_key, followed,
        (SELECT other.id FROM job AS other
         WHERE other.queue = job.queue AND other.unique_key = job.unique_key AND other.finished_at IS NULL) AS rival
-FROM job WHERE {chosen};
+FROM job WHERE {chosen} ORDER BY id LIMIT $7;
 -- dialect: postgres
 SELECT id, queue, unique_key, followed,
        (SELECT other.id FROM job AS other
         WHERE other.queue = job.queue AND other.unique_key = job.unique_key AND other.finished_at IS NULL) AS rival
-FROM job WHERE {chosen_postgres};
+FROM job WHERE {chosen_postgres} ORDER BY id LIMIT $7;
 
 -- name: job_queue
 -- Where a job is. Primary key. Called by queue/bell.c.
@@ -144,18 +158,18 @@ SELECT id FROM job WHERE id = ANY (ARRAY(SELECT unnest($1::bigint[]))) ORDER BY 
 UPDATE job SET life_token = token WHERE id = $1;
 
 -- name: job_complete
--- The owner reports success; for db_each. Primary key. Not for a job that was taken under a lock, or whose end a
--- submission waits for. Called by queue/lease.c.
+-- The owner reports success, and the error of an earlier attempt goes; for db_each. Primary key. Not for a job that was
+-- taken under a lock, or whose end a submission waits for. Called by queue/lease.c.
 UPDATE OR FAIL job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = now($4), result = $3,
+    attempts = attempts + 1, finished_at = now($4), result = $3, error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND lock_name IS NULL AND followed IS NULL;
 -- many:
 UPDATE OR FAIL job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = now($4), result = given.p3,
+    attempts = attempts + 1, finished_at = now($4), result = given.p3, error_class = NULL, error_text = NULL,
     version = version + 1, event_id = given.event, changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 FROM given
@@ -163,7 +177,7 @@ WHERE job.id = given.p1 AND token = given.p2 AND state = 2 AND lock_name IS NULL
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = c.t, result = u.result,
+    attempts = attempts + 1, finished_at = c.t, result = u.result, error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 FROM (SELECT now_each($4) AS t OFFSET 0) c,
@@ -176,7 +190,7 @@ RETURNING u.ordinal, 1;
 -- job_complete for one job, in the same way. Called by store/pg_query.c.
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = now($4), result = $3,
+    attempts = attempts + 1, finished_at = now($4), result = $3, error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NULL;
@@ -184,6 +198,7 @@ WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NULL;
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
     attempts = attempts + 1, finished_at = coalesce($4::bigint, store_clock()), result = $3,
+    error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = coalesce($4::bigint, store_clock()),
     changed_by = owner, changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state + 0 = 2 AND followed IS NULL;
@@ -194,7 +209,7 @@ WHERE id = $1 AND token = $2 AND state + 0 = 2 AND followed IS NULL;
 -- store/pg_query.c.
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = now($4), result = $3,
+    attempts = attempts + 1, finished_at = now($4), result = $3, error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = now($4), changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NULL
@@ -202,7 +217,7 @@ RETURNING id;
 -- dialect: postgres
 UPDATE job
 SET state = 4, owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, alarm_at = NULL,
-    attempts = attempts + 1, finished_at = c.t, result = ($3::text[])[1],
+    attempts = attempts + 1, finished_at = c.t, result = ($3::text[])[1], error_class = NULL, error_text = NULL,
     version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = owner,
     changed_what = 'job.completed', changed_why = NULL
 FROM (SELECT now_each($4) AS t OFFSET 0) c
@@ -523,6 +538,15 @@ WITH RECURSIVE chain (prev, who, what, why, from_state, to_state) AS (
     WHERE coalesce(c.from_state, -1) <> 2 OR c.to_state = 2
 )
 SELECT who, what, why FROM chain WHERE from_state = 2 AND to_state <> 2;
+
+-- name: job_unhandled
+-- Who has given back a job of queue $2 and kind $3 for a reason like $4, as far as it comes back within a minute. Index
+-- job_alarm: costs what is due so soon. Called by queue/explain_step.c.
+SELECT changed_by
+FROM job
+WHERE state = 0 AND alarm_at > now($1) AND alarm_at <= now($1) + 60000 AND queue = $2 AND kind = $3
+  AND changed_what = 'job.released' AND changed_why LIKE $4
+LIMIT 1;
 
 -- name: job_expired_finished
 -- Finished jobs whose retention is over, $4 at most, those that finished first. Index job_resting in its order, by all

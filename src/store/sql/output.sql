@@ -81,6 +81,10 @@ WHERE job_id = $1 AND (number, seq) > ($2, $3)
 ORDER BY number, seq
 LIMIT $4;
 
+-- name: output_newest
+-- The newest $3 pieces of an attempt, the newest first. Primary key. Called by queue/explain_step.c.
+SELECT text FROM output WHERE job_id = $1 AND number = $2 ORDER BY seq DESC LIMIT $3;
+
 -- name: output_delete
 -- Of a job that is gone; for db_each. Called by queue/retain.c.
 DELETE FROM output

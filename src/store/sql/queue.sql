@@ -6,7 +6,8 @@
 name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms, rate_level,
 rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms, keep_done_ms, keep_failed_ms,
 version, step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit,
-job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots
+job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots, step_pause_ms, step_pause_max_ms,
+retry_classes, keep_workspace_ms
 
 -- name: queue_get
 -- Primary key. Called by queue/settings.c and, before each claim, by queue/claim.c.
@@ -36,9 +37,10 @@ INSERT INTO queue
     (name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
      rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
      keep_done_ms, keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms,
-     step_no_progress_limit, job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots)
+     step_no_progress_limit, job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots,
+     step_pause_ms, step_pause_max_ms, retry_classes, keep_workspace_ms)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-        $21, $22, $23, $24, $25)
+        $21, $22, $23, $24, $25, $26, $27, $28, $29)
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
     concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
@@ -53,6 +55,8 @@ SET paused = excluded.paused, paused_why = excluded.paused_why, serial = exclude
     job_self_heal_max_resets = excluded.job_self_heal_max_resets,
     step_grace_ms = excluded.step_grace_ms,
     rate_strict = excluded.rate_strict, rate_slots = excluded.rate_slots,
+    step_pause_ms = excluded.step_pause_ms, step_pause_max_ms = excluded.step_pause_max_ms,
+    retry_classes = excluded.retry_classes, keep_workspace_ms = excluded.keep_workspace_ms,
     version = queue.version + 1;
 
 -- name: queue_rate
@@ -78,6 +82,21 @@ SELECT queue, state, count(*) FROM job WHERE state >= 3 GROUP BY queue, state;
 SELECT queue, min(due_at) FROM job WHERE state = 1 GROUP BY queue
 UNION ALL
 SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
+
+-- name: queue_outlook
+-- What a queue has that cannot be claimed: when its first scheduled job is due, looked for among the first 10,000 of the
+-- store; how many jobs run; whether some are held; whether the queue is known by anything else. Indexes job_alarm,
+-- job_pending, job_resting, primary key. Called by queue/stats.c.
+SELECT (SELECT min(s.alarm_at)
+        FROM (SELECT alarm_at, queue FROM job
+              WHERE state = 0 AND alarm_at IS NOT NULL
+              ORDER BY alarm_at LIMIT 10000) s
+        WHERE s.queue = $1),
+       (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND queue = $1),
+       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state >= 3 AND state < 4 LIMIT 1) h),
+       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state = 1 LIMIT 1) p)
+         + (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state >= 3 LIMIT 1) r)
+         + (SELECT count(*) FROM queue WHERE name = $1);
 
 -- name: store_counts
 -- All workers and schedules; the locks that are held by index lock_expiry. Events are not counted one by one, there may

@@ -5,13 +5,15 @@
 -- name: schedule_put
 -- Make or replace. Called by queue/schedule.c.
 INSERT INTO schedule
-    (name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone, overlap)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    (name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone, overlap,
+     workspace)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     priority = excluded.priority, payload = excluded.payload, catch_up = excluded.catch_up,
     paused = excluded.paused, next_at = excluded.next_at, timezone = excluded.timezone,
-    zone = excluded.zone, overlap = excluded.overlap, version = schedule.version + 1;
+    zone = excluded.zone, overlap = excluded.overlap, workspace = excluded.workspace,
+    version = schedule.version + 1;
 
 -- name: schedule_pause
 -- Paused (1) or not (0); the version keeps whoever fires it out. Called by queue/schedule.c, with its row locked by schedule_get.
@@ -22,12 +24,13 @@ UPDATE schedule SET paused = $2, version = version + 1 WHERE name = $1;
 DELETE FROM schedule WHERE name = $1;
 
 -- name: schedule_list
-SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap
+SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap, workspace
 FROM schedule
 ORDER BY name;
 
 -- define: firing
-name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at
+name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at,
+workspace
 
 -- name: schedule_count_due
 -- Index schedule_next. Called by queue/schedule_fire.c.

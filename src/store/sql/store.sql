@@ -19,6 +19,17 @@ SELECT id, at, (SELECT token_base FROM store WHERE id = 1) FROM event ORDER BY i
 -- The same for a store without an event.
 SELECT 0, 0, token_base FROM store WHERE id = 1;
 
+-- name: store_id
+-- Drawn when the store is made, and again when it was restored from a backup. Primary key. Called by
+-- queue/keep_folder.c.
+SELECT token_base FROM store WHERE id = 1;
+
+-- name: store_newest_id
+-- The newest id that was given out: every job and every event takes one. Primary key. Called by queue/keep_folder.c.
+SELECT coalesce(max(id), 0) FROM event;
+-- dialect: postgres
+SELECT last_value FROM event_id;
+
 -- name: migration_list
 -- Primary key. Called by queue/care.c.
 SELECT version, checksum FROM migration ORDER BY version;

@@ -1,0 +1,129 @@
+/* What the step of a running job does; and a job that nobody who was asked can run. */
+#include "base/text.h"
+#include "core/spec.h"
+#include "queue/explain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The newest line with something on it may begin in an earlier piece. */
+enum { PIECES = 3 };
+
+/* Where the last line with something on it ends; 0: there is none. */
+static size_t end_of_last_line(const char *text, size_t len)
+{
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r' || text[len - 1] == ' '))
+        len--;
+    return len;
+}
+
+static int read_line(struct db_tx *tx, struct explain_call *call, int64_t number)
+{
+    struct db_result pieces;
+    const struct db_value params[] = {db_int(call->id), db_int(number), db_int(PIECES)};
+    int rc = db_run(tx, Q_OUTPUT_NEWEST, 0, params, &pieces);
+    const char *text = "";
+    for (size_t i = 0; rc >= 0 && i < pieces.rows; i++) /* the newest comes first */
+        text = arena_printf(db_arena(tx), "%s%s", db_string(&pieces, i, 0), text);
+    if (rc < 0 || text == NULL)
+        return rc;
+    size_t end = end_of_last_line(text, strlen(text));
+    size_t begin = end;
+    while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '\r')
+        begin--;
+    text_plain(text + begin, end - begin, call->out.line, sizeof call->out.line);
+    return 0;
+}
+
+static void say_step(struct explain_call *call)
+{
+    const struct tend_explanation *out = &call->out;
+    char running[DURATION_TEXT_BYTES];
+    explain_add(call, " Step %" PRId64 " (%s), attempt %" PRId64 ", has been running for %s",
+                out->step_index, out->step_id, out->attempt, span_text(out->attempt_ms, running));
+    if (out->percent != TEND_UNSET)
+        explain_add(call, ", %" PRId64 "%%", out->percent);
+    if (out->progress[0] != '\0')
+        explain_add(call, "%s %s", out->percent == TEND_UNSET ? "," : "", out->progress);
+    if (out->line[0] != '\0')
+        explain_add(call, "; its last line: \"%s\"", out->line);
+    explain_add(call, ".");
+}
+
+int explain_step(struct db_tx *tx, struct explain_call *call)
+{
+    struct db_result now;
+    struct tend_explanation *out = &call->out;
+    const struct db_value params[] = {db_int(call->id), db_int(call->job->token)};
+    int rc = db_run(tx, Q_ATTEMPT_NOW, 0, params, &now);
+    if (rc < 0 || now.rows == 0)
+        return rc;
+    out->step_index = db_number(&now, 0, 1);
+    snprintf(out->step_id, sizeof out->step_id, "%s", db_string(&now, 0, 2));
+    out->attempt = db_number(&now, 0, 3);
+    out->attempt_ms = call->now_ms - db_number(&now, 0, 4);
+    out->percent = db_number(&now, 0, 5);
+    const char *progress = db_string(&now, 0, 6);
+    if (progress != NULL)
+        text_plain(progress, strlen(progress), out->progress, sizeof out->progress);
+    if ((rc = read_line(tx, call, db_number(&now, 0, 0))) < 0)
+        return rc;
+    say_step(call);
+    return 0;
+}
+
+static void hint_at_handler(struct explain_call *call)
+{
+    const struct tend_job *job = call->job;
+    struct spec_slip slip;
+    if (spec_find_slip(job->payload, job->payload_bytes, &slip))
+        HINT(call, "Its payload has \"%s\"; a plan has \"%s\": add it again with that.",
+             slip.member, slip.meant);
+    else if (job->kind[0] != '\0')
+        HINT(call, "'tend work -q %.60s --handler %.60s=COMMAND' runs it.", job->queue, job->kind);
+    else
+        HINT(call, "A plan has run, exec, http, sleep or steps; anything else needs a kind, and a "
+                   "worker with --handler KIND=COMMAND.");
+}
+
+void explain_unhandled(struct explain_call *call, const char *who, const char *why)
+{
+    static const char *const could_run[] = {"due_later", "ready", "behind"};
+    char left[DURATION_TEXT_BYTES];
+    bool could = false;
+    for (size_t i = 0; i < sizeof could_run / sizeof *could_run; i++)
+        could |= strcmp(call->out.reason, could_run[i]) == 0;
+    if (!could)
+        return;
+    int64_t due_ms = call->job->due_at_ms;
+    explain_because(call, "no_handler", who, due_ms > call->now_ms ? due_ms : TEND_UNSET);
+    SAY(call, "Worker %s cannot run it: %.300s.", who, why);
+    if (due_ms > call->now_ms)
+        explain_add(call, " It is offered again in %s.", explain_left(call, due_ms, left));
+    hint_at_handler(call);
+}
+
+struct kind_call {
+    const char *queue, *kind;
+    char *who;
+};
+
+static int kind_body(struct db_tx *tx, void *arg)
+{
+    struct kind_call *call = arg;
+    struct db_result found;
+    const struct db_value params[] = {db_now(tx), db_text(call->queue), db_text(call->kind),
+                                      db_text(NO_HANDLER_WHY "%")};
+    int rc = db_run(tx, Q_JOB_UNHANDLED, DB_LAST, params, &found);
+    if (rc < 0 || found.rows == 0)
+        return rc;
+    snprintf(call->who, NAME_BYTES, "%s", db_string(&found, 0, 0));
+    return 1;
+}
+
+int explain_unhandled_kind(tend *t, const char *queue, const char *kind, char ret_who[NAME_BYTES])
+{
+    struct kind_call call = {
+        .queue = queue != NULL ? queue : "default", .kind = kind, .who = ret_who};
+    return handle_read(t, kind_body, &call);
+}

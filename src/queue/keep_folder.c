@@ -1,0 +1,168 @@
+/* What the store knows about the folders of jobs, for whoever collects what nothing needs. */
+#include "queue/keep.h"
+#include "queue/settings.h"
+
+#include <string.h>
+
+static int id_body(struct db_tx *tx, void *arg)
+{
+    struct db_result row;
+    int64_t *ret = arg;
+    int rc = db_run(tx, Q_STORE_ID, DB_LAST, NULL, &row);
+    if (rc >= 0)
+        *ret = db_number(&row, 0, 0);
+    return rc;
+}
+
+int keep_store_id(tend *t, int64_t *ret)
+{
+    int64_t id = 0;
+    int rc = handle_read(t, id_body, &id);
+    if (rc >= 0)
+        *ret = id;
+    return rc < 0 ? rc : 0;
+}
+
+struct look_call {
+    tend *t;
+    struct arena *arena; /* of the leases */
+    struct keep_folder *folders;
+    size_t count;
+    int64_t now_ms;
+    int64_t newest_id; /* that the store has given out */
+};
+
+/* The order of keep_leases in sql/keep.sql. */
+enum lease_column {
+    COL_TOKEN,
+    COL_HOST,
+    COL_BOOT_ID,
+    COL_MAY_LIVE,
+    COL_STATE,
+    COL_ENDED_AT,
+    COL_KEPT,
+    COL_ATTENDED
+};
+
+static struct keep_lease *find_lease(struct keep_lease *leases, size_t *count, int64_t token)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (leases[i].token == token)
+            return &leases[i];
+    leases[*count] = (struct keep_lease){.token = token};
+    return &leases[(*count)++];
+}
+
+/* An earlier boot of this machine has left nothing that runs. */
+static void add_attempt(struct keep_lease *lease, const tend *t, const struct db_result *from,
+                        size_t row)
+{
+    bool may_live = db_number(from, row, COL_MAY_LIVE) == 1;
+    bool this_host = strcmp(db_string(from, row, COL_HOST), t->host) == 0;
+    bool this_boot = strcmp(db_string(from, row, COL_BOOT_ID), t->boot_id) == 0;
+    lease->may_live_here |= may_live && this_host && this_boot;
+    lease->may_live_elsewhere |= may_live && !this_host;
+    lease->attended |= may_live && db_number(from, row, COL_ATTENDED) == 1;
+    if (db_number(from, row, COL_KEPT) != 1)
+        return;
+    lease->why = keep_why_of_attempt((int)db_number(from, row, COL_STATE));
+    lease->failed_at_ms = lease->why == KEEP_FAILED ? db_number(from, row, COL_ENDED_AT) : 0;
+}
+
+static int read_leases(struct db_tx *tx, const struct look_call *call, struct keep_folder *folder)
+{
+    struct db_result rows;
+    const struct db_value params[] = {db_int(folder->job_id)};
+    int rc = db_run(tx, Q_KEEP_LEASES, 0, params, &rows);
+    if (rc < 0 || rows.rows == 0)
+        return rc;
+    struct keep_lease *leases = arena_zalloc(call->arena, rows.rows * sizeof *leases);
+    if (leases == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading about folders");
+    for (size_t i = 0; i < rows.rows; i++)
+        add_attempt(find_lease(leases, &folder->lease_count, db_number(&rows, i, COL_TOKEN)),
+                    call->t, &rows, i);
+    folder->leases = leases;
+    return 0;
+}
+
+/* `settings` are those of the job before: many jobs in a row are of one queue. */
+static int read_folder(struct db_tx *tx, const struct look_call *call, struct keep_folder *folder,
+                       struct queue_settings *settings)
+{
+    struct db_result row;
+    const struct db_value params[] = {db_int(folder->job_id)};
+    *folder = (struct keep_folder){.job_id = folder->job_id,
+                                   .job.given = folder->job_id <= call->newest_id};
+    int rc = db_run(tx, Q_KEEP_JOB, 0, params, &row);
+    if (rc < 0 || row.rows == 0)
+        return rc;
+    const char *queue = db_string(&row, 0, 4);
+    if (strcmp(settings->queue.name, queue) != 0 &&
+        (rc = settings_load(tx, queue, false, settings)) < 0)
+        return rc;
+    int64_t keep_ms = settings->queue.keep_workspace_ms;
+    folder->job = (struct keep_job){.known = true,
+                                    .given = true,
+                                    .state = (int)db_number(&row, 0, 0),
+                                    .token = db_number(&row, 0, 1),
+                                    .stopped_token = db_number(&row, 0, 2),
+                                    .changed_at_ms = db_number(&row, 0, 3),
+                                    .poisoned = strcmp(db_string(&row, 0, 5), "poison") == 0,
+                                    .keep_ms = keep_ms == TEND_UNSET ? -1 : keep_ms};
+    return read_leases(tx, call, folder);
+}
+
+static int look_body(struct db_tx *tx, void *arg)
+{
+    struct look_call *call = arg;
+    struct queue_settings settings = {0};
+    struct db_result row;
+    int rc = db_time(tx, &call->now_ms);
+    if (rc >= 0)
+        rc = db_run(tx, Q_STORE_NEWEST_ID, 0, NULL, &row);
+    if (rc >= 0)
+        call->newest_id = db_number(&row, 0, 0);
+    for (size_t i = 0; rc >= 0 && i < call->count; i++)
+        rc = read_folder(tx, call, &call->folders[i], &settings);
+    return rc;
+}
+
+int keep_look(tend *t, struct arena *arena, struct keep_folder *folders, size_t count,
+              int64_t *ret_now_ms)
+{
+    struct look_call call = {.t = t, .arena = arena, .folders = folders, .count = count};
+    int rc = attempt_machine(t);
+    if (rc == 0)
+        rc = handle_read(t, look_body, &call);
+    if (rc >= 0)
+        *ret_now_ms = call.now_ms;
+    return rc < 0 ? rc : 0;
+}
+
+struct note_call {
+    int64_t job_id, token;
+    const char *workspace;
+};
+
+static int note_body(struct db_tx *tx, void *arg)
+{
+    const struct note_call *call = arg;
+    const struct db_value params[] = {db_int(call->job_id), db_int(call->token),
+                                      db_text(handle_clean_text(db_arena(tx), call->workspace))};
+    return db_run(tx, Q_KEEP_LOST, 0, params, NULL);
+}
+
+int keep_note_lost(tend *t, int64_t job_id, int64_t token, const char *workspace)
+{
+    struct note_call call = {job_id, token, workspace};
+    return handle_write(t, note_body, &call);
+}
+
+struct keep_lease keep_lease_of(const struct keep_folder *folder, int64_t token)
+{
+    for (size_t i = 0; i < folder->lease_count; i++)
+        if (folder->leases[i].token == token)
+            return folder->leases[i];
+    return (struct keep_lease){.token = token};
+}

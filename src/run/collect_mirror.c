@@ -1,0 +1,157 @@
+/*
+ * See collect.h: copies of repositories in the cache (workspace.h).
+ *
+ * A copy goes when it was not used for a long time, by the time of its folder, which every use sets
+ * (workspace_mirror.c), and when no workspace borrows objects from it. It is renamed first, under
+ * the lock that those who use it take (NAME.lock): whoever comes later makes a new one.
+ */
+#include "base/buf.h"
+#include "run/collect.h"
+#include "run/workspace_files.h"
+#include "run/workspace_inner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CACHE "cache"
+#define GONE ".gone"          /* the end of the name of a copy that is being removed */
+#define BORROWERS "borrowers" /* in the cache: folders elsewhere that borrow from it, by line */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text);
+    return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
+}
+
+/* --- who borrows --- */
+
+/* What the files say that match the pattern below the folder, one after the other. */
+static void read_matching(const char *folder, const char *pattern, struct buf *out)
+{
+    struct buf path;
+    glob_t found;
+    buf_init(&path);
+    for (const char *at = folder; *at != '\0'; at++) {
+        if (strchr("*?[\\", *at) != NULL)
+            buf_putc(&path, '\\');
+        buf_putc(&path, *at);
+    }
+    buf_printf(&path, "/%s", pattern);
+    int rc = path.failed ? GLOB_NOSPACE : glob(path.data, GLOB_NOSORT, NULL, &found);
+    for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
+        (void)files_read(found.gl_pathv[i], out, NULL);
+    if (rc == 0)
+        globfree(&found);
+    out->failed |= rc == GLOB_NOSPACE || rc == GLOB_ABORTED;
+    buf_done(&path);
+}
+
+/* Where a workspace, or what tend has beside it, says from where it borrows. */
+static void read_borrowings(const char *folder, const char *workspaces, struct buf *out)
+{
+    static const char *const places[] = {".git/objects/info/alternates", "objects/info/alternates",
+                                         "git/objects/info/alternates", "repository"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char pattern[PATH_MAX];
+        snprintf(pattern, sizeof pattern, "%s%s", workspaces, places[i]);
+        read_matching(folder, pattern, out);
+    }
+}
+
+/* All that is borrowed by the workspaces in the runner's folder, of any store, and by those that
+ * people had made elsewhere. */
+static void read_all_borrowings(const struct collect *collect, struct buf *out)
+{
+    char path[PATH_MAX];
+    char *saved = NULL;
+    struct buf borrowers;
+    buf_init(&borrowers);
+    read_borrowings(collect->folder, "job-*/lease-*/workspace-*/", out);
+    snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, collect->folder);
+    (void)files_read(path, &borrowers, NULL);
+    for (char *line = strtok_r(borrowers.data, "\n", &saved); line != NULL;
+         line = strtok_r(NULL, "\n", &saved))
+        read_borrowings(line, "", out);
+    buf_done(&borrowers);
+}
+
+static bool is_borrowed(const struct collect *collect, const char *name)
+{
+    char part[NAME_MAX + 3];
+    struct buf borrowings;
+    buf_init(&borrowings);
+    read_all_borrowings(collect, &borrowings);
+    snprintf(part, sizeof part, "/%s", name);
+    bool borrowed = strstr(borrowings.data, part) != NULL || borrowings.failed;
+    buf_done(&borrowings);
+    return borrowed;
+}
+
+int collect_note_borrower(const char *runner_folder, const char *borrower, struct err *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, runner_folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : files_fail(err, "writing", path, errno);
+    struct buf line;
+    buf_init(&line);
+    buf_printf(&line, "%s\n", borrower);
+    int problem = files_write_all(fd, line.data, line.len);
+    buf_done(&line);
+    close(fd);
+    return problem == 0 ? 0 : files_fail(err, "writing", path, problem);
+}
+
+/* --- removing --- */
+
+/* Takes its name away, so that nobody begins to use it. False: somebody uses it now. */
+static bool set_aside(const char *path, const char *gone)
+{
+    int lock = workspace_mirror_try_lock(path);
+    if (lock < 0)
+        return false;
+    bool set = workspace_mirror_is_unused(path) && rename(path, gone) == 0;
+    close(lock);
+    return set;
+}
+
+static void visit_mirror(struct collect *collect, const char *folder, const char *name)
+{
+    char path[PATH_MAX + NAME_MAX + 2];
+    char gone[sizeof path + sizeof GONE];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+        return;
+    if (ends_with(name, GONE)) {
+        collect_take(collect, TEND_DISK_OLD_MIRRORS, path);
+        return;
+    }
+    bool old = workspace_mirror_is_unused(path) && !is_borrowed(collect, name);
+    snprintf(gone, sizeof gone, "%s" GONE, path);
+    bool aside = old && collect->removes && set_aside(path, gone);
+    if (old && collect->removes && !aside)
+        old = false;
+    collect_take(collect, old ? TEND_DISK_OLD_MIRRORS : TEND_DISK_MIRRORS, aside ? gone : path);
+}
+
+void collect_mirrors(struct collect *collect)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" CACHE, collect->folder);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        if (ends_with(entry->d_name, ".git") || ends_with(entry->d_name, ".git" GONE))
+            visit_mirror(collect, path, entry->d_name);
+    if (folder != NULL)
+        closedir(folder);
+}

@@ -1,0 +1,253 @@
+/* See job_folder.h. */
+#include "run/job_folder.h"
+
+#include "run/file_tree.h"
+#include "run/workspace_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <tend.h>
+#include <unistd.h>
+
+#define KEPT "kept"
+
+enum { TRIES = 8, MARKER_BYTES = 32 };
+
+/* --- names --- */
+
+/* The number after the prefix; *ret_rest is what follows it. */
+static bool parse_number(const char *name, const char *prefix, int64_t *ret, const char **ret_rest)
+{
+    size_t len = strlen(prefix);
+    char *end;
+    if (strncmp(name, prefix, len) != 0 || name[len] < '1' || name[len] > '9')
+        return false;
+    errno = 0;
+    *ret = strtoll(name + len, &end, 10);
+    *ret_rest = end;
+    return errno == 0;
+}
+
+bool job_folder_parse(const char *name, int64_t *ret_job_id)
+{
+    const char *rest;
+    if (!parse_number(name, "job-", ret_job_id, &rest))
+        return false;
+    return rest[0] == '\0' || (rest[0] == '-' && rest[1] != '\0' &&
+                               strspn(rest + 1, "0123456789abcdef") == strlen(rest + 1));
+}
+
+bool lease_folder_parse(const char *name, int64_t *ret_token)
+{
+    const char *rest;
+    return parse_number(name, "lease-", ret_token, &rest) && rest[0] == '\0';
+}
+
+static int put_path(char out[PATH_MAX], const char *folder, const char *name, struct err *err)
+{
+    int len = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    return len < 0 || len >= PATH_MAX ? files_fail(err, "using", folder, ENAMETOOLONG) : 0;
+}
+
+/* --- markers --- */
+
+int job_folder_open(int below, const char *name)
+{
+    return openat(below, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The store a marker names; 0: there is none, or whoever made it was killed before it was written.
+ */
+static int64_t read_marker(int folder)
+{
+    char text[MARKER_BYTES];
+    int fd = openat(folder, JOB_FOLDER_MARKER, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (len <= 0 || text[len - 1] != '\n')
+        return 0;
+    text[len] = '\0';
+    return strtoll(text, NULL, 10);
+}
+
+/* 0 or an errno: EEXIST when a marker is there already, which need not be written yet. */
+static int write_marker(int folder, int64_t store_id, int flags)
+{
+    char text[MARKER_BYTES];
+    int len = snprintf(text, sizeof text, "%lld\n", (long long)store_id);
+    int fd = openat(folder, JOB_FOLDER_MARKER,
+                    O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+    if (fd < 0)
+        return errno;
+    int problem = files_write_all(fd, text, (size_t)len);
+    if (close(fd) < 0 && problem == 0)
+        problem = errno;
+    return problem;
+}
+
+enum folder_owner job_folder_owner(int folder, int64_t store_id)
+{
+    int64_t owner = folder < 0 ? 0 : read_marker(folder);
+    return owner == 0 ? OWNER_NONE : owner == store_id ? OWNER_THIS : OWNER_OTHER;
+}
+
+/* Writes the marker of a folder that has none. 0 or an errno. */
+static int mark(int folder, int64_t store_id, enum folder_owner *ret)
+{
+    int problem = write_marker(folder, store_id, O_EXCL);
+    *ret = problem == EEXIST ? job_folder_owner(folder, store_id) : OWNER_NONE;
+    if (*ret != OWNER_NONE)
+        return 0;
+    if (problem == EEXIST)
+        problem = write_marker(folder, store_id, O_TRUNC);
+    if (problem == 0)
+        *ret = OWNER_THIS;
+    return problem;
+}
+
+/* Whose the folder is afterwards; OWNER_NONE: it could not be made, *ret_problem is an errno. A
+ * link is somebody else's, wherever it leads. */
+static enum folder_owner take_folder(const char *path, int64_t store_id, int *ret_problem)
+{
+    enum folder_owner owner = OWNER_NONE;
+    *ret_problem = ENOENT;
+    /* Somebody may remove an empty folder under our hands. */
+    for (int i = 0; i < TRIES && *ret_problem == ENOENT; i++) {
+        int fd = mkdir(path, 0700) < 0 && errno != EEXIST ? -1 : job_folder_open(AT_FDCWD, path);
+        *ret_problem = fd < 0 ? errno : mark(fd, store_id, &owner);
+        if (fd >= 0)
+            close(fd);
+    }
+    return *ret_problem == ELOOP || *ret_problem == ENOTDIR ? OWNER_OTHER : owner;
+}
+
+/* --- making --- */
+
+int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char out[PATH_MAX],
+                    struct err *err)
+{
+    char name[64];
+    int problem;
+    snprintf(name, sizeof name, "job-%lld", (long long)job_id);
+    int rc = put_path(out, below, name, err);
+    if (rc < 0)
+        return rc;
+    enum folder_owner owner = take_folder(out, store_id, &problem);
+    if (owner == OWNER_OTHER) {
+        snprintf(name, sizeof name, "job-%lld-%llx", (long long)job_id, (long long)store_id);
+        if ((rc = put_path(out, below, name, err)) < 0)
+            return rc;
+        owner = take_folder(out, store_id, &problem);
+    }
+    if (owner == OWNER_OTHER)
+        return err_set(err, TEND_EIO, "%s belongs to another store; remove it", out);
+    return owner == OWNER_THIS ? 0 : files_fail(err, "making folder", out, problem);
+}
+
+int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t store_id,
+                      char out_job[PATH_MAX], char out_lease[PATH_MAX], struct err *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "lease-%lld", (long long)token);
+    int problem = ENOENT;
+    for (int i = 0; i < TRIES && problem == ENOENT; i++) {
+        int rc = job_folder_make(below, job_id, store_id, out_job, err);
+        if (rc < 0 || (rc = put_path(out_lease, out_job, name, err)) < 0)
+            return rc;
+        problem = mkdir(out_lease, 0700) == 0 || errno == EEXIST ? 0 : errno;
+    }
+    return problem == 0 ? 0 : files_fail(err, "making folder", out_lease, problem);
+}
+
+/* --- leaving --- */
+
+static bool has_only_marker(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    bool only = folder != NULL;
+    for (struct dirent *entry; only && (entry = readdir(folder)) != NULL;)
+        only = file_tree_is_dots(entry->d_name) || strcmp(entry->d_name, JOB_FOLDER_MARKER) == 0;
+    if (folder != NULL)
+        closedir(folder);
+    else if (copy >= 0)
+        close(copy);
+    return only;
+}
+
+void job_folder_leave(int below, const char *name, int64_t store_id)
+{
+    int fd = job_folder_open(below, name);
+    if (fd < 0)
+        return;
+    if (job_folder_owner(fd, store_id) != OWNER_OTHER && has_only_marker(fd)) {
+        unlinkat(fd, JOB_FOLDER_MARKER, 0);
+        /* Else somebody has begun to use it in this moment. */
+        if (unlinkat(below, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            (void)write_marker(fd, store_id, O_EXCL);
+    }
+    close(fd);
+}
+
+/* --- who works there --- */
+
+int lease_folder_lock(const char *path, struct err *err)
+{
+    char lock[PATH_MAX];
+    int rc = put_path(lock, path, LEASE_FOLDER_LOCK, err);
+    if (rc < 0)
+        return rc;
+    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return files_fail(err, "opening", lock, errno);
+    /* Shared: nobody but a collector wants it alone, and that one only looks. */
+    if (flock(fd, LOCK_SH) < 0) {
+        rc = files_fail(err, "locking", lock, errno);
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+bool lease_folder_is_locked(int folder)
+{
+    int fd = openat(folder, LEASE_FOLDER_LOCK, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno != ENOENT && errno != ELOOP && errno != EISDIR;
+    bool locked = flock(fd, LOCK_EX | LOCK_NB) < 0;
+    close(fd);
+    return locked;
+}
+
+/* --- what is kept --- */
+
+enum keep_why lease_folder_kept(int folder)
+{
+    char text[MARKER_BYTES];
+    int fd = openat(folder, KEPT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return KEEP_NOT;
+    ssize_t len = read(fd, text, sizeof text - 1);
+    close(fd);
+    while (len > 0 && text[len - 1] == '\n')
+        len--;
+    text[len > 0 ? len : 0] = '\0';
+    /* An earlier version wrote none: then it was for people. */
+    return len == 0 ? KEEP_TAKEN_OVER : keep_why_parse(text);
+}
+
+int lease_folder_keep(const char *path, enum keep_why why, struct err *err)
+{
+    char kept[PATH_MAX];
+    char text[MARKER_BYTES];
+    int rc = put_path(kept, path, KEPT, err);
+    int len = snprintf(text, sizeof text, "%s\n", keep_why_name(why));
+    return rc < 0 ? rc : files_write(kept, text, (size_t)len, err);
+}

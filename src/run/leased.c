@@ -1,0 +1,459 @@
+#include "run/leased.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/timetext.h"
+#include "core/classify.h"
+#include "queue/lease.h"
+#include "run/json_redact.h"
+#include "run/runner.h"
+#include "run/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    BEATS_A_LEASE = 3,
+    LOOK_MS = 1000, /* how often it looks whether the lease is still held */
+    WAITS_A_LEASE = 8,
+    WAIT_LEAST_MS = 1200,
+    BLOCKED_LEASE_MS = 6000, /* shorter leases are not kept while nobody can write; see pulse.c */
+    TELL_AGAIN_MS = 500,
+    LEFTOVER_GRACE_MS = 1000,
+    NOT_STARTED_MS = 15000, /* for so long the job is left to others that can start the command */
+};
+
+/* Who has taken the lease. */
+enum taken { TAKEN_BY_NOBODY, TAKEN_BY_OPERATOR, TAKEN_BY_OTHERS };
+
+struct leased {
+    tend *t;
+    const struct leased_command *command;
+    struct leased_result *ret;
+    struct tree_pool *pool;
+    struct tree *tree;
+    int out_fd;                /* what becomes the result; -1: nothing does, or it has ended */
+    struct buf answer;         /* ... so far */
+    struct redactor *redactor; /* ... loses its secrets by this; NULL: no result is taken */
+    int64_t lease_ms;          /* its length */
+    int64_t beat_ms;           /* monotonic: when it was last extended */
+    int64_t look_ms;           /* ... when it is looked at next */
+    int64_t kill_ms;           /* ... when everything is killed; INT64_MAX: never */
+    int64_t pid;               /* of its process group; 0: not started yet */
+    bool over;                 /* nothing of it is left */
+    struct tree_event event;   /* ... its last */
+    enum taken taken;
+    char taken_why[256];
+};
+
+/* --- the lease --- */
+
+static int64_t patience_ms(const struct leased *leased)
+{
+    int64_t wait_ms = leased->lease_ms / WAITS_A_LEASE;
+    return wait_ms > WAIT_LEAST_MS ? wait_ms : WAIT_LEAST_MS;
+}
+
+/* An operator has cancelled or held the job, and it is nobody else's yet. */
+static bool is_stopped(struct leased *leased)
+{
+    struct tend_jobs *jobs;
+    if (tend_get(leased->t, leased->command->lease.id, &jobs) < 0)
+        return false;
+    const struct tend_job *job = &jobs->items[0];
+    bool stopped = (job->state == TEND_CANCELLED || job->state == TEND_HELD) &&
+                   job->stopped_token == leased->command->lease.token;
+    bool told = job->changed_why != NULL && job->changed_why[0] != '\0';
+    if (stopped)
+        snprintf(leased->taken_why, sizeof leased->taken_why, "was %s by %.100s%s%.100s",
+                 job->state == TEND_HELD ? "held" : "cancelled", job->changed_by, told ? ": " : "",
+                 told ? job->changed_why : "");
+    tend_jobs_free(jobs);
+    return stopped;
+}
+
+static void lose(struct leased *leased)
+{
+    leased->taken = is_stopped(leased) ? TAKEN_BY_OPERATOR : TAKEN_BY_OTHERS;
+    tree_keep(leased->tree, INT64_MAX); /* it is stopped now, in its own way */
+    tree_stop(leased->tree, leased->taken == TAKEN_BY_OPERATOR ? leased->command->grace_ms : 0);
+}
+
+static int64_t safe_until(const struct leased *leased)
+{
+    return leased->beat_ms + leased->lease_ms * 2 / 3;
+}
+
+/* The lease could not be extended. What nobody can write to ends no lease: see pulse.c. */
+static void outlast(struct leased *leased)
+{
+    int64_t blocked_ms = lease_blocked_ms(leased->t);
+    if (blocked_ms > 0 && leased->lease_ms >= BLOCKED_LEASE_MS)
+        tree_keep(leased->tree, safe_until(leased) + blocked_ms);
+}
+
+/* Extends the lease when it is time to, else only looks whether it is held. */
+static void look_after_lease(struct leased *leased)
+{
+    int64_t now_ms = clock_mono_ms();
+    const struct tend_lease *lease = &leased->command->lease;
+    int each = TEND_EUNREACHABLE;
+    if (leased->taken != TAKEN_BY_NOBODY || now_ms < leased->look_ms)
+        return;
+    bool beats = now_ms >= leased->beat_ms + leased->lease_ms / BEATS_A_LEASE;
+    if (beats)
+        lease_heartbeat(leased->t, patience_ms(leased), lease, 1, leased->lease_ms, &each);
+    else
+        lease_check(leased->t, patience_ms(leased), lease, 1, &each);
+    if (each == TEND_ELEASELOST) {
+        lose(leased);
+    } else if (beats && each == 0) {
+        leased->beat_ms = now_ms;
+        tree_keep(leased->tree, safe_until(leased));
+    } else if (each != 0) {
+        outlast(leased);
+    }
+    int64_t pause_ms = leased->lease_ms / BEATS_A_LEASE;
+    leased->look_ms = clock_mono_ms() + (pause_ms < LOOK_MS ? pause_ms : LOOK_MS);
+    if (each == 0 && leased->beat_ms + pause_ms < leased->look_ms)
+        leased->look_ms = leased->beat_ms + pause_ms;
+}
+
+/* Knows the secrets of this process and those that the job's payload names. */
+static int make_redactor(struct leased *leased, const struct tend_job *job)
+{
+    struct known_secret *secrets = NULL;
+    struct arena arena;
+    struct err err;
+    arena_init(&arena);
+    int rc = secrets_of_payload(job->payload, job->payload_bytes, &arena, &secrets);
+    if (rc < 0)
+        rc = err_set(&err, rc, "no memory or descriptors for the secrets of the job");
+    else
+        rc = runner_redactor(NULL, secrets, &leased->redactor, &err);
+    arena_done(&arena);
+    return rc < 0 ? handle_fail(leased->t, rc, "%s", err.text) : 0;
+}
+
+/* The first sign of life: whether the lease is held, and how long it is. */
+static int begin_lease(struct leased *leased)
+{
+    const struct tend_lease *lease = &leased->command->lease;
+    struct tend_jobs *jobs;
+    int rc;
+    if ((rc = tend_start(leased->t, lease, 1, NULL)) < 0 ||
+        (rc = tend_heartbeat(leased->t, lease, 1, TEND_UNSET, NULL)) < 0 ||
+        (rc = tend_get(leased->t, lease->id, &jobs)) < 0)
+        return rc;
+    const struct tend_job *job = &jobs->items[0];
+    bool held = job->state == TEND_RUNNING && job->token == lease->token;
+    leased->lease_ms = job->until_ms - job->seen_at_ms; /* of that heartbeat */
+    leased->beat_ms = clock_mono_ms();
+    leased->look_ms = leased->beat_ms;
+    if (!held || leased->lease_ms <= 0)
+        rc = handle_fail(leased->t, TEND_ELEASELOST, "lease %lld:%lld is no longer held",
+                         (long long)lease->id, (long long)lease->token);
+    else if (leased->command->takes_result)
+        rc = make_redactor(leased, job);
+    tend_jobs_free(jobs);
+    return rc;
+}
+
+/* --- the command --- */
+
+static int spawn(struct leased *leased, struct err *err)
+{
+    const struct leased_command *command = leased->command;
+    int ends[2] = {-1, -1};
+    struct tree_spec spec;
+    if (command->takes_result && pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, TEND_EIO, "no pipe could be made: %s", strerror(errno));
+    if (command->takes_result)
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    leased->out_fd = ends[0];
+    tree_spec_init(&spec);
+    spec.argv = command->argv;
+    spec.env = command->env;
+    spec.fds[0] = command->stdin_fd;
+    spec.fds[1] = command->takes_result ? ends[1] : STDOUT_FILENO;
+    spec.fds[2] = STDERR_FILENO;
+    spec.deadline_mono_ms = safe_until(leased);
+    spec.leftover_grace_ms = LEFTOVER_GRACE_MS;
+    int rc = tree_spawn(leased->pool, &spec, &leased->tree, err);
+    if (ends[1] >= 0)
+        close(ends[1]);
+    return rc;
+}
+
+static void read_output(struct leased *leased)
+{
+    char bytes[65536];
+    ssize_t len;
+    while (leased->out_fd >= 0 && (len = read(leased->out_fd, bytes, sizeof bytes)) != 0) {
+        if (len < 0 && errno == EINTR)
+            continue;
+        if (len < 0)
+            return;
+        size_t room = RESULT_BYTES + 1 - leased->answer.len;
+        buf_append(&leased->answer, bytes, (size_t)len < room ? (size_t)len : room);
+    }
+    if (leased->out_fd >= 0)
+        close(leased->out_fd);
+    leased->out_fd = -1;
+}
+
+static void read_events(struct leased *leased)
+{
+    struct tree_event event;
+    while (!leased->over) {
+        if (tree_read(leased->tree, &event) < 0)
+            event = (struct tree_event){.kind = TREE_LOST};
+        if (event.kind == TREE_NOTHING)
+            return;
+        if (event.kind == TREE_STARTED) {
+            leased->pid = event.pid;
+            continue;
+        }
+        leased->event = event;
+        leased->over = true;
+    }
+}
+
+static bool is_to_stop(int number)
+{
+    return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+}
+
+/* To the process group of the command. The second that is to stop it kills. */
+static void pass_signals_on(struct leased *leased)
+{
+    unsigned char number;
+    while (leased->command->signal_fd >= 0 && read(leased->command->signal_fd, &number, 1) == 1) {
+        if (leased->pid > 0)
+            kill((pid_t)-leased->pid, number);
+        if (!is_to_stop(number))
+            continue;
+        if (leased->pid == 0) /* it is being started */
+            tree_stop(leased->tree, leased->command->grace_ms);
+        bool again = leased->ret->signal != 0;
+        leased->ret->signal = again ? leased->ret->signal : number;
+        leased->kill_ms = again ? 0 : clock_mono_ms() + leased->command->grace_ms;
+    }
+    if (clock_mono_ms() >= leased->kill_ms) {
+        tree_stop(leased->tree, 0);
+        leased->kill_ms = INT64_MAX;
+    }
+}
+
+static void wait_for_news(const struct leased *leased)
+{
+    struct pollfd fds[] = {
+        {.fd = tree_fd(leased->tree), .events = POLLIN},
+        {.fd = leased->out_fd, .events = POLLIN},
+        {.fd = leased->command->signal_fd, .events = POLLIN},
+    };
+    int64_t at_ms = leased->taken == TAKEN_BY_NOBODY ? leased->look_ms : INT64_MAX;
+    if (leased->kill_ms < at_ms)
+        at_ms = leased->kill_ms;
+    int64_t left_ms = at_ms == INT64_MAX ? LOOK_MS : at_ms - clock_mono_ms();
+    poll(fds, sizeof fds / sizeof *fds, left_ms < 0 ? 0 : (int)left_ms);
+}
+
+/* --- its end --- */
+
+static void say(struct leased *leased, enum leased_end end, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(struct leased *leased, enum leased_end end, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    leased->ret->end = end;
+    vsnprintf(leased->ret->text, sizeof leased->ret->text, format, args);
+    va_end(args);
+}
+
+/* Whether the store is told again what it did not hear: until the lease is over. */
+static bool tell_again(const struct leased *leased, int rc)
+{
+    const struct timespec pause = {.tv_nsec = TELL_AGAIN_MS * 1000000L};
+    if (!task_passes(rc) || clock_mono_ms() >= leased->beat_ms + leased->lease_ms)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
+
+/* What the store has answered to the end of the job. */
+static void judge_answer(struct leased *leased, int rc, const char *what, const char *repeat)
+{
+    long long id = (long long)leased->command->lease.id;
+    if (rc == TEND_ELEASELOST || rc == TEND_ECONFLICT)
+        say(leased, LEASED_LOST, "the command %s, but the lease is lost: %s", what,
+            tend_errmsg(leased->t));
+    else if (rc < 0)
+        say(leased, LEASED_UNTOLD,
+            "the command %s, but the store could not be told: %.200s; "
+            "'tend %s %lld:%lld' tells it",
+            what, tend_errmsg(leased->t), repeat, id, (long long)leased->command->lease.token);
+    leased->ret->code = rc;
+}
+
+static const char *completed_text(int result_code)
+{
+    switch (result_code) {
+    case 0:
+        return "completed";
+    case TEND_EINVAL:
+        return "completed; what the command printed is longer than 1024 KiB, too much for a "
+               "result: none is stored";
+    default:
+        return "completed; out of memory for what the command printed: no result is stored";
+    }
+}
+
+static void complete(struct leased *leased)
+{
+    char *result = NULL;
+    int rc =
+        leased->redactor == NULL ? 0 : result_of_output(leased->redactor, &leased->answer, &result);
+    const char *results[] = {result};
+    say(leased, LEASED_COMPLETED, "%s", completed_text(rc));
+    do
+        rc = tend_complete(leased->t, &leased->command->lease, 1, results, NULL);
+    while (rc < 0 && tell_again(leased, rc));
+    free(result);
+    judge_answer(leased, rc, "has succeeded", "complete");
+}
+
+static void fail(struct leased *leased, struct ending ending)
+{
+    const struct evidence evidence = {.ending = ending};
+    struct classification class;
+    struct tend_failure failure;
+    char how[ENDING_TEXT_BYTES];
+    char text[256];
+    int rc;
+    classify(NULL, &evidence, &class);
+    snprintf(text, sizeof text, "%s%s%s", ending_text(ending, how), class.unknown ? "" : ": ",
+             class.unknown ? "" : class.meaning);
+    tend_failure_init(&failure);
+    failure.error_class = failure_class_name(class.class);
+    failure.text = text;
+    failure.final = !class.retryable;
+    say(leased, LEASED_FAILED, "failed (%s): %s", failure.error_class, text);
+    do
+        rc = tend_fail(leased->t, leased->command->lease, &failure, &leased->ret->due_ms);
+    while (rc < 0 && tell_again(leased, rc));
+    judge_answer(leased, rc, "has failed", "fail");
+}
+
+static void give_back(struct leased *leased, int64_t delay_ms, const char *why)
+{
+    int rc;
+    do
+        rc = tend_release(leased->t, &leased->command->lease, 1, delay_ms, why, NULL);
+    while (rc < 0 && tell_again(leased, rc));
+    judge_answer(leased, rc, "was stopped", "release");
+}
+
+static void give_back_stopped(struct leased *leased)
+{
+    const char *name = sigabbrev_np(leased->ret->signal);
+    char why[128];
+    snprintf(why, sizeof why, "its worker was stopped by SIG%s", name != NULL ? name : "?");
+    say(leased, LEASED_GIVEN_BACK, "given back: %s", why);
+    give_back(leased, 0, why);
+}
+
+static void give_back_late(struct leased *leased)
+{
+    say(leased, LEASED_GIVEN_BACK,
+        "given back: the lease could not be extended in time, and the command was killed");
+    give_back(leased, 0, "its worker could not keep its lease in time");
+}
+
+static void give_back_not_started(struct leased *leased, const char *why)
+{
+    say(leased, LEASED_NOT_STARTED, "given back: %.400s", why);
+    give_back(leased, NOT_STARTED_MS, why);
+}
+
+static void judge(struct leased *leased)
+{
+    const struct tree_event *event = &leased->event;
+    int status = event->wait_status;
+    bool done = event->kind == TREE_EXITED && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+                !event->deadline_passed;
+    if (leased->taken == TAKEN_BY_OPERATOR)
+        say(leased, LEASED_LOST, "the job %s; the command was stopped", leased->taken_why);
+    else if (leased->taken == TAKEN_BY_OTHERS)
+        say(leased, LEASED_LOST, "the lease is lost; the command was killed");
+    else if (done)
+        complete(leased);
+    else if (event->kind == TREE_NOT_STARTED)
+        give_back_not_started(leased, event->text);
+    else if (event->deadline_passed)
+        give_back_late(leased);
+    else if (leased->ret->signal != 0)
+        give_back_stopped(leased);
+    else if (event->kind == TREE_LOST)
+        fail(leased, (struct ending){.kind = ENDED_SIGNAL, .number = SIGKILL});
+    else if (WIFSIGNALED(status))
+        fail(leased, (struct ending){.kind = ENDED_SIGNAL, .number = WTERMSIG(status)});
+    else
+        fail(leased, (struct ending){.kind = ENDED_EXIT, .number = WEXITSTATUS(status)});
+}
+
+/* --- the whole --- */
+
+static int run(struct leased *leased)
+{
+    struct err err;
+    int rc = tree_pool_open(&leased->pool, leased->command->helper_path, &err);
+    if (rc < 0)
+        return handle_fail(leased->t, rc, "%s", err.text);
+    if (spawn(leased, &err) < 0) {
+        give_back_not_started(leased, err.text);
+        return 0;
+    }
+    while (!leased->over) {
+        wait_for_news(leased);
+        read_output(leased);
+        read_events(leased);
+        if (leased->over)
+            break;
+        pass_signals_on(leased);
+        look_after_lease(leased);
+    }
+    read_output(leased);
+    judge(leased);
+    return 0;
+}
+
+int leased_run(tend *t, const struct leased_command *command, struct leased_result *ret)
+{
+    struct leased leased = {
+        .t = t, .command = command, .ret = ret, .out_fd = -1, .kill_ms = INT64_MAX};
+    *ret = (struct leased_result){.due_ms = TEND_UNSET};
+    int rc = begin_lease(&leased);
+    if (rc < 0)
+        return rc;
+    buf_init(&leased.answer);
+    rc = run(&leased);
+    if (leased.tree != NULL)
+        tree_free(leased.tree);
+    if (leased.pool != NULL)
+        tree_pool_close(leased.pool);
+    if (leased.out_fd >= 0)
+        close(leased.out_fd);
+    buf_done(&leased.answer);
+    redactor_free(leased.redactor);
+    return rc;
+}

@@ -1,0 +1,228 @@
+# tend patch, tend workspace, tend resume --keep-edits, and what is left on the disk (SH-7, SH-9, SH-10, SH-12).
+load helper
+load running
+load keeping
+
+@test "bad input" {
+    tend add -- true >/dev/null
+    fails 2 tend patch
+    fails 2 tend patch x
+    fails 3 tend patch 99
+    fails 3 tend patch 1
+    says "no step of it has succeeded"
+    fails 3 tend patch 1 --failed
+    says "has not failed"
+    fails 2 tend workspace
+    fails 3 tend workspace 99
+    fails 4 tend workspace 1
+    says "its payload names no repository"
+    fails 2 tend resume 1 --from x
+    says "--from goes with --keep-edits"
+    fails 2 tend resume --keep-edits
+    fails 2 tend resume 1 2 --keep-edits
+    fails 2 tend resume --all --keep-edits
+    fails 4 tend resume 1 --keep-edits
+    says "no git workspace"
+    run --separate-stderr -4 tend workspace 1 --json
+    output=$stderr
+    json '.error.code == "ESTATE"'
+}
+
+@test "patches come from the store: of all steps, of one, of the failed attempt" {
+    patches_are_printed
+}
+
+@test "a step without a patch is told from one that is not there" {
+    fail_work
+    fails 3 tend patch "$id" --step test
+    says "those with a checkpoint are: build"
+    fails 3 tend patch "$id" --failed --step build
+    says "of step build"
+    plain=$(tend add -- true)
+    tend work --drain >work.log
+    fails 3 tend patch "$plain"
+    says "no git workspace"
+}
+
+@test "a patch of any bytes comes out as it is" {
+    make_repo
+    id=$(add_work '[{"id": "a", "run": "printf \"caf\\351\\n\" >latin; printf \"a\\0b\" >binary"}]')
+    tend work --drain >work.log
+    tend patch "$id" >one.patch
+    cmp one.patch ".tend/run/job-$id/patches/steps/step-0001.patch"
+    run -0 tend patch "$id" --json
+    json '.patches[0].encoding == "base64"'
+    jq -r '.patches[0].patch' <<<"$output" | base64 -d | cmp - one.patch
+    run -0 tend patch "$id" --stat
+    [[ "$output" == *"A binary binary"* ]]
+}
+
+# Symptom: with "repo": "." the job failed in a worker that was started in another folder, and
+# "tend workspace" said that the repository cannot be reached.
+@test "a relative repository counts from the folder in which the job was added" {
+    make_repo
+    mkdir -p repo/deep elsewhere
+    export TEND_STORE="sqlite:$PWD/tend.db"
+    cd repo/deep
+    plan='{"workspace": {"repo": ".."}, "steps": [{"id": "a", "run": "echo more >>kept"}, {"id": "b", "run": "cat kept; exit 64"}]}'
+    id=$(tend add --payload "$plan")
+    cd ../../elsewhere
+    tend work --drain --folder "$PWD/run" >work.log
+    [[ "$(tend patch "$id")" == *"+more"* ]]
+    run -0 tend workspace "$id" --folder "$PWD/run"
+    [ "$(cat "job-$id/kept")" = $'first\nmore' ]
+    # A folder that this worker does not have is not its fault.
+    gone=$(cd ../repo && tend add --payload "$plan" --workspace /no/such/folder)
+    run -1 tend work --drain --folder "$PWD/run"
+    run -0 tend explain "$gone"
+    [[ "$output" == *"/no/such/folder"* ]]
+}
+
+@test "a job that has begun keeps its repository, whatever folder the next worker is in" {
+    make_repo
+    mkdir elsewhere
+    export TEND_STORE="sqlite:$PWD/tend.db"
+    cd repo
+    id=$(tend add --no-folder --payload '{"workspace": {"repo": "."}, "steps": [{"id": "a", "run": "echo more >>kept"}, {"id": "b", "run": "test -e ../../../../go || exit 64"}]}')
+    tend work --drain --folder "$PWD/../run" >../work.log
+    has_state "$id" failed
+    cd ../elsewhere
+    run -0 tend workspace "$id" --folder "$PWD/../run"
+    [ "$(cat "job-$id/kept")" = $'first\nmore' ]
+    touch ../go
+    tend control "$id" retry_step >/dev/null
+    tend work --drain --folder "$PWD/../run" >../work.log
+    has_state "$id" done
+}
+
+@test "a workspace is made again anywhere" {
+    fail_work
+    mkdir sub
+    cd sub
+    run -0 tend --store "sqlite:$PWD/../.tend/tend.db" workspace "$id"
+    [ "$output" = "$PWD/job-$id" ]
+    [ "$(cat "job-$id/kept")" = $'first\nmore' ]
+    [ "$(git -C "job-$id" log --format=%s)" = one ]
+    [ "$(git -C "job-$id" status --short)" = $' M kept\n?? made' ]
+    [ ! -e "job-$id/half" ]
+    cd ..
+    [ -z "$(git -C repo status --short)" ]
+    fails 4 tend workspace "$id" --at "sub/job-$id"
+    says "is there already and not empty"
+    mkdir empty
+    run -0 tend workspace "$id" --step build --at empty --json
+    json '.checkpoints == 0 and .before_step == "build" and (.commit | length) == 40'
+    [ "$(cat empty/kept)" = first ]
+    [ -z "$(git -C empty status --short)" ]
+    ls -d ./*workspace* && return 1
+    fails 3 tend workspace "$id" --step nothing
+    run -0 tend workspace "$id" --at new/folders/too
+    [ "$(cat new/folders/too/made)" = new ]
+}
+
+@test "a repository that is out of reach is told, and what can be done" {
+    fail_work
+    mv repo moved
+    rm -rf .tend/run/cache
+    fails 1 tend workspace "$id"
+    says "the repository of job $id cannot be reached from this machine"
+    says "'tend patch $id'"
+    [ ! -e "job-$id" ]
+    # Symptom: the empty folder of --at was removed although nothing came to its place.
+    mkdir mine
+    fails 1 tend workspace "$id" --at mine/
+    [ -d mine ]
+    fails 4 tend workspace "$id" --at .
+    fails 4 tend workspace "$id" --at ./mine/..
+}
+
+@test "a workspace before a step that has not come yet is refused" {
+    make_repo
+    id=$(add_work '[{"id": "a", "run": "exit 64"}, {"id": "b", "run": "true"}]')
+    tend work --drain >work.log
+    fails 4 tend workspace "$id" --step b
+    says 'step "a" before it has not succeeded'
+}
+
+@test "what an operator has changed becomes part of the step" {
+    edits_are_taken_over
+}
+
+@test "without --keep-edits the changes stay where they are, and that is said" {
+    take_over
+    echo repaired >>"$folder/kept"
+    run --separate-stderr -0 tend resume "$id"
+    [ "$output" = "1 job resumed" ]
+    [[ "$stderr" == *"job $id goes on without the 1 file changed in $folder"*"--keep-edits --from $folder"* ]]
+    grep -q repaired "$folder/kept"
+    tend hold "$id" >/dev/null
+    run --separate-stderr -0 tend resume "$id" --keep-edits --from "$folder" --json
+    json '.count == 1 and .changed_files == 1 and .step_id == "test" and .patch_bytes > 0'
+    tend work --drain >work.log
+    has_state "$id" done
+}
+
+@test "edits of a folder that was made again, and none at all" {
+    take_over
+    run --separate-stderr -0 tend resume "$id"
+    [ -z "$stderr" ]
+    tend hold "$id" >/dev/null
+    tend workspace "$id" --at mine
+    run -0 tend resume "$id" --keep-edits --from mine
+    [ "$output" = "1 job resumed; nothing was changed in mine" ]
+    tend hold "$id" >/dev/null
+    mkdir plain
+    fails 2 tend resume "$id" --keep-edits --from plain
+    says "is not a workspace"
+    fails 3 tend resume "$id" --keep-edits --from not-there
+    echo repaired >>mine/kept
+    tend resume "$id" --keep-edits --from mine
+    fails 4 tend resume "$id" --keep-edits --from mine
+    says "only held jobs"
+    tend work --drain >work.log
+    has_state "$id" done
+    ls -d "${TMPDIR:-/tmp}"/tend-edits-* 2>/dev/null && return 1
+    [ -d mine ]
+}
+
+@test "what a killed worker left is shown and removed" {
+    leftovers_are_removed
+}
+
+@test "what belongs to another store is named and left alone" {
+    fail_work
+    mkdir -p .tend/run/job-77/lease-5 .tend/run/job-78/state
+    echo 4711 >.tend/run/job-77/store
+    run -0 tend doctor
+    [[ "$output" == *"note other stores: 1 folder of a job ("*"of another store"*"left alone"* ]]
+    [[ "$output" == *"note unmarked: 1 folder of a job ("* ]]
+    tend queue set default --keep-workspace 0s >/dev/null
+    run -0 tend heal
+    [[ "$output" == *"1 folder of an ended attempt removed, "* ]]
+    [ -d .tend/run/job-77/lease-5 ]
+    [ -d .tend/run/job-78/state ]
+}
+
+@test "a folder of deleted jobs goes with them" {
+    fail_work
+    tend queue set default --keep-failed 0s >/dev/null
+    run -0 tend heal
+    [[ "$output" == *"1 job and "*" deleted"*"1 folder of a deleted job removed, "* ]]
+    [ ! -e ".tend/run/job-$id" ]
+    run -0 tend heal
+    [ "$output" = "nothing is stale" ]
+}
+
+@test "heal says when another process cleans up, and when something cannot be removed" {
+    fail_work
+    exec 9>.tend/run/collect.lock
+    flock 9
+    run --separate-stderr -0 tend heal
+    [[ "$stderr" == *"another process cleans up "*".tend/run at the moment"* ]]
+    exec 9>&-
+    run --separate-stderr -0 tend heal --folder nowhere
+    [ -z "$stderr" ]
+    [ ! -e nowhere ]
+    run -0 tend doctor --folder nowhere
+    [[ "$output" == *"note files: the folder that was given is not there"* ]]
+}

@@ -1,0 +1,219 @@
+# Commands under a lease: 'tend with-lease' and 'tend claim --exec' (LS-2, LS-3).
+load helper
+load running
+
+# lease_of_new …: adds a job and claims it; $lease is its lease
+lease_of_new() {
+    tend add -q q "$@" >/dev/null
+    claim -q q
+}
+
+# A shell line that starts a child and waits; their ids are in the files shell and child.
+nested='echo $$ >shell; sleep 1000 & echo $! >child; wait'
+
+teardown() {
+    end_started
+    [ ! -s child ] || kill -KILL "$(cat shell)" "$(cat child)" 2>/dev/null || true
+}
+
+# start …: the command in the background; $started_pid is its id, $log what it says
+start() {
+    rm -f shell child
+    "$TEND" "$@" >log 2>&1 3>&- &
+    started_pid=$!
+    started+=("$started_pid")
+    until_true test -s child
+}
+
+tree_is_gone() {
+    is_gone "$(cat shell)" && is_gone "$(cat child)"
+}
+
+@test "a command that succeeds completes its job, and has its output for itself" {
+    lease_of_new -k greet
+    run -0 tend with-lease "$lease" -- sh -c 'echo "$TEND_JOB_ID $TEND_QUEUE $TEND_KIND $TEND_LEASE"; cat' <<<input
+    [ "$output" = "$id q greet $lease"$'\n'"input" ]
+    [ "$(state_of "$id")" = 'done' ]
+}
+
+@test "claim --exec gives the payload to its command" {
+    tend add -q q --payload '{"to": "ann"}' >/dev/null
+    run -0 tend claim -q q --exec 'jq -r .to'
+    [ "$output" = ann ]
+    [ "$(state_of 1)" = 'done' ]
+    fails 5 tend claim -q q --exec true
+    says 'nothing to claim'
+}
+
+@test "what a command prints can be the job's result, without secrets" {
+    lease_of_new
+    MY_TOKEN=abcdef123456 run -0 tend with-lease "$lease" --result-from-stdout -- \
+        sh -c 'echo "{\"said\": \"$MY_TOKEN\", \"n\": 1}"'
+    [ -z "$output" ]
+    run -0 tend show "$id" --json
+    json '.job.result == {"said": "[redacted]", "n": 1}'
+    tend add -q q >/dev/null
+    run -0 tend claim -q q --result-from-stdout --exec 'echo plain words'
+    [ "$(tend show 4 --json | jq -r .job.result)" = 'plain words' ]
+}
+
+@test "claim: what goes only with --exec is refused without it, and claims nothing" {
+    tend add -q q >/dev/null
+    fails 2 tend claim -q q --grace 5s
+    fails 2 tend claim -q q --result-from-stdout
+    [ "$(state_of 1)" = pending ]
+}
+
+@test "SH-15: a command under a lease loses what the payload names from its result" {
+    tend add -q q --env-from LICENCE -- true >/dev/null
+    LICENCE='plain words' run -0 tend claim -q q --result-from-stdout --exec 'echo "it is $LICENCE"'
+    run -0 tend wait 1 --result
+    [ "$output" = '"it is [redacted]"' ]
+}
+
+# The job was completed without a result, and nobody said so.
+@test "what a command prints in another encoding is a result, too" {
+    tend add -q q >/dev/null
+    run -0 tend claim -q q --result-from-stdout --exec 'printf "caf\351\n"'
+    run -0 tend wait 1 --result
+    [ "$output" = $'"caf\xef\xbf\xbd"' ]
+}
+
+@test "a setting of the redactor that cannot be used is said before the command starts" {
+    tend add -q q >/dev/null
+    claim -q q
+    TEND_REDACT="$(head -c 5000 /dev/zero | tr '\0' x)" fails 2 tend with-lease "$lease" --result-from-stdout -- touch begun
+    says TEND_REDACT
+    [ ! -e begun ]
+}
+
+@test "the exit status says whether the job is tried again, by the classes of steps" {
+    lease_of_new
+    run -1 tend with-lease "$lease" -- sh -c 'exit 75'
+    [[ "$output" == "tend: job $id failed (transient_runtime): exit 75: it asks to be tried again"*"; tried again in "* ]]
+    [ "$(state_of "$id")" = scheduled ]
+    lease_of_new
+    run -1 tend with-lease "$lease" -- sh -c 'exit 77'
+    [[ "$output" == *"failed (deterministic_policy)"*"it is not tried again" ]]
+    [ "$(state_of "$id")" = failed ]
+    lease_of_new
+    run -1 tend with-lease "$lease" -- sh -c 'exit 3'
+    [ "$(tend show "$id" --json | jq -r .job.error_text)" = 'exit 3' ]
+    lease_of_new
+    run -1 tend with-lease "$lease" -- sh -c 'kill -SEGV $$'
+    [[ "$output" == *"signal 11: it crashed"* ]]
+}
+
+# The lease of a shell worker ended while its command still ran, and the job ran twice.
+@test "LS-2: the lease is kept for as long as the command runs" {
+    tend add -q q >/dev/null
+    claim -q q --ttl 2s
+    # Four signs of life, each seen in the store.
+    run -0 tend with-lease "$lease" -- bash -c '
+        until [ "$(sort -u seen 2>/dev/null | wc -l)" -ge 4 ]; do
+            "$0" show "$TEND_JOB_ID" --json | jq .job.seen_at_ms >>seen
+            sleep 0.1
+        done' "$TEND"
+    [ "$(state_of "$id")" = 'done' ]
+    [ "$(tend events --job "$id" --json | jq -r .what | tr '\n' ' ')" = 'job.added job.claimed job.completed ' ]
+}
+
+@test "a command whose job is cancelled is stopped with all it has started" {
+    lease_of_new
+    start with-lease "$lease" -- sh -c "trap 'echo asked >asked' TERM; $nested"
+    tend cancel "$id" --why 'no longer wanted' >/dev/null
+    ended "$started_pid"
+    [ "$status" = 4 ]
+    tree_is_gone
+    [ "$(cat asked)" = asked ]
+    grep -q 'was cancelled by .*: no longer wanted; the command was stopped' log
+}
+
+@test "a command whose lease is lost is killed with all it has started" {
+    lease_of_new
+    start with-lease "$lease" -- sh -c "trap '' TERM; $nested"
+    tend heal --older-than 0s >/dev/null
+    ended "$started_pid"
+    [ "$status" = 4 ]
+    tree_is_gone
+    grep -q 'the lease is lost; the command was killed' log
+}
+
+@test "LS-3: a signal is passed on, and the job is given back free of charge" {
+    lease_of_new
+    start with-lease "$lease" -- sh -c "trap 'echo heard >heard; exit 9' INT; $nested"
+    kill -INT "$started_pid"
+    ended "$started_pid"
+    [ "$status" = 130 ]
+    [ "$(cat heard)" = heard ]
+    tree_is_gone
+    run -0 tend show "$id" --json
+    json '.job.state == "pending" and .job.attempts == 0 and .job.crashes == 0'
+    grep -q 'given back: its worker was stopped by SIGINT' log
+}
+
+@test "a command that does not hear a signal is killed after its grace" {
+    lease_of_new
+    start with-lease "$lease" --grace 100ms -- sh -c "trap '' TERM; $nested"
+    kill -TERM "$started_pid"
+    ended "$started_pid"
+    [ "$status" = 143 ]
+    tree_is_gone
+}
+
+@test "a command that ends well although it was stopped has done its job" {
+    lease_of_new
+    start with-lease "$lease" -- sh -c "trap 'exit 0' TERM; $nested"
+    kill -TERM "$started_pid"
+    ended "$started_pid"
+    [ "$status" = 0 ]
+    [ "$(state_of "$id")" = 'done' ]
+}
+
+@test "RC-13: when claim --exec is killed, its command ends and the job is free at once" {
+    tend add -q q >/dev/null
+    start claim -q q --exec "$nested"
+    kill -KILL "$started_pid"
+    wait "$started_pid" || true
+    until_true tree_is_gone
+    run --separate-stderr -0 tend claim -q q
+    json '.id == 1'
+}
+
+@test "a command that cannot be started costs the job nothing" {
+    lease_of_new
+    run -2 tend with-lease "$lease" -- no-such-command
+    [[ "$output" == *"given back: no command 'no-such-command' in PATH"* ]]
+    run -0 tend show "$id" --json
+    json '.job.state == "scheduled" and .job.attempts == 0'
+}
+
+@test "nothing is started under a lease that is not held" {
+    lease_of_new
+    tend complete "$lease" >/dev/null
+    fails 4 tend with-lease "$lease" -- touch started
+    says 'has ended: its owner has completed the job'
+    [ ! -e started ]
+    fails 3 tend with-lease 999:1 -- true
+    fails 2 tend with-lease "$lease"
+    says 'the command to run'
+    fails 2 tend with-lease "$lease" "$lease" -- true
+    fails 2 tend claim -q q --exec true -n 2
+    says '--exec works on one job'
+}
+
+@test "an end that the store could not be told is told to the caller, with what to do" {
+    tend add -q q >/dev/null
+    claim -q q --ttl 300ms
+    fails 69 tend with-lease "$lease" -- mv .tend away
+    says "the command has succeeded, but the store could not be told: "
+    says "'tend complete $lease' tells it"
+}
+
+@test "when with-lease is killed, its command ends with all it has started" {
+    lease_of_new
+    start with-lease "$lease" -- sh -c "$nested"
+    kill -KILL "$started_pid"
+    wait "$started_pid" || true
+    until_true tree_is_gone
+}

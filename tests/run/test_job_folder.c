@@ -1,0 +1,175 @@
+/* Folders of jobs: whose they are, and how much disk they take. */
+#include "run/job_folder.h"
+
+#include "run/disk_use.h"
+#include "support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void enter(void)
+{
+    if (chdir(test_folder()) < 0)
+        test_fail(__FILE__, __LINE__, "the folder of the test cannot be entered");
+}
+
+static enum folder_owner owner_of(const char *path, int64_t store_id)
+{
+    int fd = job_folder_open(AT_FDCWD, path);
+    enum folder_owner owner = job_folder_owner(fd, store_id);
+    if (fd >= 0)
+        close(fd);
+    return owner;
+}
+
+static enum keep_why kept_of(const char *path)
+{
+    int fd = job_folder_open(AT_FDCWD, path);
+    check(fd >= 0);
+    enum keep_why why = lease_folder_kept(fd);
+    close(fd);
+    return why;
+}
+
+TEST(job_folder, names_are_read_exactly)
+{
+    int64_t id = 0;
+    check(job_folder_parse("job-12", &id));
+    check_int(id, ==, 12);
+    check(job_folder_parse("job-7-1f3a", &id));
+    check_int(id, ==, 7);
+    check(lease_folder_parse("lease-1099511627776", &id));
+    check_int(id, ==, 1099511627776);
+    static const char *const wrong[] = {"job-",
+                                        "job-0",
+                                        "job-012",
+                                        "job-12x",
+                                        "job-12-",
+                                        "job-12-X",
+                                        "jobs-12",
+                                        "job--12",
+                                        "job- 1",
+                                        "job-12-a/b",
+                                        "lease-5",
+                                        "cache",
+                                        "job-99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        check(!job_folder_parse(wrong[i], &id));
+    check(!lease_folder_parse("lease-5-a", &id));
+    check(!lease_folder_parse("lease-", &id));
+}
+
+TEST(job_folder, a_folder_belongs_to_the_store_that_made_it)
+{
+    char first[PATH_MAX];
+    char second[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(job_folder_make(".", 12, 100, first, &err), ==, 0);
+    check_str(first, "./job-12");
+    check_int(owner_of(first, 100), ==, OWNER_THIS);
+    check_int(owner_of(first, 101), ==, OWNER_OTHER);
+    check_int(job_folder_make(".", 12, 100, second, &err), ==, 0);
+    check_str(second, first);
+    /* A job of another store with the same number gets a folder of its own. */
+    check_int(job_folder_make(".", 12, 255, second, &err), ==, 0);
+    check_str(second, "./job-12-ff");
+    check_int(owner_of(second, 255), ==, OWNER_THIS);
+}
+
+TEST(job_folder, a_folder_without_a_marker_is_nobodys_until_a_job_uses_it)
+{
+    char path[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(mkdir("job-3", 0700), ==, 0);
+    check_int(owner_of("job-3", 100), ==, OWNER_NONE);
+    /* Its maker was killed before it had written the marker. */
+    int fd = open("job-3/store", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    check(fd >= 0);
+    close(fd);
+    check_int(owner_of("job-3", 100), ==, OWNER_NONE);
+    check_int(job_folder_make(".", 3, 100, path, &err), ==, 0);
+    check_int(owner_of("job-3", 100), ==, OWNER_THIS);
+}
+
+TEST(job_folder, it_goes_when_only_its_marker_is_left)
+{
+    char job[PATH_MAX];
+    char lease[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(lease_folder_make(".", 12, 5, 100, job, lease, &err), ==, 0);
+    check_str(lease, "./job-12/lease-5");
+    job_folder_leave(AT_FDCWD, job, 100);
+    check_int(owner_of(job, 100), ==, OWNER_THIS);
+    check_int(rmdir(lease), ==, 0);
+    job_folder_leave(AT_FDCWD, job, 100);
+    check(access(job, F_OK) < 0);
+}
+
+/* Symptom: a link in the runner's folder led to the folder of another job, which was then used and
+ * cleaned up as if it were this one's. */
+TEST(job_folder, a_link_is_nobodys_folder_wherever_it_leads)
+{
+    char path[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(job_folder_make(".", 1, 100, path, &err), ==, 0);
+    check_int(symlink("job-1", "job-77"), ==, 0);
+    check_int(owner_of("job-77", 100), ==, OWNER_NONE);
+    check_int(job_folder_make(".", 77, 100, path, &err), ==, 0);
+    check_str(path, "./job-77-64");
+    job_folder_leave(AT_FDCWD, "job-77", 100);
+    check_int(owner_of("job-1", 100), ==, OWNER_THIS);
+}
+
+TEST(job_folder, a_lease_is_locked_while_its_runner_has_it)
+{
+    struct err err;
+    enter();
+    check_int(mkdir("lease-5", 0700), ==, 0);
+    int folder = job_folder_open(AT_FDCWD, "lease-5");
+    check(!lease_folder_is_locked(folder));
+    int lock = lease_folder_lock("lease-5", &err);
+    check(lock >= 0);
+    check(lease_folder_is_locked(folder));
+    close(lock);
+    check(!lease_folder_is_locked(folder));
+    close(folder);
+}
+
+TEST(job_folder, what_is_kept_says_why)
+{
+    struct err err;
+    enter();
+    check_int(mkdir("lease-5", 0700), ==, 0);
+    check_int(kept_of("lease-5"), ==, KEEP_NOT);
+    for (int why = KEEP_FAILED; why <= KEEP_RESET; why++) {
+        check_int(lease_folder_keep("lease-5", (enum keep_why)why, &err), ==, 0);
+        check_int(kept_of("lease-5"), ==, why);
+    }
+    check(lease_folder_keep("nowhere", KEEP_FAILED, &err) < 0);
+    check_contains(err.text, "nowhere");
+}
+
+TEST(disk_use, counts_what_would_be_free_again)
+{
+    enum { LARGE = 1 << 20 };
+    char *bytes = calloc(1, LARGE);
+    enter();
+    check_int(mkdir("a", 0700), ==, 0);
+    check_int(mkdir("a/b", 0700), ==, 0);
+    FILE *file = fopen("a/b/file", "we");
+    check(file != NULL && fwrite(bytes, 1, LARGE, file) == LARGE && fclose(file) == 0);
+    check_int(disk_use("a"), >=, LARGE);
+    check_int(link("a/b/file", "elsewhere"), ==, 0);
+    check_int(symlink("elsewhere", "a/b/link"), ==, 0);
+    check_int(disk_use("a"), <, LARGE);
+    check_int(disk_use("not there"), ==, 0);
+    free(bytes);
+}

@@ -1,0 +1,50 @@
+/* What a whole run makes of the output of its steps: SH-3, SH-4 and SH-5 from end to end. */
+#include "runner_case.h"
+
+/* "rule: line" of the last attempt. */
+static const char *verdict_of(tend *t, int64_t id)
+{
+    struct tend_attempts *attempts;
+    check_ok(t, tend_attempts(t, id, &attempts));
+    const struct tend_attempt *last = &attempts->items[attempts->count - 1];
+    const char *text = keep_text("%s: %s", last->rule, last->evidence ? last->evidence : "");
+    tend_attempts_free(attempts);
+    return text;
+}
+
+/* Symptom: the job failed for good by text.auth, because of the name of a test that had passed. */
+TEST(runner_verdict, SH_5_a_passing_test_named_after_an_error_does_not_end_the_job)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo PASS test_permission_denied; echo FAIL test_add; "
+                             "exit 1\",\"attempts\":2,\"pause\":\"0s\"}");
+    run_until_drained(t);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:text.tests "
+                                  "2:failed:transient_runtime:text.tests");
+    check_str(verdict_of(t, id), "text.tests: FAIL test_add");
+}
+
+/* Symptom: neither half of the line was known, and the step was tried again in vain. */
+TEST(runner_verdict, SH_5_an_error_that_the_other_stream_cuts_in_two_is_recognised)
+{
+    tend *t = store_open_real("w");
+    int64_t id =
+        add_plan(t, "{\"run\":\"printf 'cp: /etc/x: Permission ' >&2; printf 'built 1 of '; "
+                    "echo denied >&2; echo 2; exit 1\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_str(verdict_of(t, id), "text.auth: cp: /etc/x: Permission denied");
+}
+
+/* Symptom: 9, 8 and 7 failing tests were the same failure, and the step was stuck. */
+TEST(runner_verdict, SH_3_fewer_failing_tests_are_progress)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(
+        t, "{\"run\":\"echo x >> tries; n=$((9 - $(wc -l < tries))); [ $n -gt 5 ] || exit 0; "
+           "echo \\\"3 passed, $n failed\\\"; exit 1\",\"attempts\":9,\"no_progress_limit\":1,"
+           "\"pause\":\"0s\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(file_text("tries"), "x\nx\nx\nx\n");
+}
