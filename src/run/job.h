@@ -119,6 +119,7 @@ struct attempt {
     int64_t attempt;           /* in the step, from 1: the failures before and this one */
     int64_t number;            /* in the job's life, as the store counts */
     const char *retry_context; /* path, or NULL on a first attempt */
+    const char *retry_text;    /* what is in that file */
     char marker[96];
     struct arena secrets;         /* of the values below */
     struct named_texts env;       /* of the job, then of the step, with values */
