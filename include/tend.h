@@ -1216,11 +1216,12 @@ TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runne
 TEND_API int tend_runner_run(tend_runner *runner);
 
 /*
- * Claims end; what runs is waited for up to stop_ms, then stopped and released, free of charge.
- * at_once: without waiting. Any thread may call it, and any signal handler. A server that does not
- * answer, and whoever keeps an SQLite store from being written, is waited for no longer than that:
- * from here on until tend_runner_free, no call on the handle waits for it longer than stop_ms, and
- * longer than a second or so once what runs must end.
+ * Claims end; a job that is between two attempts of a step is released, due when its pause is over.
+ * What runs, with the steps after it, is waited for up to stop_ms, then stopped and released, free
+ * of charge. at_once: without waiting. Any thread may call it, and any signal handler. A server
+ * that does not answer, and whoever keeps an SQLite store from being written, is waited for no
+ * longer than that: from here on until tend_runner_free, no call on the handle waits for it longer
+ * than stop_ms, and longer than a second or so once what runs must end.
  */
 TEND_API void tend_runner_stop(tend_runner *runner, int at_once);
 TEND_API void tend_runner_free(tend_runner *runner);

@@ -91,6 +91,7 @@ struct job_run {
     size_t step;                          /* index of the present one, from 1 */
     int64_t *times_done;                  /* of each step: how often it has succeeded */
     int64_t begun;                        /* attempts under this lease */
+    bool tried;                           /* ... one of the present step is among them */
     bool closed;                          /* its end is written */
     bool no_handler;                      /* its payload is no plan, and its kind nobody's here */
     const char *missing_folder; /* the one that it names and that is missing here, or NULL */
