@@ -1154,7 +1154,8 @@ TEND_API void tend_interrupt(tend *t);
  *
  * A job of a kind with a handler is run by the handler's command, which gets the payload on
  * standard input; what it prints, or reports through TEND_OUTPUT, is the result. Any other job must
- * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md).
+ * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md). A job whose
+ * handler cannot be started (exit status 126 or 127) is released for half a minute, free of charge.
  */
 typedef struct tend_runner tend_runner;
 
@@ -1242,7 +1243,8 @@ TEND_API size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, 
 /* Jobs that have ended here. */
 struct tend_runner_totals {
     int64_t done, failed, retried, given_back, held;
-    int64_t unfit; /* of those given back: for want of a handler or of the job's folder */
+    int64_t unfit; /* of those given back: for want of a handler whose command can be started, or of
+                      the job's folder */
 };
 TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *ret);
 

@@ -119,7 +119,7 @@ static int read_handlers(struct cli *cli, struct plan *plan)
         if (!shell_knows(command))
             return cli_fail(cli, TEND_EINVAL,
                             "work: --handler %s=%s: there is no such command here, and every job "
-                            "of this kind would fail",
+                            "of this kind would be given back",
                             kind, command);
         for (size_t j = 0; j + 1 < plan->handler_count; j++)
             if (strcmp(plan->handlers[j].kind, kind) == 0)

@@ -441,6 +441,10 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
     case ATTEMPT_LACKING:
         step_record_stop(attempt, attempt->run->last_error);
         return give_back_lacking(attempt->run, 0);
+    case ATTEMPT_UNFIT:
+        step_record_stop(attempt, attempt->run->last_error);
+        job_give_back_unfit(attempt->run);
+        return STEP_OVER;
     case ATTEMPT_STOPPED:
     case ATTEMPT_ORDERED:
         break;
