@@ -1154,7 +1154,8 @@ TEND_API void tend_interrupt(tend *t);
  *
  * A job of a kind with a handler is run by the handler's command, which gets the payload on
  * standard input; what it prints, or reports through TEND_OUTPUT, is the result. Any other job must
- * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md).
+ * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md). A job whose
+ * handler cannot be started (exit status 126 or 127) is released for half a minute, free of charge.
  */
 typedef struct tend_runner tend_runner;
 
@@ -1216,11 +1217,12 @@ TEND_API int tend_runner_new(tend_runner **ret, tend *t, const struct tend_runne
 TEND_API int tend_runner_run(tend_runner *runner);
 
 /*
- * Claims end; what runs is waited for up to stop_ms, then stopped and released, free of charge.
- * at_once: without waiting. Any thread may call it, and any signal handler. A server that does not
- * answer, and whoever keeps an SQLite store from being written, is waited for no longer than that:
- * from here on until tend_runner_free, no call on the handle waits for it longer than stop_ms, and
- * longer than a second or so once what runs must end.
+ * Claims end; a job that is between two attempts of a step is released, due when its pause is over.
+ * What runs, with the steps after it, is waited for up to stop_ms, then stopped and released, free
+ * of charge. at_once: without waiting. Any thread may call it, and any signal handler. A server
+ * that does not answer, and whoever keeps an SQLite store from being written, is waited for no
+ * longer than that: from here on until tend_runner_free, no call on the handle waits for it longer
+ * than stop_ms, and longer than a second or so once what runs must end.
  */
 TEND_API void tend_runner_stop(tend_runner *runner, int at_once);
 TEND_API void tend_runner_free(tend_runner *runner);
@@ -1241,7 +1243,8 @@ TEND_API size_t tend_runner_look(tend_runner *runner, struct tend_running *ret, 
 /* Jobs that have ended here. */
 struct tend_runner_totals {
     int64_t done, failed, retried, given_back, held;
-    int64_t unfit; /* of those given back: for want of a handler or of the job's folder */
+    int64_t unfit; /* of those given back: for want of a handler whose command can be started, or of
+                      the job's folder */
 };
 TEND_API void tend_runner_count(tend_runner *runner, struct tend_runner_totals *ret);
 

@@ -119,7 +119,7 @@ static int read_handlers(struct cli *cli, struct plan *plan)
         if (!shell_knows(command))
             return cli_fail(cli, TEND_EINVAL,
                             "work: --handler %s=%s: there is no such command here, and every job "
-                            "of this kind would fail",
+                            "of this kind would be given back",
                             kind, command);
         for (size_t j = 0; j + 1 < plan->handler_count; j++)
             if (strcmp(plan->handlers[j].kind, kind) == 0)
@@ -305,8 +305,10 @@ const struct command cmd_work = {
         "run by its command, whose output is the result. On a terminal each running step has a line "
         "with job, step, time, silence, attempt and its last output; elsewhere a line is printed "
         "per event, with --json an object.\n"
-        "SIGTERM or SIGINT: nothing more is begun and what runs is waited for; a second one ends it "
-        "at once. What was not finished is given back, free of charge. A server that does not answer, "
+        "SIGTERM or SIGINT: no more jobs are claimed and no step is tried again: a job that is between "
+        "two attempts of a step goes back to the queue at once, due when its pause is over. A step that "
+        "runs, and the steps after it in the same job, are waited for (--stop-after); a second signal "
+        "ends them at once. What was not finished is given back, free of charge. A server that does not answer, "
         "and whoever keeps an SQLite store from being written, is waited for no longer than "
         "--stop-after and a few seconds; what could not be given back is said, and its lease ends "
         "by itself. SIGHUP changes nothing, as the settings of a queue are read for every job. Under systemd (Type=notify) readiness, "

@@ -86,6 +86,7 @@ static int run_under(struct cli *cli, const struct with_lease *wish, int input, 
 {
     struct leased_command command = {.lease = wish->lease,
                                      .argv = wish->argv,
+                                     .by_shell = wish->by_shell,
                                      .env = (const char *const *)environ,
                                      .stdin_fd = input,
                                      .takes_result = wish->takes_result,

@@ -82,6 +82,9 @@ enum { ENDING_TEXT_BYTES = 64 };
 /* "exit 75", "signal 9", "http 503", "not started: ENOENT" … */
 const char *ending_text(struct ending ending, char out[ENDING_TEXT_BYTES]);
 
+/* Whether a shell says by its exit code that it could not start its command. */
+bool ending_is_no_command(struct ending ending);
+
 /* A text rule: a line that matches gives the failure this class. */
 struct class_rule {
     const char *match; /* PCRE2, UTF-8 */

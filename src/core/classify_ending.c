@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 }; /* of a shell, for its command */
+
 struct number_row {
     int number;
     enum failure_class class;
@@ -37,8 +39,8 @@ static const struct number_row exit_codes[] = {
     {76, CLASS_TRANSIENT_RUNTIME, "the other side answered nonsense (EX_PROTOCOL)"},
     {77, CLASS_DETERMINISTIC_POLICY, "it lacks a permission (EX_NOPERM)"},
     {78, CLASS_DETERMINISTIC_CONTRACT, "its configuration is wrong (EX_CONFIG)"},
-    {126, CLASS_DETERMINISTIC_CONTRACT, "the command cannot be executed"},
-    {127, CLASS_DETERMINISTIC_CONTRACT, "the command does not exist"},
+    {EXIT_NOT_EXECUTABLE, CLASS_DETERMINISTIC_CONTRACT, "the command cannot be executed"},
+    {EXIT_NOT_FOUND, CLASS_DETERMINISTIC_CONTRACT, "the command does not exist"},
 };
 
 static const struct number_row signals[] = {
@@ -230,6 +232,12 @@ bool classify_ending(struct ending ending, struct classification *ret)
         return false;
     ret->outside = lies_outside(ending, ret->class);
     return true;
+}
+
+bool ending_is_no_command(struct ending ending)
+{
+    return ending.kind == ENDED_EXIT &&
+           (ending.number == EXIT_NOT_EXECUTABLE || ending.number == EXIT_NOT_FOUND);
 }
 
 const char *ending_text(struct ending ending, char out[ENDING_TEXT_BYTES])

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tend.h>
 
@@ -96,7 +97,13 @@ int retry_context_json(const struct retry_context *context, char **ret_json, str
         (json_int_t)context->changed_count, "diff_hash", whole_text(context->diff_hash),
         "constraints", constraint_list(context));
     char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    struct buf file; /* a text file ends with a newline */
     json_decref(object);
+    buf_init(&file);
+    if (text)
+        buf_printf(&file, "%s\n", text);
+    free(text);
+    text = text ? buf_take(&file) : NULL;
     if (!text)
         return err_set(err, TEND_ENOMEM, "out of memory while writing down what to try next");
     *ret_json = text;

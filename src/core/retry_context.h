@@ -47,7 +47,7 @@ struct retry_context {
     size_t constraint_count;
 };
 
-/* *ret_json is freed with free(). 0 or TEND_ENOMEM. */
+/* *ret_json ends with a newline and is freed with free(). 0 or TEND_ENOMEM. */
 int retry_context_json(const struct retry_context *context, char **ret_json, struct err *err);
 
 #endif

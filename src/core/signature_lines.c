@@ -18,6 +18,19 @@ static bool is_blank(struct tail_line line)
     return true;
 }
 
+/* "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0curl: (6) …" */
+size_t line_meter_bytes(const char *text, size_t len)
+{
+    static const char message[] = "curl: (";
+    static const char meter[] = "0123456789 -:.kMGTP";
+    const char *error = len == 0 ? NULL : memmem(text, len, message, sizeof message - 1);
+    size_t before = error == NULL ? 0 : (size_t)(error - text);
+    for (size_t i = 0; i < before; i++)
+        if (text[i] == '\0' || strchr(meter, text[i]) == NULL)
+            return 0;
+    return before;
+}
+
 size_t tail_lines(const char *text, size_t len, struct tail_line ret_lines[TAIL_LINES])
 {
     size_t count = 0;
@@ -27,7 +40,8 @@ size_t tail_lines(const char *text, size_t len, struct tail_line ret_lines[TAIL_
         size_t start = end;
         while (start > first && !is_end(text[start - 1]))
             start--;
-        struct tail_line line = {text + start, end - start};
+        size_t meter = line_meter_bytes(text + start, end - start);
+        struct tail_line line = {text + start + meter, end - start - meter};
         if (!is_blank(line))
             ret_lines[count++] = line;
         end = start > first ? start - 1 : first;

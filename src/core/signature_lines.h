@@ -2,7 +2,8 @@
  * The last lines of a step's output, as text rules and signatures look at them.
  *
  * A line ends at a newline or carriage return (progress bars draw over themselves); blank ones do
- * not count. Not a terminal: escape sequences are dropped, not obeyed.
+ * not count, nor does the meter that curl leaves before its error. Not a terminal: escape sequences
+ * are dropped, not obeyed.
  */
 #ifndef CORE_SIGNATURE_LINES_H
 #define CORE_SIGNATURE_LINES_H
@@ -21,6 +22,10 @@ struct tail_line {
     const char *text;
     size_t len;
 };
+
+/* How long the progress meter is that curl has left in the line before its error message; 0: there
+ * is none. */
+size_t line_meter_bytes(const char *text, size_t len);
 
 /* The last lines, the last one first. Returns how many there are. text may be NULL with len 0. */
 size_t tail_lines(const char *text, size_t len, struct tail_line ret_lines[TAIL_LINES]);

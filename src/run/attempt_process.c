@@ -7,6 +7,7 @@
  * been read.
  */
 #include "base/clock.h"
+#include "queue/explain.h"
 #include "run/attempt_env.h"
 #include "run/job.h"
 
@@ -381,6 +382,27 @@ static void judge_lost(struct process *process)
              "signal %d: the helper that watches over it was killed, so it was ended", SIGKILL);
 }
 
+/* The command of a handler is the worker's, not the job's. One that has declared a class was
+ * started. */
+static bool has_no_command(const struct attempt *attempt)
+{
+    return attempt->run->handler != NULL && attempt->report.class == CLASS_NONE &&
+           ending_is_no_command(attempt->ending);
+}
+
+static void judge_no_command(struct attempt *attempt)
+{
+    struct job_run *run = attempt->run;
+    const char *command = attempt_command(attempt, &run->arena);
+    const char *line = capture_last_line(&attempt->capture);
+    snprintf(run->last_error, sizeof run->last_error,
+             NO_HANDLER_WHY "kind '%s' that can be started: \"%.200s\" ended with %d%s%.300s",
+             run->task->job->kind, command != NULL ? command : "", (int)attempt->exit_code,
+             line[0] != '\0' ? ": " : "", line);
+    run->no_handler = true;
+    attempt->end = ATTEMPT_UNFIT;
+}
+
 static void judge_exit(struct process *process)
 {
     struct attempt *attempt = process->attempt;
@@ -442,6 +464,8 @@ static void judge(struct process *process)
         attempt->end = ATTEMPT_STOPPED;
     else if (process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
+    else if (by_itself && has_no_command(attempt))
+        judge_no_command(attempt);
     else if (by_itself && ran_out_of_memory(process))
         attempt->ending = (struct ending){.kind = ENDED_OUT_OF_MEMORY};
 }

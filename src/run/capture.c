@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "core/signature_lines.h"
 
 #include <string.h>
 
@@ -58,7 +59,9 @@ void capture_done(struct capture *capture)
 static void show_line(struct capture *capture, size_t s)
 {
     char plain[CAPTURE_LINE_BYTES + 1];
-    size_t len = text_plain(capture->line[s], capture->line_bytes[s], plain, sizeof plain);
+    size_t meter = line_meter_bytes(capture->line[s], capture->line_bytes[s]);
+    size_t len =
+        text_plain(capture->line[s] + meter, capture->line_bytes[s] - meter, plain, sizeof plain);
     if (len > 0)
         memcpy(capture->last_line, plain, len + 1);
 }

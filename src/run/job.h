@@ -91,8 +91,10 @@ struct job_run {
     size_t step;                          /* index of the present one, from 1 */
     int64_t *times_done;                  /* of each step: how often it has succeeded */
     int64_t begun;                        /* attempts under this lease */
+    bool tried;                           /* ... one of the present step is among them */
     bool closed;                          /* its end is written */
-    bool no_handler;                      /* its payload is no plan, and its kind nobody's here */
+    bool no_handler; /* its kind has no command here that can be started, and its payload is no
+                        plan */
     const char *missing_folder; /* the one that it names and that is missing here, or NULL */
     const char *repo_told;      /* the repository, without a password; absolute */
     struct pending_change change;
@@ -110,6 +112,7 @@ enum attempt_end {
     ATTEMPT_STOPPED,   /* the runner stops */
     ATTEMPT_ORDERED,   /* an order ended it */
     ATTEMPT_LACKING,   /* this worker could not begin it: run->last_error and lack_code say why */
+    ATTEMPT_UNFIT,     /* ... nor any other of its kind: run->last_error says why */
 };
 
 struct attempt {
@@ -119,6 +122,7 @@ struct attempt {
     int64_t attempt;           /* in the step, from 1: the failures before and this one */
     int64_t number;            /* in the job's life, as the store counts */
     const char *retry_context; /* path, or NULL on a first attempt */
+    const char *retry_text;    /* what is in that file */
     char marker[96];
     struct arena secrets;         /* of the values below */
     struct named_texts env;       /* of the job, then of the step, with values */
@@ -211,8 +215,8 @@ void job_fail(struct job_run *run, enum failure_class class, bool retryable, int
               const char *text);
 void job_give_back(struct job_run *run, int64_t delay_ms, const char *why);
 /* The same for a job that this worker has no command for, or not its folder, as last_error says:
- * told once for each kind and folder. */
-void job_give_back_unfit(struct job_run *run, int64_t delay_ms);
+ * for half a minute, and told once for each kind and folder. */
+void job_give_back_unfit(struct job_run *run);
 /* Held, for an order that is answered by it. Frees the order. False: it was taken back, and the job
  * goes on. */
 bool job_hold(struct job_run *run, struct order *order, const char *why);

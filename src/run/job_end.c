@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { UNFIT_MS = 30000 }; /* a worker with the handler, or with the folder, may come by */
+
 static void forget_change(struct job_run *run)
 {
     struct pending_change *change = &run->change;
@@ -271,7 +273,9 @@ static void tell_no_handler(const struct job_run *run)
     const struct tend_job *job = run->task->job;
     struct spec_slip slip;
     char hint[64 + KIND_BYTES];
-    if (spec_find_slip(job->payload, job->payload_bytes, &slip))
+    if (run->handler != NULL)
+        snprintf(hint, sizeof hint, "see its --handler %s=COMMAND", job->kind);
+    else if (spec_find_slip(job->payload, job->payload_bytes, &slip))
         snprintf(hint, sizeof hint, "did you mean \"%s\" by \"%s\"?", slip.meant, slip.member);
     else
         snprintf(hint, sizeof hint, "--handler %s=COMMAND gives this worker one",
@@ -282,10 +286,10 @@ static void tell_no_handler(const struct job_run *run)
                 (long long)job->id, run->last_error + strlen("it has no handler"), hint);
 }
 
-void job_give_back_unfit(struct job_run *run, int64_t delay_ms)
+void job_give_back_unfit(struct job_run *run)
 {
     const struct tend_job *job = run->task->job;
-    if (!release(run, delay_ms, run->last_error))
+    if (!release(run, UNFIT_MS, run->last_error))
         return;
     count(run, &run->runner->totals.unfit);
     if (!is_news(run->runner, run->no_handler ? job->kind : run->missing_folder))

@@ -14,8 +14,7 @@
 #include <string.h>
 
 enum {
-    GIT_MS = 600000,       /* for one git command */
-    NO_HANDLER_MS = 30000, /* a worker with the handler, or with the folder, may come by */
+    GIT_MS = 600000, /* for one git command */
     LEFT_BEHIND_MS = 5000,
 };
 
@@ -197,7 +196,7 @@ static bool prepare(struct job_run *run)
         rc = read_plan(run);
     while (task_try_again(run->task, rc));
     if (run->no_handler || (rc >= 0 && job_lacks_folder(run))) {
-        job_give_back_unfit(run, NO_HANDLER_MS);
+        job_give_back_unfit(run);
         return false;
     }
     runner_tell(run->runner, TEND_NEWS_JOB_BEGINS, run->task->job->id, -1, "job %lld begins",

@@ -30,9 +30,10 @@
  *   - A worker that is to drain, or to run one job, gives up after LACK_TRIES_MOST tries in a row.
  *
  * What the job names itself (command, arguments, repository, ref) is its own: where that is
- * missing, the job fails; its folder may be there on another machine (job_folder.c). What fails
- * after the command has started is the attempt's failure, too; but where no descriptor is left to
- * read its report, nothing can be said and it is run again.
+ * missing, the job fails; its folder may be there on another machine (job_folder.c). The command of
+ * a handler is this worker's, for one kind alone: the worker goes on with others
+ * (job_give_back_unfit). What fails after the command has started is the attempt's failure, too;
+ * but where no descriptor is left to read its report, nothing can be said and it is run again.
  */
 #ifndef RUN_LACK_H
 #define RUN_LACK_H

@@ -385,6 +385,20 @@ static void give_back_not_started(struct leased *leased, const char *why)
     give_back(leased, NOT_STARTED_MS, why);
 }
 
+/* The caller has named the command, not the job. What the shell says about it has gone where the
+ * caller's output goes. */
+static void end_by_exit(struct leased *leased, int code)
+{
+    const struct ending ending = {.kind = ENDED_EXIT, .number = code};
+    char why[64];
+    if (!leased->command->by_shell || !ending_is_no_command(ending)) {
+        fail(leased, ending);
+        return;
+    }
+    snprintf(why, sizeof why, "the shell cannot start the command: exit %d", code);
+    give_back_not_started(leased, why);
+}
+
 static void judge(struct leased *leased)
 {
     const struct tree_event *event = &leased->event;
@@ -408,7 +422,7 @@ static void judge(struct leased *leased)
     else if (WIFSIGNALED(status))
         fail(leased, (struct ending){.kind = ENDED_SIGNAL, .number = WTERMSIG(status)});
     else
-        fail(leased, (struct ending){.kind = ENDED_EXIT, .number = WEXITSTATUS(status)});
+        end_by_exit(leased, WEXITSTATUS(status));
 }
 
 /* --- the whole --- */

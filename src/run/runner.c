@@ -1,9 +1,10 @@
 /*
  * The runner itself: made, claims and hands out jobs, stops. See runner.h.
  *
- * Stopping: claims end at once. Then the tasks that run are waited for, up to stop_ms, or not at
- * all; then every task ends its attempt and gives its job back. tend_runner_run returns when the
- * last thread has ended, so nothing stays leased or running (LS-6).
+ * Stopping: claims end at once. A task that is between two attempts of a step gives its job back.
+ * The others are waited for, with the steps they have left, up to stop_ms, or not at all; then
+ * every task ends its attempt and gives its job back. tend_runner_run returns when the last thread
+ * has ended, so nothing stays leased or running (LS-6).
  *
  * Unless the server is silent, or another process keeps an SQLite store from being written: a
  * runner that stops waits for neither longer than stop_ms, from the signal on, and then only a few
@@ -355,10 +356,16 @@ static size_t tasks_left(tend_runner *runner)
     return left;
 }
 
-static void alarm_all(tend_runner *runner)
+/* A task that pauses between attempts ends when the runner drains, every other one when it stops at
+ * once. */
+static void tell_tasks(tend_runner *runner, int stop)
 {
     pthread_mutex_lock(&runner->mutex);
     for (struct task *task = runner->tasks; task != NULL; task = task->next) {
+        if (stop != STOP_NOW) {
+            task_wake(task);
+            continue;
+        }
         task_alarm(task);
         if (task->tree != NULL) /* its thread may be waiting for the store */
             tree_stop(task->tree, task->grace_ms);
@@ -369,17 +376,18 @@ static void alarm_all(tend_runner *runner)
 /* The tasks end by themselves, or are told to when it takes too long. */
 static void wait_for_tasks(tend_runner *runner)
 {
-    bool told = false;
+    int told = STOP_NOT;
     while (tasks_left(runner) > 0) {
         if (runner->stop != STOP_NOT &&
             clock_mono_ms() >= runner->stopped_at_ms + runner->options.stop_ms)
             runner->stop = STOP_NOW;
-        if (runner->stop == STOP_NOW && !told) {
-            hurry(runner);
-            alarm_all(runner);
-            told = true;
+        if (runner->stop != told) {
+            told = runner->stop;
+            if (told == STOP_NOW)
+                hurry(runner);
+            tell_tasks(runner, told);
         }
-        struct pollfd fd = {.fd = runner->stop_fd, .events = told ? 0 : POLLIN};
+        struct pollfd fd = {.fd = runner->stop_fd, .events = told == STOP_NOW ? 0 : POLLIN};
         uint64_t ignored;
         if (poll(&fd, 1, 20) > 0 && read(runner->stop_fd, &ignored, sizeof ignored) < 0)
             break;

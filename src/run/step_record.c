@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/timetext.h"
+#include "core/quoted.h"
 #include "queue/handle.h"
 #include "run/artifact.h"
 #include "run/json_redact.h"
@@ -227,11 +228,26 @@ static void tell_pause(struct failure *failure)
                  span_text(failure->pause_ms, pause));
 }
 
+/* The end of its output without what it repeats of the retry context; that may be in the buffer. */
+static const char *own_tail(struct attempt *attempt, struct buf *own, size_t *ret_bytes)
+{
+    const char *tail = capture_tail(&attempt->capture, ret_bytes);
+    if (attempt->retry_text == NULL)
+        return tail;
+    quoted_drop(tail, *ret_bytes, attempt->retry_text, own);
+    if (own->failed)
+        return tail;
+    *ret_bytes = own->len;
+    return own->data;
+}
+
 static void judge(struct attempt *attempt, struct failure *failure)
 {
     struct job_run *run = attempt->run;
+    struct buf own;
     size_t tail_bytes;
-    const char *tail = capture_tail(&attempt->capture, &tail_bytes);
+    buf_init(&own);
+    const char *tail = own_tail(attempt, &own, &tail_bytes);
     struct classifier *step_rules = NULL;
     struct err err;
     signature_make(attempt->ending, tail, tail_bytes, &failure->signature);
@@ -250,6 +266,7 @@ static void judge(struct attempt *attempt, struct failure *failure)
     };
     classify(run->runner->classifier, &evidence, &failure->class);
     classifier_free(step_rules);
+    buf_done(&own);
     const struct heal_attempt after = failure_for_heal(failure);
     heal_after_failure(&run->heal, &after, &failure->verdict);
     failure->pause_ms = heal_pause_ms(&run->heal, &failure->verdict, attempt->report.retry_after_ms,
@@ -494,11 +511,11 @@ const char *step_retry_context(struct attempt *attempt)
     if (retry_context_json(&context, &json, &err) < 0)
         return NULL;
     const char *clean_json = redact_text(run->redactor, arena, json);
-    const char *path = clean_json == NULL
-                           ? NULL
-                           : job_write_file(run, "retry.json", clean_json, strlen(clean_json));
+    attempt->retry_text = clean_json == NULL ? NULL : arena_strdup(arena, clean_json);
     free(json);
-    return path;
+    return attempt->retry_text == NULL ? NULL
+                                       : job_write_file(run, "retry.json", attempt->retry_text,
+                                                        strlen(attempt->retry_text));
 }
 
 /* --- for those who look --- */

@@ -19,7 +19,7 @@ void step_record_stop(struct attempt *attempt, const char *why);
 /* The job fails before its step could be tried: run->last_error and run->early say why. */
 void step_fail_early(struct job_run *run);
 
-/* Writes the file for TEND_RETRY_CONTEXT; its path, or NULL. */
+/* Writes the file for TEND_RETRY_CONTEXT, and keeps its text in the attempt; its path, or NULL. */
 const char *step_retry_context(struct attempt *attempt);
 
 /* The attempt as others see it while it runs (tend_runner_look), and the step while it pauses

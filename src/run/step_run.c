@@ -44,10 +44,39 @@ static void wait_until_safe(struct task *task)
     }
 }
 
+static int64_t pause_left_ms(const struct job_run *run)
+{
+    int64_t left_ms = run->pause_until_ms - clock_mono_ms();
+    return run->pause_until_ms != 0 && left_ms > 0 ? left_ms : 0;
+}
+
+/* Whether an attempt of the present step has been made and another is due. */
+static bool tries_again(const struct job_run *run)
+{
+    return run->heal.attempts > 0 || run->tried;
+}
+
+/* The worker was told to stop: the job is due when its pause is over, free of charge. */
+static enum step_outcome leave(struct job_run *run)
+{
+    char why[STOP_TEXT_BYTES];
+    char pause[DURATION_TEXT_BYTES];
+    const char *worker = run->runner->t->name;
+    int64_t pause_ms = pause_left_ms(run);
+    if (pause_ms > 0)
+        snprintf(why, sizeof why,
+                 "worker %.200s was told to stop; step %.100s pauses %s before attempt %lld",
+                 worker, run->plan.steps[run->step - 1].id, span_text(pause_ms, pause),
+                 (long long)run->heal.attempts + 1);
+    else
+        snprintf(why, sizeof why, "worker %.200s was told to stop", worker);
+    job_give_back(run, pause_ms, why);
+    return STEP_OVER;
+}
+
 enum step_outcome step_boundary(struct job_run *run)
 {
     struct order *order;
-    char stop[STOP_TEXT_BYTES];
     enum step_outcome outcome = STEP_SUCCEEDED;
     wait_until_safe(run->task);
     switch (task_signal(run->task)) {
@@ -55,14 +84,15 @@ enum step_outcome step_boundary(struct job_run *run)
     case TASK_CANCELLED:
         return STEP_OVER;
     case TASK_STOP:
-        job_give_back(run, 0, task_stop_text(run->task, stop));
-        return STEP_OVER;
+        return leave(run);
     case TASK_ORDERED:
     case TASK_GO_ON:
         break;
     }
     while (outcome == STEP_SUCCEEDED && (order = task_next_order(run->task)) != NULL)
         outcome = carry_out(run, order);
+    if (outcome == STEP_SUCCEEDED && tries_again(run) && run->runner->stop != STOP_NOT)
+        return leave(run);
     return outcome;
 }
 
@@ -129,12 +159,6 @@ static enum step_outcome wait_for_slot(struct job_run *run)
 
 /* --- the pause between attempts --- */
 
-static int64_t pause_left_ms(const struct job_run *run)
-{
-    int64_t left_ms = run->pause_until_ms - clock_mono_ms();
-    return run->pause_until_ms != 0 && left_ms > 0 ? left_ms : 0;
-}
-
 /*
  * Waits until the next attempt may begin. What is pending is written before. Orders, a stop and a
  * lost lease end the wait as at a boundary; an order that lets the step begin anew ends the pause.
@@ -174,6 +198,7 @@ void step_anew(struct job_run *run)
     run->failure = (struct failure){0};
     run->strategy = "first";
     run->pause_until_ms = 0;
+    run->tried = false;
     if (run->step > run->plan.step_count)
         return;
     const struct budgets budgets =
@@ -341,6 +366,7 @@ static bool begin(struct attempt *attempt)
     begun.attempt = attempt->attempt;
     begun.strategy = run->strategy;
     begun.marker = attempt->marker;
+    run->tried = true;
     return job_write(run, &begun, &attempt->number);
 }
 
@@ -415,6 +441,10 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
     case ATTEMPT_LACKING:
         step_record_stop(attempt, attempt->run->last_error);
         return give_back_lacking(attempt->run, 0);
+    case ATTEMPT_UNFIT:
+        step_record_stop(attempt, attempt->run->last_error);
+        job_give_back_unfit(attempt->run);
+        return STEP_OVER;
     case ATTEMPT_STOPPED:
     case ATTEMPT_ORDERED:
         break;

@@ -36,6 +36,20 @@ tree_is_gone() {
     [ "$(state_of "$id")" = 'done' ]
 }
 
+# A mistyped command failed the job for good, as if the job had named it.
+@test "claim --exec: a command that is not there gives the job back" {
+    tend add -q q >/dev/null
+    tend add -q q >/dev/null
+    run -2 --separate-stderr tend claim -q q --exec ./typo
+    says 'job 1: given back: the shell cannot start the command: exit 127'
+    run -2 --separate-stderr tend claim -q q --exec /dev/null
+    says 'job 2: given back: the shell cannot start the command: exit 126'
+    for id in 1 2; do
+        run -0 tend show "$id" --json
+        json '.job.state == "scheduled" and .job.attempts == 0'
+    done
+}
+
 @test "claim --exec gives the payload to its command" {
     tend add -q q --payload '{"to": "ann"}' >/dev/null
     run -0 tend claim -q q --exec 'jq -r .to'

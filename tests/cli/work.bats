@@ -114,6 +114,19 @@ load running
     json ".job.changed_why == \"it has no handler for kind 'mail', and the payload is no plan\""
 }
 
+# Each job failed for good: the shell's "not found" was taken for the job's fault.
+@test "a handler whose command is missing gives its jobs back, and says which" {
+    tend add -k welcome --payload '{"to": "ann"}' >/dev/null
+    tend add -k welcome --payload '{"to": "bob"}' >/dev/null
+    run -1 --separate-stderr tend work --drain --handler welcome=./send-welcme
+    says "work: no job could be run here, for want of a handler or of a job's folder"
+    [ "$(grep -c 'no handler for kind .welcome. that can be started: "./send-welcme" ended with 127' <<<"$output$stderr")" = 1 ]
+    run -0 tend show 1 --json
+    json '.job.state == "scheduled" and .job.attempts == 0'
+    run -0 tend explain 2
+    [[ "$output" == *"cannot run it: it has no handler for kind 'welcome' that can be started"* ]]
+}
+
 at_once() {
     [ "$(find . -name '*.pid' | wc -l)" = "$1" ]
 }

@@ -258,6 +258,7 @@ TEST(runner_lack, what_a_job_names_itself_is_its_own_failure)
     tend *t = store_open_real("w");
     const char *plans[] = {
         "{\"exec\":[\"no-such-command\"]}",
+        "{\"run\":\"./no-such-command\"}",
         "{\"run\":\"true\",\"cwd\":\"no-such-folder\"}",
         "{\"workspace\":{\"repo\":\"/no-such-repository\"},\"run\":\"true\"}",
         keep_text("{\"exec\":[\"true\",\"%0200000d\"]}", 1),
@@ -318,4 +319,84 @@ TEST(runner_lack, a_job_that_got_no_thread_and_could_not_be_released_is_given_ba
     check_int(job_of(t, id)->crashes, ==, 0);
     tend_runner_stop(running.runner, 0);
     runner_join(&running);
+}
+
+/* --- the command of a handler --- */
+
+/* What a worker with one handler says of it. */
+static atomic_int said_handler;
+
+static void listen_for_handler(void *arg, const struct tend_runner_news *news)
+{
+    (void)arg;
+    printf("# %s\n", news->text);
+    if (strstr(news->text, "has no handler for kind 'mail' that can be started") != NULL)
+        atomic_fetch_add(&said_handler, 1);
+}
+
+static int64_t add_mail(tend *t)
+{
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = "mail";
+    return add_spec(t, &spec);
+}
+
+static struct tend_runner_totals drain_with_handler(tend *t, const char *command)
+{
+    struct tend_handler handler = {.kind = "mail", .command = command};
+    struct tend_runner_options options = listening("run");
+    struct tend_runner_totals totals;
+    tend_runner *runner;
+    options.handlers = &handler;
+    options.handler_count = 1;
+    options.tell = listen_for_handler;
+    check_ok(t, tend_runner_new(&runner, t, &options));
+    check_ok(t, tend_runner_run(runner));
+    tend_runner_count(runner, &totals);
+    tend_runner_free(runner);
+    return totals;
+}
+
+/* Symptom: 'tend work --handler mail=./send-mial' ended each job of the kind for good, as if the
+ * job had named the command. */
+TEST(runner_lack, BY_9_a_handler_whose_command_is_missing_is_no_failure_of_the_job)
+{
+    enum { JOBS = 3 };
+    tend *t = store_open_real("w");
+    int64_t id = add_mail(t);
+    for (int i = 1; i < JOBS; i++)
+        add_mail(t);
+    struct tend_runner_totals totals = drain_with_handler(t, "./send-mial");
+    check_int(totals.unfit, ==, JOBS);
+    check_int(totals.given_back, ==, JOBS);
+    check_int(totals.failed, ==, 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE attempts > 0 OR crashes > 0"), ==, 0);
+    check_int(sql_int("SELECT count(*) FROM job WHERE state <> 0"), ==, 0);
+    check_contains(job_of(t, id)->changed_why, "it has no handler for kind 'mail' that can be "
+                                               "started: \"./send-mial\" ended with 127");
+    check_int(said_handler, ==, 1);
+    sql_exec("UPDATE job SET due_at = 1, alarm_at = 1");
+    wait_until(drain_with_handler(t, "true").done > 0 && state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    check_int(job_of(t, id)->attempts, ==, 1);
+    check_int(sql_int("SELECT count(*) FROM attempt WHERE attempt <> 1"), ==, 0);
+}
+
+TEST(runner_lack, BY_9_a_handler_that_cannot_be_executed_is_no_failure_of_the_job)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_mail(t);
+    check_int(drain_with_handler(t, "/dev/null").unfit, ==, 1);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_contains(job_of(t, id)->changed_why, "ended with 126");
+}
+
+/* One that runs says what its failure is. */
+TEST(runner_lack, a_handler_that_declares_a_class_has_failed_whatever_its_exit_status)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_mail(t);
+    int64_t failed =
+        drain_with_handler(t, "echo class=deterministic_policy >> $TEND_OUTPUT; exit 127").failed;
+    check_int(failed, ==, 1);
+    check_str(job_of(t, id)->error_class, "deterministic_policy");
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONG_PAUSE_MS = 50000 };
+enum { LONG_PAUSE_MS = 50000, STOP_MS = 30000 };
 
 /* Fails until the file "cured" is there. */
 #define UNTIL_CURED "echo x >> $T/tries; test -e $T/cured || exit 75"
@@ -147,7 +147,39 @@ TEST(runner_pause, SH_12_pause_takes_hold_while_the_step_pauses)
     check_int(tries(), ==, 1);
 }
 
-TEST(runner_pause, a_stop_ends_the_pause_and_the_job_goes_back)
+/* The job is due when the pause is over, and what it had come to is kept. */
+static void check_waits_in_queue(tend *t, int64_t id)
+{
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_int(sql_int("SELECT abs(job.due_at - attempt.next_at) FROM job JOIN attempt ON "
+                      "attempt.job_id = job.id WHERE job.id = %lld",
+                      (long long)id),
+              <, 1000);
+    check_contains(job_of(t, id)->changed_why, "was told to stop; step step-1 pauses ");
+    check_contains(job_of(t, id)->changed_why, " before attempt 2");
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_int(tries(), ==, 1);
+}
+
+/* Symptom: after SIGTERM a worker waited for the end of the pause and began the next attempt. */
+TEST(runner_pause, LS_6_a_stop_that_drains_ends_the_pause_and_the_job_goes_back)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_step(t, UNTIL_CURED, ",\"pause\":\"50s\",\"pause_max\":\"50s\"");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(pause_ms_of(running.runner, id) > 0, PATIENCE_MS);
+    long long begun_ms = test_clock_ms();
+    end_runner(&running);
+    check_int(test_clock_ms() - begun_ms, <, STOP_MS / 2);
+    check_waits_in_queue(t, id);
+    touch("cured");
+    sql_exec("UPDATE job SET due_at = 1, alarm_at = 1");
+    sql_exec("UPDATE attempt SET next_at = 1");
+    wait_until((run_until_drained(t), state_of(t, id) == TEND_DONE), PATIENCE_MS);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:exit.75 2:succeeded::");
+}
+
+TEST(runner_pause, a_stop_at_once_ends_the_pause_and_the_job_goes_back)
 {
     tend *t = store_open_real("w");
     int64_t id = add_step(t, UNTIL_CURED, ",\"pause\":\"50s\",\"pause_max\":\"50s\"");
@@ -155,8 +187,43 @@ TEST(runner_pause, a_stop_ends_the_pause_and_the_job_goes_back)
     wait_until(pause_ms_of(running.runner, id) > 0, PATIENCE_MS);
     tend_runner_stop(running.runner, 1);
     runner_join(&running);
-    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_waits_in_queue(t, id);
+}
+
+/* Symptom: an attempt that ended while the worker drained was followed by another. */
+TEST(runner_pause, LS_6_an_attempt_that_fails_while_the_worker_drains_is_its_last)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_step(t,
+                          "echo x >> $T/tries; until test -e $T/cured; do sleep 0.05; done; "
+                          "exit 75",
+                          ",\"pause\":\"0s\",\"attempts\":5,\"no_progress_limit\":9");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(tries() == 1, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    touch("cured");
+    runner_join(&running);
     check_int(tries(), ==, 1);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_int(job_of(t, id)->attempts, ==, 0);
+    check_str(attempts_of(t, id), "1:failed:transient_runtime:exit.75");
+    check_str(job_of(t, id)->changed_why, "worker w was told to stop");
+}
+
+/* What is under way is brought to its end: a job whose steps succeed is done. */
+TEST(runner_pause, LS_6_the_steps_after_one_that_succeeds_begin_while_the_worker_drains)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(
+        t, keep_text("{\"env\":{\"T\":\"%s\"},\"steps\":[{\"run\":\"echo x >> $T/tries; until "
+                     "test -e $T/cured; do sleep 0.05; done\"},{\"run\":\"true\"}]}",
+                     test_folder()));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(tries() == 1, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    touch("cured");
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_DONE);
 }
 
 TEST(runner_pause, a_cancel_ends_the_pause)

@@ -48,3 +48,35 @@ TEST(runner_verdict, SH_3_fewer_failing_tests_are_progress)
     check_int(state_of(t, id), ==, TEND_DONE);
     check_str(file_text("tries"), "x\nx\nx\nx\n");
 }
+
+/* How the attempts of an agent end that cannot mend its failure and first prints something, from
+ * the second attempt on. */
+static const char *attempts_of_agent(tend *t, const char *prints)
+{
+    int64_t id = add_plan(
+        t, keep_text("{\"objective\":\"mend the widget\",\"run\":\"test -z $TEND_RETRY_CONTEXT || "
+                     "{ %s; }; echo ERROR: could not fix widget >&2; exit 1\",\"attempts\":5,"
+                     "\"pause\":\"0s\"}",
+                     prints));
+    run_until_drained(t);
+    return attempts_of(t, id);
+}
+
+/* Symptom: what an agent was told about its last failure was taken for a new one, so that it was
+ * never stuck. */
+TEST(runner_verdict, SH_3_an_agent_that_prints_its_retry_context_is_stuck_as_soon_as_a_silent_one)
+{
+    static const char *const ways[] = {
+        "cat $TEND_RETRY_CONTEXT",
+        "sed 's/^/> /' $TEND_RETRY_CONTEXT",
+        "sed 's/^/12:00:01 agent: /' $TEND_RETRY_CONTEXT",
+        "tr -d '\\\\n' < $TEND_RETRY_CONTEXT; echo",
+        "echo told: $(cat $TEND_RETRY_CONTEXT)",
+    };
+    tend *t = store_open_real("w");
+    const char *silent = attempts_of_agent(t, ":");
+    check_str(silent,
+              "1:failed:transient_runtime:unknown 2:failed:stuck_no_progress:unknown.again");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        check_str(attempts_of_agent(t, ways[i]), silent);
+}

@@ -328,6 +328,12 @@ TEST(capture, the_last_line_is_the_newest_with_something_on_it)
         {"\n\033[31mred \033[1mtext\033[0m\n", "red text"},
         {"\033]0;a title\007shown\n", "shown"},
         {"\033[2K\r\033[0m\n", "shown"},
+        /* Symptom: a summary began with curl's meter, which its message follows in the same line.
+         */
+        {"\r  0     0    0     0    0     0      0      0 --:--:--  0:00:01 --:--:--     0curl: (6) "
+         "Could not resolve host: api\n",
+         "curl: (6) Could not resolve host: api"},
+        {"see 12 curl: (6)\n", "see 12 curl: (6)"},
     };
     struct box box;
     box_init(&box, NULL);

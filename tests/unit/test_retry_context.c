@@ -14,6 +14,7 @@ static json_t *build(const struct retry_context *context, size_t *ret_bytes)
     struct err err = {0};
     check_int(retry_context_json(context, &text, &err), ==, 0);
     check_int(json_check(text, strlen(text), NULL), ==, 0);
+    check(strlen(text) > 1 && text[strlen(text) - 1] == '\n');
     json_t *object = json_loads(text, 0, NULL);
     check(object != NULL);
     if (ret_bytes)

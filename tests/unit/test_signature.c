@@ -396,3 +396,17 @@ TEST(signature, lines_are_split_at_every_kind_of_end_and_blank_ones_skipped)
     tail_line_plain(odd, plain);
     check_str(plain, "a?b c");
 }
+
+/* Symptom: the same failure of curl had another signature when it took another second. */
+TEST(signature, the_meter_before_an_error_of_curl_is_no_part_of_it)
+{
+    const char *zero =
+        "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     "
+        "0curl: (6) Could not resolve host: api\n";
+    const char *some = " 12  1200k   12   144k    0     0      0      0 --:--:--  0:00:03 --:--:-- "
+                       " 96kcurl: (6) Could not resolve host: api\n";
+    check_str(sign(exit_1, zero).text, "exit 1: curl: (#) Could not resolve host: api");
+    check(same(zero, some));
+    check(same(zero, "curl: (6) Could not resolve host: api\n"));
+    check(!same("see 12 curl: (6) failed\n", "curl: (6) failed\n"));
+}
