@@ -191,7 +191,7 @@ enum step_outcome step_boundary(struct job_run *run);
 /* --- job_run.c --- */
 
 /* This value is a secret from now on, once the redactor is renewed. False: no memory. */
-bool job_know_secret(struct job_run *run, const char *value);
+bool job_know_secret(struct job_run *run, const char *value, size_t bytes);
 /* Puts new secrets into run->redactor. Not while a stream uses it. 0 or TEND_ENOMEM. */
 int job_renew_redactor(struct job_run *run);
 
