@@ -197,8 +197,7 @@ int job_renew_redactor(struct job_run *run);
 
 /* --- job_past.c --- */
 
-/* False: nobody has had the job before, as it was only added and claimed; its version counts the
- * changes of its row. Tokens begin anywhere and tell nothing. */
+/* As sweep_may_have_run. */
 bool job_may_have_run(const struct job_run *run);
 /* The step the job has come to, as it was left. 0, TEND_ESTATE: something of an earlier attempt
  * still runs; or as the store says. */
