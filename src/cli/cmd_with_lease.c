@@ -37,7 +37,7 @@ const struct command cmd_with_lease = {
     .form = "ID:TOKEN -- CMD ARG…",
     .text = "run a command that keeps a lease, and ends its job as it ends",
     .about =
-        "Heartbeats are sent while CMD runs, three in the time of the lease. When CMD ends with 0, the job is completed. "
+        "Heartbeats are sent while CMD runs, four in the time of the lease. When CMD ends with 0, the job is completed. "
         "Otherwise it fails, and its exit status says whether it is tried again, as in a step: 75 and others that pass "
         "are, 64, 65, 77 and 78 are not; see the class in 'tend show'. When the lease is lost, CMD and everything it has "
         "started is killed; when the job is cancelled or held, it is stopped with its grace. HUP, INT, QUIT and TERM are "

@@ -1,46 +1,54 @@
 /* See with_lease.h. */
 #include "cli/with_lease.h"
 
+#include "base/arena.h"
 #include "base/timetext.h"
 #include "cli/cli.h"
+#include "run/lease_watch.h"
 #include "run/leased.h"
+#include "run/payload_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-/* What the command may want to know; this process has no other use for its environment. */
-static int set_environment(const struct tend_job *job)
+enum { OWN_VARIABLES = 4 };
+
+/* The variable that an entry of an environment sets is one of those that the command gets. */
+static bool is_replaced(const char *entry, const char *const own[OWN_VARIABLES])
 {
-    char id[32];
-    char lease[64];
-    snprintf(id, sizeof id, "%" PRId64, job->id);
-    snprintf(lease, sizeof lease, "%" PRId64 ":%" PRId64, job->id, job->token);
-    return setenv("TEND_JOB_ID", id, 1) | setenv("TEND_LEASE", lease, 1) |
-           setenv("TEND_QUEUE", job->queue, 1) | setenv("TEND_KIND", job->kind, 1);
+    for (size_t i = 0; i < OWN_VARIABLES; i++)
+        if (strncmp(entry, own[i], (size_t)(strchr(own[i], '=') - own[i]) + 1) == 0)
+            return true;
+    return false;
 }
 
-/* A file in memory with the payload; -1 with errno. */
-static int payload_file(const struct tend_job *job)
+/* This process' environment, and what the command may want to know. It is a list of its own: other
+ * threads of this process read environ. NULL: no memory. */
+static const char **command_environment(const struct tend_job *job, struct arena *arena)
 {
-    int fd = memfd_create("payload", MFD_CLOEXEC);
-    size_t done = 0;
-    while (fd >= 0 && done < job->payload_bytes) {
-        ssize_t wrote = write(fd, job->payload + done, job->payload_bytes - done);
-        if (wrote < 0 && errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-        done += wrote > 0 ? (size_t)wrote : 0;
-    }
-    if (fd >= 0)
-        lseek(fd, 0, SEEK_SET);
-    return fd;
+    size_t count = 0;
+    const char *const own[OWN_VARIABLES] = {
+        arena_printf(arena, "TEND_JOB_ID=%" PRId64, job->id),
+        arena_printf(arena, "TEND_LEASE=%" PRId64 ":%" PRId64, job->id, job->token),
+        arena_printf(arena, "TEND_QUEUE=%s", job->queue),
+        arena_printf(arena, "TEND_KIND=%s", job->kind),
+    };
+    while (environ[count] != NULL)
+        count++;
+    const char **env = arena_alloc(arena, (count + OWN_VARIABLES + 1) * sizeof *env);
+    for (size_t i = 0; i < OWN_VARIABLES; i++)
+        if (env == NULL || own[i] == NULL)
+            return NULL;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!is_replaced(environ[i], own))
+            env[used++] = environ[i];
+    memcpy(env + used, own, sizeof own);
+    env[used + OWN_VARIABLES] = NULL;
+    return env;
 }
 
 /* A command in a process group of its own would be stopped by its first look at a terminal. */
@@ -82,39 +90,68 @@ static int status_of(const struct leased_result *result)
     return EXIT_FAILED;
 }
 
-static int run_under(struct cli *cli, const struct with_lease *wish, int input, int signal_fd)
+static int answer(struct cli *cli, const struct with_lease *wish,
+                  const struct leased_result *result)
 {
-    struct leased_command command = {.lease = wish->lease,
-                                     .argv = wish->argv,
-                                     .by_shell = wish->by_shell,
-                                     .env = (const char *const *)environ,
-                                     .stdin_fd = input,
-                                     .takes_result = wish->takes_result,
-                                     .grace_ms = wish->grace_ms,
-                                     .signal_fd = signal_fd};
+    say(cli, wish->lease.id, result);
+    return status_of(result);
+}
+
+/* The trouble is this process' own: the job is none the worse for it. */
+static int give_back(struct cli *cli, const struct with_lease *wish, const char *why)
+{
     struct leased_result result;
-    int code = leased_run(cli->store, &command, &result);
-    if (code < 0)
-        return cli_fail_store(cli, code);
-    say(cli, wish->lease.id, &result);
-    return status_of(&result);
+    leased_give_back(cli->store, wish->lease, why, &result);
+    return answer(cli, wish, &result);
+}
+
+static void tell(void *arg, int64_t job_id, const char *text)
+{
+    (void)job_id; /* the text names it */
+    cli_note(arg, "%s", text);
 }
 
 /* Standard output is the command's: what is left of ours goes out before. */
+static int run_under(struct cli *cli, const struct with_lease *wish, const char *const *env,
+                     int input, int signal_fd)
+{
+    const struct leased_command command = {.lease = wish->lease,
+                                           .argv = wish->argv,
+                                           .by_shell = wish->by_shell,
+                                           .env = env,
+                                           .stdin_fd = input,
+                                           .takes_result = wish->takes_result,
+                                           .grace_ms = wish->grace_ms,
+                                           .signal_fd = signal_fd,
+                                           .ear = {.tell = tell, .arg = cli}};
+    struct leased_result result;
+    int status = cli_flush(cli);
+    if (status != EXIT_DONE) {
+        give_back(cli, wish, "its worker could not write to its standard output");
+        return status;
+    }
+    int code = leased_run(cli->store, &command, &result);
+    return code < 0 ? cli_fail_store(cli, code) : answer(cli, wish, &result);
+}
+
 static int run_with_job(struct cli *cli, const struct with_lease *wish, const struct tend_job *job)
 {
     int signals[2];
+    struct arena arena;
+    arena_init(&arena);
+    int status = EXIT_FAILED;
     int input = wish->gives_payload ? payload_file(job) : own_input();
-    if (set_environment(job) != 0 || (wish->gives_payload && input < 0) ||
-        pipe2(signals, O_CLOEXEC | O_NONBLOCK) != 0)
-        return cli_fail(cli, TEND_ENOMEM, "%s: no memory or descriptors for the command",
-                        cli->path);
-    signals_forward(signals[1]);
-    int status = cli_flush(cli);
-    if (status == EXIT_DONE)
-        status = run_under(cli, wish, input, signals[0]);
-    if (wish->gives_payload)
+    const char *const *env = command_environment(job, &arena);
+    if (env == NULL || (wish->gives_payload && input < 0) ||
+        pipe2(signals, O_CLOEXEC | O_NONBLOCK) != 0) {
+        status = give_back(cli, wish, "no memory or descriptors for the command");
+    } else {
+        signals_forward(signals[1]);
+        status = run_under(cli, wish, env, input, signals[0]);
+    }
+    if (wish->gives_payload && input >= 0)
         close(input);
+    arena_done(&arena);
     return status;
 }
 
@@ -122,6 +159,11 @@ int with_lease(struct cli *cli, const struct with_lease *wish)
 {
     struct tend_jobs *jobs;
     int code = tend_get(cli->store, wish->lease.id, &jobs);
+    if (code < 0 && lease_trouble_passes(code)) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", tend_errmsg(cli->store));
+        return give_back(cli, wish, why);
+    }
     if (code < 0)
         return cli_fail_store(cli, code);
     int status = run_with_job(cli, wish, &jobs->items[0]);

@@ -40,14 +40,21 @@ struct redact_variable {
     const char *value;
 };
 
+/* Any bytes. */
+struct redact_secret {
+    const char *value;
+    size_t bytes;
+};
+
 /* What a redactor knows besides the shapes of secrets. */
 struct redact_known {
     /* Variables: those whose name does not look secret are passed over, apart from a password
      * inside a URL. */
     const struct redact_variable *variables;
     size_t variable_count;
-    /* Values that are secret whatever they look like, from 4 bytes on. */
-    const char *const *secrets;
+    /* Values that are secret whatever they look like; those too short (redact_finds) are passed
+     * over. */
+    const struct redact_secret *secrets;
     size_t secret_count;
     /*
      * Names that are secret, and names that are not, whatever they look like: TEND_REDACT and
@@ -63,6 +70,10 @@ struct redact_known {
  */
 int redactor_new(const struct redact_known *known, struct redactor **ret, struct err *err);
 void redactor_free(struct redactor *redactor);
+
+/* Whether a value that is named as a secret can be looked for: not one shorter than 4 bytes,
+ * without the blanks around it, for that would blind the log. */
+bool redact_finds(const char *value, size_t bytes);
 
 /*
  * Whether a variable, header or member of this name holds a secret, judged by its words:

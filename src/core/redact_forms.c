@@ -637,17 +637,29 @@ static bool is_space(char byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-void redact_add_value(struct redactor *set, const char *value, size_t len)
+/* Its length without the blanks around it, which begins at *value then. */
+static size_t trim(const char **value, size_t len)
 {
-    while (len > 0 && is_space(value[0])) {
-        value++;
+    while (len > 0 && is_space((*value)[0])) {
+        (*value)++;
         len--;
     }
-    while (len > 0 && is_space(value[len - 1]))
+    while (len > 0 && is_space((*value)[len - 1]))
         len--;
-    if (len < REDACT_NAMED_MIN_BYTES)
+    return len;
+}
+
+bool redact_finds(const char *value, size_t bytes)
+{
+    return trim(&value, bytes) >= REDACT_NAMED_MIN_BYTES;
+}
+
+void redact_add_value(struct redactor *set, const char *value, size_t len)
+{
+    if (!redact_finds(value, len))
         return;
     size_t line = 0;
+    len = trim(&value, len);
     for (size_t at = 0; at <= len; at++) {
         if (at < len && value[at] != '\n' && value[at] != '\r')
             continue;

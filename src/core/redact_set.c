@@ -157,7 +157,7 @@ static void fill(struct redactor *set, const struct redact_known *known)
     for (size_t i = 0; i < known->variable_count; i++)
         add_variable(set, &known->variables[i]);
     for (size_t i = 0; i < known->secret_count; i++)
-        redact_add_value(set, known->secrets[i], strlen(known->secrets[i]));
+        redact_add_value(set, known->secrets[i].value, known->secrets[i].bytes);
     finish(set);
     redact_near_finish(set);
 }

@@ -10,6 +10,7 @@
 #include "queue/explain.h"
 #include "run/attempt_env.h"
 #include "run/job.h"
+#include "run/payload_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,18 +52,6 @@ struct process {
 };
 
 /* --- starting --- */
-
-/* The payload, to be read by a handler. */
-static int payload_fd(const struct tend_job *job)
-{
-    int fd = memfd_create("payload", MFD_CLOEXEC);
-    if (fd >= 0 && (write(fd, job->payload, job->payload_bytes) != (ssize_t)job->payload_bytes ||
-                    lseek(fd, 0, SEEK_SET) < 0)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 static bool is_below(const char *path, const char *folder)
 {
@@ -138,7 +126,7 @@ static bool start(struct process *process)
     spec.argv = attempt->step->kind == STEP_RUN ? shell : attempt->step->argv;
     spec.env = attempt_environment(attempt, &process->arena);
     spec.cwd = working_folder(process);
-    spec.fds[0] = run->handler != NULL ? payload_fd(run->task->job) : -1;
+    spec.fds[0] = run->handler != NULL ? payload_file(run->task->job) : -1;
     spec.marker = attempt->marker;
     spec.nice = CHILD_NICE;
     spec.deadline_mono_ms = task_safe_until(run->task);

@@ -76,7 +76,11 @@ static int look_up(struct search *search, const struct secret_name *secret, cons
         return lacks(search, rc, why);
     if (!search->raw && strlen(value) != search->bytes)
         return missing(search, secret, "holds a zero byte");
-    if (!job_know_secret(search->attempt->run, value))
+    if (!redact_finds(value, search->bytes))
+        return missing(search, secret,
+                       "is shorter than 4 bytes: a secret that short cannot be kept out of the "
+                       "output");
+    if (!job_know_secret(search->attempt->run, value, search->bytes))
         return no_memory(search);
     *ret = value;
     return put_prefix(search, secret, ret);

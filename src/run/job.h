@@ -74,10 +74,11 @@ struct job_run {
     struct workspace
         old; /* before the last reset; kept until a step has succeeded in the new one */
     bool has_old;
-    bool edited;               /* the present workspace has an operator's edits for its step */
-    bool keeps_workspaces;     /* for an operator to work in */
-    bool done;                 /* the job is: nothing of earlier leases is needed any more */
-    bool failed;               /* the job has, or is tried again later */
+    bool edited;           /* the present workspace has an operator's edits for its step */
+    bool keeps_workspaces; /* for an operator to work in */
+    bool done;             /* the job is: nothing of earlier leases is needed any more */
+    bool failed;           /* the job has, or is tried again later */
+    bool unsaved;          /* what a step has done is in its workspace only, and was not saved */
     int64_t keep_workspace_ms; /* of the queue; TEND_UNSET: for ever */
     struct heal heal;
     struct failure failure;               /* the last of the present step, when heal knows of any */
@@ -128,6 +129,7 @@ struct attempt {
     struct named_texts env;       /* of the job, then of the step, with values */
     const struct http_plan *http; /* of an http step, with values */
     bool no_secret;               /* one of them is missing: run->last_error says which */
+    bool unsaved; /* it has succeeded, but what it changed was not taken: last_error says why */
 
     /* filled while it runs */
     enum attempt_end end;
@@ -195,14 +197,13 @@ enum step_outcome step_boundary(struct job_run *run);
 /* --- job_run.c --- */
 
 /* This value is a secret from now on, once the redactor is renewed. False: no memory. */
-bool job_know_secret(struct job_run *run, const char *value);
+bool job_know_secret(struct job_run *run, const char *value, size_t bytes);
 /* Puts new secrets into run->redactor. Not while a stream uses it. 0 or TEND_ENOMEM. */
 int job_renew_redactor(struct job_run *run);
 
 /* --- job_past.c --- */
 
-/* False: nobody has had the job before, as it was only added and claimed; its version counts the
- * changes of its row. Tokens begin anywhere and tell nothing. */
+/* As sweep_may_have_run. */
 bool job_may_have_run(const struct job_run *run);
 /* The step the job has come to, as it was left. 0, TEND_ESTATE: something of an earlier attempt
  * still runs; or as the store says. */

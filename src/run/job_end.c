@@ -61,7 +61,7 @@ static bool leave_out(struct job_run *run, int rc, const char *result)
 
 static bool is_refused(int rc)
 {
-    return rc < 0 && rc != TEND_ELEASELOST && !task_passes(rc);
+    return rc < 0 && rc != TEND_ELEASELOST && !lease_trouble_passes(rc);
 }
 
 /* The checkpoint of the step has what an operator had changed before it. */

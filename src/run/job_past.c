@@ -158,8 +158,7 @@ static int read_checkpoints(struct job_run *run)
 
 bool job_may_have_run(const struct job_run *run)
 {
-    enum { ADDED_AND_CLAIMED = 2 };
-    return run->task->job->version > ADDED_AND_CLAIMED;
+    return sweep_may_have_run(run->task->job);
 }
 
 int job_read_past(struct job_run *run)
@@ -181,5 +180,5 @@ int job_read_past(struct job_run *run)
     count_done(run, attempts);
     tend_attempts_free(attempts);
     const struct sweep_ear ear = runner_ear(run->runner);
-    return sweep_left_behind(run->runner->t, &ear, run->task->job->id) ? 0 : TEND_ESTATE;
+    return sweep_before_run(run->runner->t, &ear, run->task->job) ? 0 : TEND_ESTATE;
 }

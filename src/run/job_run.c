@@ -111,9 +111,9 @@ static int make_redactor(struct job_run *run)
     return 0;
 }
 
-bool job_know_secret(struct job_run *run, const char *value)
+bool job_know_secret(struct job_run *run, const char *value, size_t bytes)
 {
-    int rc = secret_know(&run->secrets, &run->arena, value);
+    int rc = secret_know(&run->secrets, &run->arena, value, bytes);
     run->secrets_changed = run->secrets_changed || rc > 0;
     return rc >= 0;
 }

@@ -116,7 +116,7 @@ static enum keep_why why_kept(const struct job_run *run)
         return KEEP_NOT;
     if (run->keeps_workspaces)
         return KEEP_TAKEN_OVER;
-    if (run->failed)
+    if (run->failed || (run->unsaved && !run->done))
         return run->keep_workspace_ms == 0 ? KEEP_NOT : KEEP_FAILED;
     return run->has_old && !run->done ? KEEP_RESET : KEEP_NOT;
 }

@@ -7,6 +7,7 @@
 #include "core/classify.h"
 #include "queue/lease.h"
 #include "run/json_redact.h"
+#include "run/lease_watch.h"
 #include "run/runner.h"
 #include "run/secret.h"
 
@@ -21,11 +22,7 @@
 #include <unistd.h>
 
 enum {
-    BEATS_A_LEASE = 3,
     LOOK_MS = 1000, /* how often it looks whether the lease is still held */
-    WAITS_A_LEASE = 8,
-    WAIT_LEAST_MS = 1200,
-    BLOCKED_LEASE_MS = 6000, /* shorter leases are not kept while nobody can write; see pulse.c */
     TELL_AGAIN_MS = 500,
     LEFTOVER_GRACE_MS = 1000,
     NOT_STARTED_MS = 15000, /* for so long the job is left to others that can start the command */
@@ -37,30 +34,26 @@ enum taken { TAKEN_BY_NOBODY, TAKEN_BY_OPERATOR, TAKEN_BY_OTHERS };
 struct leased {
     tend *t;
     const struct leased_command *command;
+    struct tend_jobs *jobs; /* the job, once the lease is known to be held */
     struct leased_result *ret;
     struct tree_pool *pool;
     struct tree *tree;
     int out_fd;                /* what becomes the result; -1: nothing does, or it has ended */
     struct buf answer;         /* ... so far */
     struct redactor *redactor; /* ... loses its secrets by this; NULL: no result is taken */
-    int64_t lease_ms;          /* its length */
-    int64_t beat_ms;           /* monotonic: when it was last extended */
-    int64_t look_ms;           /* ... when it is looked at next */
-    int64_t kill_ms;           /* ... when everything is killed; INT64_MAX: never */
-    int64_t pid;               /* of its process group; 0: not started yet */
-    bool over;                 /* nothing of it is left */
-    struct tree_event event;   /* ... its last */
+    struct lease_watch watch;
+    struct lease_telling telling;
+    int64_t look_ms;         /* monotonic: when the lease is looked at next */
+    int64_t kill_ms;         /* ... when everything is killed; INT64_MAX: never */
+    int64_t pid;             /* of its process group; 0: not started yet */
+    bool over;               /* nothing of it is left */
+    bool hurried;            /* ... and since then a signal to stop has come */
+    struct tree_event event; /* ... its last */
     enum taken taken;
     char taken_why[256];
 };
 
 /* --- the lease --- */
-
-static int64_t patience_ms(const struct leased *leased)
-{
-    int64_t wait_ms = leased->lease_ms / WAITS_A_LEASE;
-    return wait_ms > WAIT_LEAST_MS ? wait_ms : WAIT_LEAST_MS;
-}
 
 /* An operator has cancelled or held the job, and it is nobody else's yet. */
 static bool is_stopped(struct leased *leased)
@@ -87,17 +80,11 @@ static void lose(struct leased *leased)
     tree_stop(leased->tree, leased->taken == TAKEN_BY_OPERATOR ? leased->command->grace_ms : 0);
 }
 
-static int64_t safe_until(const struct leased *leased)
-{
-    return leased->beat_ms + leased->lease_ms * 2 / 3;
-}
-
-/* The lease could not be extended. What nobody can write to ends no lease: see pulse.c. */
+/* The lease could not be extended. While nobody can write, the command may go on. */
 static void outlast(struct leased *leased)
 {
-    int64_t blocked_ms = lease_blocked_ms(leased->t);
-    if (blocked_ms > 0 && leased->lease_ms >= BLOCKED_LEASE_MS)
-        tree_keep(leased->tree, safe_until(leased) + blocked_ms);
+    if (lease_watch_blocked(&leased->watch, lease_blocked_ms(leased->t)))
+        tree_keep(leased->tree, leased->watch.safe_until_ms);
 }
 
 /* Extends the lease when it is time to, else only looks whether it is held. */
@@ -105,66 +92,63 @@ static void look_after_lease(struct leased *leased)
 {
     int64_t now_ms = clock_mono_ms();
     const struct tend_lease *lease = &leased->command->lease;
+    struct lease_watch *watch = &leased->watch;
+    int64_t wait_ms = lease_patience_ms(watch->lease_ms);
+    int64_t pause_ms = lease_beat_pause_ms(watch->lease_ms);
     int each = TEND_EUNREACHABLE;
     if (leased->taken != TAKEN_BY_NOBODY || now_ms < leased->look_ms)
         return;
-    bool beats = now_ms >= leased->beat_ms + leased->lease_ms / BEATS_A_LEASE;
+    bool beats = now_ms >= watch->beat_ms + pause_ms;
     if (beats)
-        lease_heartbeat(leased->t, patience_ms(leased), lease, 1, leased->lease_ms, &each);
+        lease_heartbeat(leased->t, wait_ms, lease, 1, watch->lease_ms, &each);
     else
-        lease_check(leased->t, patience_ms(leased), lease, 1, &each);
+        lease_check(leased->t, wait_ms, lease, 1, &each);
     if (each == TEND_ELEASELOST) {
         lose(leased);
     } else if (beats && each == 0) {
-        leased->beat_ms = now_ms;
-        tree_keep(leased->tree, safe_until(leased));
+        lease_watch_beat(watch, now_ms);
+        tree_keep(leased->tree, watch->safe_until_ms);
     } else if (each != 0) {
         outlast(leased);
     }
-    int64_t pause_ms = leased->lease_ms / BEATS_A_LEASE;
     leased->look_ms = clock_mono_ms() + (pause_ms < LOOK_MS ? pause_ms : LOOK_MS);
-    if (each == 0 && leased->beat_ms + pause_ms < leased->look_ms)
-        leased->look_ms = leased->beat_ms + pause_ms;
+    if (each == 0 && watch->beat_ms + pause_ms < leased->look_ms)
+        leased->look_ms = watch->beat_ms + pause_ms;
 }
 
 /* Knows the secrets of this process and those that the job's payload names. */
-static int make_redactor(struct leased *leased, const struct tend_job *job)
+static int make_redactor(struct leased *leased, const struct tend_job *job, struct err *err)
 {
     struct known_secret *secrets = NULL;
     struct arena arena;
-    struct err err;
     arena_init(&arena);
     int rc = secrets_of_payload(job->payload, job->payload_bytes, &arena, &secrets);
     if (rc < 0)
-        rc = err_set(&err, rc, "no memory or descriptors for the secrets of the job");
+        err_set(err, rc, "no memory or descriptors for the secrets of the job");
     else
-        rc = runner_redactor(NULL, secrets, &leased->redactor, &err);
+        rc = runner_redactor(NULL, secrets, &leased->redactor, err);
     arena_done(&arena);
-    return rc < 0 ? handle_fail(leased->t, rc, "%s", err.text) : 0;
+    return rc;
 }
 
-/* The first sign of life: whether the lease is held, and how long it is. */
+/* The first sign of life: whether the lease is held, how long it is, and which job it is of. */
 static int begin_lease(struct leased *leased)
 {
     const struct tend_lease *lease = &leased->command->lease;
-    struct tend_jobs *jobs;
     int rc;
     if ((rc = tend_start(leased->t, lease, 1, NULL)) < 0 ||
         (rc = tend_heartbeat(leased->t, lease, 1, TEND_UNSET, NULL)) < 0 ||
-        (rc = tend_get(leased->t, lease->id, &jobs)) < 0)
+        (rc = tend_get(leased->t, lease->id, &leased->jobs)) < 0)
         return rc;
-    const struct tend_job *job = &jobs->items[0];
+    const struct tend_job *job = &leased->jobs->items[0];
+    leased->watch.lease_ms = job->until_ms - job->seen_at_ms; /* of that heartbeat */
+    lease_watch_beat(&leased->watch, clock_mono_ms());
+    leased->look_ms = leased->watch.beat_ms;
     bool held = job->state == TEND_RUNNING && job->token == lease->token;
-    leased->lease_ms = job->until_ms - job->seen_at_ms; /* of that heartbeat */
-    leased->beat_ms = clock_mono_ms();
-    leased->look_ms = leased->beat_ms;
-    if (!held || leased->lease_ms <= 0)
-        rc = handle_fail(leased->t, TEND_ELEASELOST, "lease %lld:%lld is no longer held",
-                         (long long)lease->id, (long long)lease->token);
-    else if (leased->command->takes_result)
-        rc = make_redactor(leased, job);
-    tend_jobs_free(jobs);
-    return rc;
+    return held && leased->watch.lease_ms > 0
+               ? 0
+               : handle_fail(leased->t, TEND_ELEASELOST, "lease %lld:%lld is no longer held",
+                             (long long)lease->id, (long long)lease->token);
 }
 
 /* --- the command --- */
@@ -174,6 +158,8 @@ static int spawn(struct leased *leased, struct err *err)
     const struct leased_command *command = leased->command;
     int ends[2] = {-1, -1};
     struct tree_spec spec;
+    char marker[LEASE_MARKER_BYTES];
+    lease_marker(command->lease, marker);
     if (command->takes_result && pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, TEND_EIO, "no pipe could be made: %s", strerror(errno));
     if (command->takes_result)
@@ -185,7 +171,8 @@ static int spawn(struct leased *leased, struct err *err)
     spec.fds[0] = command->stdin_fd;
     spec.fds[1] = command->takes_result ? ends[1] : STDOUT_FILENO;
     spec.fds[2] = STDERR_FILENO;
-    spec.deadline_mono_ms = safe_until(leased);
+    spec.marker = marker;
+    spec.deadline_mono_ms = leased->watch.safe_until_ms;
     spec.leftover_grace_ms = LEFTOVER_GRACE_MS;
     int rc = tree_spawn(leased->pool, &spec, &leased->tree, err);
     if (ends[1] >= 0)
@@ -280,11 +267,26 @@ static void say(struct leased *leased, enum leased_end end, const char *format, 
     va_end(args);
 }
 
-/* Whether the store is told again what it did not hear: until the lease is over. */
-static bool tell_again(const struct leased *leased, int rc)
+/* Whether somebody wants this process to end, after the command has. */
+static bool is_hurried(struct leased *leased)
+{
+    unsigned char number;
+    while (leased->command->signal_fd >= 0 && read(leased->command->signal_fd, &number, 1) == 1)
+        leased->hurried |= is_to_stop(number);
+    return leased->hurried;
+}
+
+/* Whether the store is told again what it did not hear: until the lease is over, which it is not
+ * while nobody can write. */
+static bool tell_again(struct leased *leased, int rc)
 {
     const struct timespec pause = {.tv_nsec = TELL_AGAIN_MS * 1000000L};
-    if (!task_passes(rc) || clock_mono_ms() >= leased->beat_ms + leased->lease_ms)
+    int64_t blocked_ms = lease_blocked_ms(leased->t);
+    int64_t now_ms = clock_mono_ms();
+    lease_watch_blocked(&leased->watch, blocked_ms);
+    bool over = blocked_ms == 0 && now_ms >= lease_watch_held_until(&leased->watch);
+    if (db_gone(leased->t->db) ||
+        !lease_tells_again(&leased->telling, rc, is_hurried(leased) || over, now_ms))
         return false;
     nanosleep(&pause, NULL);
     return true;
@@ -354,13 +356,13 @@ static void fail(struct leased *leased, struct ending ending)
     judge_answer(leased, rc, "has failed", "fail");
 }
 
-static void give_back(struct leased *leased, int64_t delay_ms, const char *why)
+static void give_back(struct leased *leased, int64_t delay_ms, const char *why, const char *what)
 {
     int rc;
     do
         rc = tend_release(leased->t, &leased->command->lease, 1, delay_ms, why, NULL);
     while (rc < 0 && tell_again(leased, rc));
-    judge_answer(leased, rc, "was stopped", "release");
+    judge_answer(leased, rc, what, "release");
 }
 
 static void give_back_stopped(struct leased *leased)
@@ -369,20 +371,20 @@ static void give_back_stopped(struct leased *leased)
     char why[128];
     snprintf(why, sizeof why, "its worker was stopped by SIG%s", name != NULL ? name : "?");
     say(leased, LEASED_GIVEN_BACK, "given back: %s", why);
-    give_back(leased, 0, why);
+    give_back(leased, 0, why, "was stopped");
 }
 
 static void give_back_late(struct leased *leased)
 {
     say(leased, LEASED_GIVEN_BACK,
         "given back: the lease could not be extended in time, and the command was killed");
-    give_back(leased, 0, "its worker could not keep its lease in time");
+    give_back(leased, 0, "its worker could not keep its lease in time", "was killed");
 }
 
 static void give_back_not_started(struct leased *leased, const char *why)
 {
     say(leased, LEASED_NOT_STARTED, "given back: %.400s", why);
-    give_back(leased, NOT_STARTED_MS, why);
+    give_back(leased, NOT_STARTED_MS, why, "was not started");
 }
 
 /* The caller has named the command, not the job. What the shell says about it has gone where the
@@ -427,16 +429,23 @@ static void judge(struct leased *leased)
 
 /* --- the whole --- */
 
-static int run(struct leased *leased)
+/* All that may fail for want of something here, before the command is started. */
+static int start(struct leased *leased, struct err *err)
 {
-    struct err err;
-    int rc = tree_pool_open(&leased->pool, leased->command->helper_path, &err);
-    if (rc < 0)
-        return handle_fail(leased->t, rc, "%s", err.text);
-    if (spawn(leased, &err) < 0) {
-        give_back_not_started(leased, err.text);
-        return 0;
-    }
+    const struct leased_command *command = leased->command;
+    const struct tend_job *job = &leased->jobs->items[0];
+    int rc = 0;
+    if (!sweep_before_run(leased->t, &command->ear, job))
+        return err_set(err, TEND_ESTATE, "what an earlier run left running could not be ended");
+    if (command->takes_result)
+        rc = make_redactor(leased, job, err);
+    if (rc == 0)
+        rc = tree_pool_open(&leased->pool, command->helper_path, err);
+    return rc < 0 ? rc : spawn(leased, err);
+}
+
+static void run(struct leased *leased)
+{
     while (!leased->over) {
         wait_for_news(leased);
         read_output(leased);
@@ -448,7 +457,6 @@ static int run(struct leased *leased)
     }
     read_output(leased);
     judge(leased);
-    return 0;
 }
 
 int leased_run(tend *t, const struct leased_command *command, struct leased_result *ret)
@@ -456,11 +464,19 @@ int leased_run(tend *t, const struct leased_command *command, struct leased_resu
     struct leased leased = {
         .t = t, .command = command, .ret = ret, .out_fd = -1, .kill_ms = INT64_MAX};
     *ret = (struct leased_result){.due_ms = TEND_UNSET};
-    int rc = begin_lease(&leased);
-    if (rc < 0)
-        return rc;
+    struct err err;
     buf_init(&leased.answer);
-    rc = run(&leased);
+    int rc = begin_lease(&leased);
+    bool refused = rc < 0 && !lease_trouble_passes(rc);
+    if (rc < 0)
+        err_set(&err, rc, "%s", tend_errmsg(t));
+    else
+        rc = start(&leased, &err);
+    if (rc == 0)
+        run(&leased);
+    else if (!refused)
+        give_back_not_started(&leased, err.text);
+    tend_jobs_free(leased.jobs);
     if (leased.tree != NULL)
         tree_free(leased.tree);
     if (leased.pool != NULL)
@@ -469,5 +485,13 @@ int leased_run(tend *t, const struct leased_command *command, struct leased_resu
         close(leased.out_fd);
     buf_done(&leased.answer);
     redactor_free(leased.redactor);
-    return rc;
+    return refused ? rc : 0;
+}
+
+void leased_give_back(tend *t, struct tend_lease lease, const char *why, struct leased_result *ret)
+{
+    const struct leased_command command = {.lease = lease, .signal_fd = -1};
+    struct leased leased = {.t = t, .command = &command, .ret = ret};
+    *ret = (struct leased_result){.due_ms = TEND_UNSET};
+    give_back_not_started(&leased, why);
 }

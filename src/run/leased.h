@@ -3,19 +3,27 @@
  * (`tend with-lease`, `tend claim --exec`). The lease is kept while the command runs, and the job
  * ends as the command does.
  *
- *     the command ends          with 0: the job is completed; else it fails, classed by
- * core/classify the lease is lost         everything the command has started is killed the job is
- * cancelled or   SIGTERM to everything, SIGKILL after the grace held by an operator a signal to
- * stop comes    it is passed on; SIGKILL after the grace; the job is given back, free of charge,
- * unless the command ends with 0 the store is away         the command goes on for two thirds of
- * the lease, then it is killed
+ *     the command ends         with 0: the job is completed; else it fails (core/classify)
+ *     the lease is lost        everything the command has started is killed
+ *     the job is cancelled     SIGTERM to everything, SIGKILL after the grace
+ *     or held by an operator
+ *     a signal to stop comes   it is passed on; SIGKILL after the grace; the job is given back,
+ *                              free of charge, unless the command ends with 0
+ *     the store is away        the command goes on for two thirds of the lease, and for as long
+ *                              as nobody can write (lease_watch.h); then it is killed
+ *     the store does not hear  it is told again until the lease is over, or a signal to stop
+ *     how the command ended    comes, and for two seconds more
+ *     it cannot be started     the job is given back, free of charge
  *
  * The processes are a tree (tree.h): nothing of it outlives this call, or the process that makes
- * it. Not the runner: no steps, no attempts, no healing, and the output goes where the caller's
- * goes.
+ * it. If the helpers are killed with that process, whoever has the job next on this machine ends
+ * the tree first: it is marked with the lease (sweep.h). Not the runner: no steps, no attempts, no
+ * healing, and the output goes where the caller's goes.
  */
 #ifndef RUN_LEASED_H
 #define RUN_LEASED_H
+
+#include "run/sweep.h"
 
 #include <stdbool.h>
 #include <tend.h>
@@ -30,6 +38,7 @@ struct leased_command {
     int64_t grace_ms;
     int signal_fd;           /* a byte for each signal to pass on; not blocking; -1: none come */
     const char *helper_path; /* as in tree_pool_open */
+    struct sweep_ear ear;    /* is told what earlier runs of the job had left */
 };
 
 enum leased_end {
@@ -51,8 +60,11 @@ struct leased_result {
 
 /*
  * Runs it, until everything has ended. 0 with *ret; or a negative code with the handle's sentence,
- * when nothing was started: TEND_ELEASELOST, as the store says, or as tree_pool_open.
+ * when the store refuses the lease: nothing was started then, and nothing is to be given back.
  */
 int leased_run(tend *t, const struct leased_command *command, struct leased_result *ret);
+
+/* Instead of leased_run, for a caller that lacks what it takes to call it. */
+void leased_give_back(tend *t, struct tend_lease lease, const char *why, struct leased_result *ret);
 
 #endif

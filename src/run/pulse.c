@@ -3,16 +3,11 @@
  * however busy or slow the tasks themselves are, sees which were lost, and brings the controls
  * operators have given (SH-12).
  *
- * A task whose lease could not be extended for two thirds of its time must stop what it runs (the
- * task and its minder look at safe_until_ms): the lease may end, and the job run elsewhere, while
- * the store is out of reach from here.
- *
- * Not so while nobody can write to the store, because a stopped process has the write lock or the
- * disk is full: whoever writes first gives that time back to all leases, before it can take one
- * (db_owed). So safe_until_ms moves on by the time that is known to be given back, and no further.
- * To see it in time, the pulse waits for the store no longer than a part of the shortest lease.
- * That holds for each of its calls, also for those that only look: a connection can die without a
- * word, and the next call takes another one while the lease is still held.
+ * A task whose lease could not be extended for two thirds of its time must stop what it runs: the
+ * lease may end, and the job run elsewhere, while the store is out of reach from here. Not so while
+ * nobody can write to the store. lease_watch.h has these rules; the task and its minder look at
+ * safe_until_ms. To see in time that nobody can write, the pulse waits for the store no longer than
+ * a part of the shortest lease. That holds for each of its calls, also for those that only look.
  *
  * A lease whose row another session has locked is neither extended nor lost: it keeps its
  * safe_until_ms, the others are extended, and it is tried again soon.
@@ -29,13 +24,8 @@
 #include <unistd.h>
 
 enum {
-    LOOK_MS = 400,     /* how often controls and lost leases are looked for */
-    BEATS_A_LEASE = 4, /* heartbeats in the time of a lease */
-    HURRY_BELOW_MS =
-        2 * BEATS_A_LEASE * LOOK_MS, /* a new lease so short does not wait for a look */
-    WAITS_A_LEASE = 8,               /* a wait for the store lasts such a part of a lease */
-    WAIT_LEAST_MS = 1200,            /* ... and long enough to see that nobody can write */
-    BLOCKED_LEASE_MS = 6000,         /* shorter leases are not kept while nobody can write */
+    LOOK_MS = 400, /* how often controls and lost leases are looked for */
+    HURRY_BELOW_MS = 2 * LEASE_BEATS * LOOK_MS, /* a new lease so short does not wait for a look */
 };
 
 /* Leases of the tasks at one moment; the tasks may have ended since, so they are found by lease. */
@@ -58,10 +48,10 @@ static struct roll call_roll(tend_runner *runner)
         for (const struct task *task = runner->tasks; task != NULL; task = task->next) {
             if (task->ended || task->lost)
                 continue;
-            roll.lengths_ms[roll.count] = task->lease_ms;
+            roll.lengths_ms[roll.count] = task->watch.lease_ms;
             roll.leases[roll.count++] = task->lease;
-            if (task->lease_ms < roll.shortest_ms)
-                roll.shortest_ms = task->lease_ms;
+            if (task->watch.lease_ms < roll.shortest_ms)
+                roll.shortest_ms = task->watch.lease_ms;
         }
     }
     pthread_mutex_unlock(&runner->mutex);
@@ -71,8 +61,7 @@ static struct roll call_roll(tend_runner *runner)
 /* How long the store is waited for. */
 static int64_t patience_ms(const struct roll *roll)
 {
-    int64_t wait_ms = roll->shortest_ms / WAITS_A_LEASE;
-    return wait_ms > WAIT_LEAST_MS ? wait_ms : WAIT_LEAST_MS;
+    return lease_patience_ms(roll->shortest_ms);
 }
 
 static void roll_done(struct roll *roll)
@@ -123,17 +112,13 @@ static void note(tend_runner *runner, const struct roll *roll, int64_t extended_
         struct task *task = task_find(runner, roll->leases[i].id, roll->leases[i].token);
         if (task == NULL || roll->each[i] != 0 || extended_ms == 0)
             continue;
-        task->beat_until_ms = task->safe_until_ms = extended_ms + task->lease_ms * 2 / 3;
+        lease_watch_beat(&task->watch, extended_ms);
         task_wake(task);
     }
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/*
- * Leases could not be extended. If nobody can write, they will get that time back, but for a second
- * at most: the last third of the lease, which is kept in reserve, has room for that where the lease
- * is long enough. What has a shorter one is ended as if only this process could not write.
- */
+/* Leases could not be extended. If nobody can write, they will get that time back. */
 static void note_blocked(tend_runner *runner)
 {
     int64_t blocked_ms = lease_blocked_ms(runner->t);
@@ -141,9 +126,8 @@ static void note_blocked(tend_runner *runner)
         return;
     pthread_mutex_lock(&runner->mutex);
     for (struct task *task = runner->tasks; task != NULL; task = task->next)
-        if (!task->ended && !task->lost && task->lease_ms >= BLOCKED_LEASE_MS &&
-            task->beat_until_ms + blocked_ms > task->safe_until_ms)
-            task_keep(task, task->beat_until_ms + blocked_ms);
+        if (!task->ended && !task->lost && lease_watch_blocked(&task->watch, blocked_ms))
+            task_keep(task);
     pthread_mutex_unlock(&runner->mutex);
     if (!runner->store_blocked)
         runner_tell(
@@ -267,7 +251,7 @@ static int64_t beat(tend_runner *runner, struct roll *roll, int64_t last_beat_ms
     if (runner->store_away)
         note_blocked(runner); /* also before the next wait */
     int64_t now_ms = clock_mono_ms();
-    int64_t pause_ms = roll->shortest_ms / BEATS_A_LEASE;
+    int64_t pause_ms = lease_beat_pause_ms(roll->shortest_ms);
     bool beats = now_ms >= last_beat_ms + pause_ms;
     bool answered = beats ? beat_all(runner, roll) : look(runner, roll);
     tell_outage(runner, !answered);
@@ -297,7 +281,7 @@ static void *pulse(void *arg)
     int64_t last_beat_ms = 0;
     while (goes_on(runner)) {
         struct roll roll = call_roll(runner);
-        int64_t pause_ms = roll.shortest_ms / BEATS_A_LEASE / 2;
+        int64_t pause_ms = lease_beat_pause_ms(roll.shortest_ms) / 2;
         if (roll.count > 0) {
             last_beat_ms = beat(runner, &roll, last_beat_ms);
             if (!runner->store_away)
@@ -315,7 +299,7 @@ static void *pulse(void *arg)
 
 void pulse_hurry(struct task *task)
 {
-    if (task->lease_ms < HURRY_BELOW_MS)
+    if (task->watch.lease_ms < HURRY_BELOW_MS)
         flag_set(task->runner->pulse_fd);
 }
 

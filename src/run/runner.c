@@ -237,7 +237,7 @@ static struct round go_round(tend_runner *runner, size_t first)
  */
 static bool passes(int rc, bool has_worked)
 {
-    return task_passes(rc) && (rc != TEND_EREADONLY || has_worked);
+    return lease_trouble_passes(rc) && (rc != TEND_EREADONLY || has_worked);
 }
 
 /* Only what every queue has said in this round counts: a claim that failed or was interrupted says

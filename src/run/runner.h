@@ -29,6 +29,7 @@
 #include "queue/handle.h"
 #include "run/bulkhead.h"
 #include "run/lack.h"
+#include "run/lease_watch.h"
 #include "run/tree.h"
 
 #include <pthread.h>
@@ -55,7 +56,6 @@ struct task {
     const struct tend_job *job; /* of the haul */
     struct haul *haul;
     struct tend_lease lease;
-    int64_t lease_ms;
     pthread_t thread;
     int wake_fd;   /* an eventfd: something below has changed */
     int cancel_fd; /* an eventfd: readable once the task must end; orders do not set it */
@@ -67,12 +67,11 @@ struct task {
     char cancelled_why[256];
     bool reports; /* its thread tells how the job ended, and learns from the answer what is lost */
     bool ended;   /* its thread is done and can be joined */
-    int64_t beat_until_ms; /* monotonic: nothing may run longer without another heartbeat */
-    int64_t safe_until_ms; /* ... but for time in which nobody could write; not before the other */
-    struct order *orders;  /* oldest first */
-    int64_t last_order;    /* the newest that was ever given */
-    int64_t stop_until_ms; /* its thread's own: when it gives up telling the store */
-    bool short_told;       /* ... that memory was short, and somebody was told */
+    struct lease_watch watch;     /* of its lease; its length never changes */
+    struct order *orders;         /* oldest first */
+    int64_t last_order;           /* the newest that was ever given */
+    struct lease_telling telling; /* its thread's own */
+    bool short_told;              /* ... that memory was short, and somebody was told */
     struct tend_running view;
     bool viewed;            /* view is filled: a step runs, or pauses */
     bool sleeps;            /* ... that has nothing to say */
@@ -147,9 +146,9 @@ void task_reap(tend_runner *runner);
 void flag_set(int fd);
 void flag_clear(int fd);
 
-/* What it runs may go on until then (monotonic); its thread and its tree are told. Under
+/* What it runs may go on longer, as its watch says; its thread and its tree are told. Under
  * runner->mutex. */
-void task_keep(struct task *task, int64_t safe_until_ms);
+void task_keep(struct task *task);
 
 /* Wakes the task's thread; under runner->mutex. */
 void task_wake(struct task *task);
@@ -183,15 +182,9 @@ enum { STOP_TEXT_BYTES = 512 };
 const char *task_stop_text(struct task *task, char out[STOP_TEXT_BYTES]);
 
 /*
- * Whether a failure with this code passes: the store is out of reach, busy, full or read-only for a
- * while, or memory is short. It says nothing about what was asked, and is never taken for a
- * refusal.
- */
-bool task_passes(int rc);
-/*
- * Whether a call that answered rc is to be repeated: its failure passes. Pauses a moment then. It
- * is tried until the store answers, for what is to be told may be finished work; a task that is to
- * stop gives up after a while. A lost lease is noted.
+ * Whether a call that answered rc is to be repeated: its failure passes (lease_tells_again). Pauses
+ * a moment then. It is tried until the store answers, for what is to be told may be finished work;
+ * a task that is to stop gives up after a while. A lost lease is noted.
  */
 bool task_try_again(struct task *task, int rc);
 

@@ -11,7 +11,7 @@ struct variables {
     struct arena arena;
     struct redact_variable *items;
     size_t count;
-    const char **secrets;
+    struct redact_secret *secrets;
     size_t secret_count;
     bool failed;
 };
@@ -59,7 +59,8 @@ static void add_plan(struct variables *variables, const struct job_plan *plan)
 static void add_secrets(struct variables *variables, const struct known_secret *secrets)
 {
     for (; secrets != NULL; secrets = secrets->next)
-        variables->secrets[variables->secret_count++] = secrets->value;
+        variables->secrets[variables->secret_count++] =
+            (struct redact_secret){.value = secrets->value, .bytes = secrets->bytes};
 }
 
 static bool make_room(struct variables *variables, const struct job_plan *plan,
@@ -75,7 +76,7 @@ static bool make_room(struct variables *variables, const struct job_plan *plan,
     for (; secrets != NULL; secrets = secrets->next)
         secret_count++;
     variables->items = arena_alloc(&variables->arena, count * sizeof *variables->items);
-    variables->secrets = arena_alloc(&variables->arena, secret_count * sizeof(char *));
+    variables->secrets = arena_alloc(&variables->arena, secret_count * sizeof *variables->secrets);
     return variables->items != NULL && variables->secrets != NULL;
 }
 

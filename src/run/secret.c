@@ -113,16 +113,16 @@ int secret_read(const struct secret_name *secret, struct arena *arena, const cha
 
 /* ---- all of a plan ---- */
 
-int secret_know(struct known_secret **list, struct arena *arena, const char *value)
+int secret_know(struct known_secret **list, struct arena *arena, const char *value, size_t bytes)
 {
     for (const struct known_secret *known = *list; known != NULL; known = known->next)
-        if (strcmp(known->value, value) == 0)
+        if (known->bytes == bytes && memcmp(known->value, value, bytes) == 0)
             return 0;
     struct known_secret *fresh = arena_alloc(arena, sizeof *fresh);
-    char *copy = arena_strdup(arena, value);
+    char *copy = arena_strndup(arena, value, bytes);
     if (fresh == NULL || copy == NULL)
         return TEND_ENOMEM;
-    *fresh = (struct known_secret){.next = *list, .value = copy};
+    *fresh = (struct known_secret){.next = *list, .value = copy, .bytes = bytes};
     *list = fresh;
     return 1;
 }
@@ -144,7 +144,7 @@ static int gather(void *context, const struct secret_name *secret, const char **
     *ret = "";
     int rc = secret_read(secret, &gathering->scratch, &value, &bytes, why);
     if (rc == 0)
-        rc = secret_know(gathering->list, gathering->arena, value);
+        rc = secret_know(gathering->list, gathering->arena, value, bytes);
     return rc == TEND_ENOMEM ? rc : 0;
 }
 

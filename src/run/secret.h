@@ -23,11 +23,12 @@ int secret_read(const struct secret_name *secret, struct arena *arena, const cha
 
 struct known_secret {
     struct known_secret *next;
-    const char *value;
+    const char *value; /* any bytes */
+    size_t bytes;
 };
 
 /* 1: it is in the list now; 0: it was already; TEND_ENOMEM. */
-int secret_know(struct known_secret **list, struct arena *arena, const char *value);
+int secret_know(struct known_secret **list, struct arena *arena, const char *value, size_t bytes);
 
 /* Puts in the list what the plan names and can be had here. 0 or TEND_ENOMEM. */
 int secrets_of_plan(const struct job_plan *plan, struct arena *arena, struct known_secret **list);

@@ -428,33 +428,70 @@ static void keep_result(struct attempt *attempt, struct tend_attempt_end *end)
     free(result);
 }
 
-/* A step has succeeded: what it did is taken also when the task is to end. */
-static int take_checkpoint(struct job_run *run, struct err *err)
+enum { CHECKPOINT_AGAIN_MS = 1000 };
+
+/* Whether what this worker lacks for a checkpoint is waited for: not when somebody wants to end it.
+ */
+static bool wait_for_means(struct attempt *attempt, const struct err *err, bool first)
 {
+    struct job_run *run = attempt->run;
+    if (!workspace_problem_lacks(run->keeper.problem) ||
+        attempt_signal(attempt) == ATTEMPT_ORDERED || !task_try_again(run->task, TEND_EFULL))
+        return false;
+    if (first)
+        runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
+                    "job %lld: step %s has succeeded, but its changes cannot be saved: %s; it is "
+                    "tried again every second",
+                    (long long)run->task->job->id, attempt->step->id, clean(attempt, err->text));
+    task_sleep(run->task, CHECKPOINT_AGAIN_MS);
+    return true;
+}
+
+/* What the step did is taken also when the task is to end. */
+static int take_checkpoint(struct attempt *attempt, struct err *err)
+{
+    struct job_run *run = attempt->run;
     int cancel_fd = run->keeper.limits.cancel_fd;
+    bool first = true;
+    int rc;
     run->keeper.limits.cancel_fd = -1;
-    int rc = workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint, err);
+    while ((rc = workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint,
+                                      err)) < 0 &&
+           wait_for_means(attempt, err, first))
+        first = false;
     run->keeper.limits.cancel_fd = cancel_fd;
     return rc;
 }
 
-bool step_record_success(struct attempt *attempt)
+void step_take_checkpoint(struct attempt *attempt)
+{
+    struct job_run *run = attempt->run;
+    struct err err;
+    if (!run->has_workspace)
+        return;
+    if (take_checkpoint(attempt, &err) == 0) {
+        run->change.has_checkpoint = true;
+        run->unsaved = false;
+        return;
+    }
+    snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
+    if (workspace_problem_lacks(run->keeper.problem)) {
+        attempt->end = attempt_signal(attempt);
+        if (attempt->end == ATTEMPT_SUCCEEDED) /* the store is gone, or the order was taken back */
+            attempt->end = ATTEMPT_STOPPED;
+        attempt->unsaved = run->unsaved = true;
+        return;
+    }
+    attempt->end = ATTEMPT_FAILED;
+    workspace_problem_evidence(run->keeper.problem, &run->early);
+    attempt->ending = run->early.ending;
+    attempt->report.class = run->early.declared;
+}
+
+void step_record_success(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
     char took[DURATION_TEXT_BYTES];
-    struct err err;
-    if (run->has_workspace) {
-        if (take_checkpoint(run, &err) < 0) {
-            attempt->end = ATTEMPT_FAILED;
-            workspace_problem_evidence(run->keeper.problem, &run->early);
-            attempt->ending = run->early.ending;
-            attempt->report.class = run->early.declared;
-            snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-            step_record_failure(attempt);
-            return false;
-        }
-        run->change.has_checkpoint = true;
-    }
     struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_SUCCEEDED);
     run->times_done[run->step - 1]++;
     end->verdict = attempt->attempt > 1 ? "recovered" : NULL;
@@ -469,11 +506,15 @@ bool step_record_success(struct attempt *attempt)
     runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_SUCCEEDED,
                      "job %lld: step %s is done (%s)", (long long)run->task->job->id,
                      attempt->step->id, span_text(attempt->duration_ms, took));
-    return true;
 }
 
 void step_record_stop(struct attempt *attempt, const char *why)
 {
+    struct job_run *run = attempt->run;
+    if (attempt->unsaved)
+        why = arena_printf(&run->change.arena,
+                           "the step has succeeded, but its changes could not be saved: %s; %s",
+                           run->last_error, why);
     end_of(attempt, TEND_ATTEMPT_STOPPED)->summary = clean(attempt, why);
 }
 

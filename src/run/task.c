@@ -15,7 +15,6 @@
 enum {
     STACK_BYTES = 1024 * 1024, /* what is nested deeply is read recursively */
     AGAIN_MS = 50,
-    STOP_PATIENCE_MS = 2000, /* how long a task that is to stop tries to give its job back */
 };
 
 /* --- orders --- */
@@ -112,16 +111,15 @@ const char *task_stop_text(struct task *task, char out[STOP_TEXT_BYTES])
 int64_t task_safe_until(struct task *task)
 {
     pthread_mutex_lock(&task->runner->mutex);
-    int64_t until_ms = task->safe_until_ms;
+    int64_t until_ms = task->watch.safe_until_ms;
     pthread_mutex_unlock(&task->runner->mutex);
     return until_ms;
 }
 
-void task_keep(struct task *task, int64_t safe_until_ms)
+void task_keep(struct task *task)
 {
-    task->safe_until_ms = safe_until_ms;
     if (task->tree != NULL) /* its thread may be waiting for the store */
-        tree_keep(task->tree, safe_until_ms);
+        tree_keep(task->tree, task->watch.safe_until_ms);
     task_wake(task);
 }
 
@@ -168,7 +166,7 @@ void task_lose(tend_runner *runner, struct tend_lease lease)
         if (!task->cancelled)
             memcpy(task->cancelled_why, why, sizeof why);
         task->cancelled = true;
-        task->beat_until_ms = task->safe_until_ms = clock_mono_ms() + task->lease_ms * 2 / 3;
+        lease_watch_beat(&task->watch, clock_mono_ms()); /* for so long it may stop what runs */
     }
     if (task != NULL) {
         /* Out of reach: what is cancelled stays so until its time is over. */
@@ -176,12 +174,6 @@ void task_lose(tend_runner *runner, struct tend_lease lease)
         task_alarm(task);
     }
     pthread_mutex_unlock(&runner->mutex);
-}
-
-bool task_passes(int rc)
-{
-    return rc == TEND_EUNREACHABLE || rc == TEND_EBUSY || rc == TEND_EIO || rc == TEND_EFULL ||
-           rc == TEND_EREADONLY || rc == TEND_ENOMEM;
 }
 
 bool task_try_again(struct task *task, int rc)
@@ -193,12 +185,9 @@ bool task_try_again(struct task *task, int rc)
         return false;
     }
     enum task_signal signal = task_signal(task);
-    if (!task_passes(rc) || signal == TASK_LOST || db_gone(task->runner->t->db))
-        return false;
     bool ends = signal == TASK_STOP || signal == TASK_CANCELLED;
-    if (ends && task->stop_until_ms == 0)
-        task->stop_until_ms = clock_mono_ms() + STOP_PATIENCE_MS;
-    if (ends && clock_mono_ms() >= task->stop_until_ms)
+    if (signal == TASK_LOST || db_gone(task->runner->t->db) ||
+        !lease_tells_again(&task->telling, rc, ends, clock_mono_ms()))
         return false;
     if (rc == TEND_ENOMEM && !task->short_told) { /* of the store's troubles the pulse tells */
         runner_tell(task->runner, TEND_NEWS_NOTE, task->lease.id, -1,
@@ -330,12 +319,12 @@ int task_start(tend_runner *runner, struct haul *haul, const struct tend_job *jo
                           .job = job,
                           .haul = haul,
                           .lease = {.id = job->id, .token = job->token},
-                          .lease_ms = lease_length(job),
+                          .watch = {.lease_ms = lease_length(job)},
                           .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                           .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     pthread_mutex_lock(&runner->mutex);
     haul->users++;
-    task->beat_until_ms = task->safe_until_ms = claimed_mono_ms + task->lease_ms * 2 / 3;
+    lease_watch_beat(&task->watch, claimed_mono_ms);
     struct bulkhead *bulkhead = bulkhead_of(&runner->bulkheads, bulkhead_kind(job->kind));
     if (bulkhead_take(bulkhead))
         task->slot = bulkhead;

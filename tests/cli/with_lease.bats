@@ -231,3 +231,87 @@ tree_is_gone() {
     wait "$started_pid" || true
     until_true tree_is_gone
 }
+
+# kill_together PID: tend with its helpers, none of which has the time to clean up after another
+kill_together() {
+    local nursery minder
+    nursery=$(pgrep -P "$1")
+    minder=$(pgrep -P "$nursery")
+    kill -STOP "$1" "$nursery" "$minder"
+    kill -KILL "$1" "$nursery" "$minder"
+    wait "$1" || true
+}
+
+# A shell line that leaves the file beside when the orphan lives; one that nobody has waited for yet does not.
+looks='! grep -qs "^State:[[:blank:]]*[^ZX[:blank:]]" /proc/$(cat child)/status || touch beside; touch ran'
+
+# orphan_of ARG…: runs tend under whose lease a process hides as well as it can, and kills tend; its id is in the file child
+orphan_of() {
+    start "$@" "env -i setsid /bin/sh -c 'echo \$\$ >shell; echo \$\$ >child; exec sleep 1000' & sleep 1000"
+    kill_together "$started_pid"
+    ! is_gone "$(cat child)"
+}
+
+# Symptom: the next run of the job went on beside what the first had left.
+@test "RC-14: what is left of a command under a lease is gone before the job runs again" {
+    tend add -q q >/dev/null
+    orphan_of claim -q q --exec
+    until_true tend claim -q q --exec "$looks"
+    [ -e ran ]
+    [ ! -e beside ]
+}
+
+# works_on ID: whether the job is done once a worker has drained its queue
+works_on() {
+    tend work -q q --drain >/dev/null 2>&1
+    [ "$(state_of "$1")" = 'done' ]
+}
+
+@test "RC-14: 'tend work' ends what is left of a command under a lease, too" {
+    tend add -q q -- sh -c "$looks" >/dev/null
+    claim -q q --ttl 500ms
+    orphan_of with-lease "$lease" -- sh -c
+    until_true works_on "$id"
+    [ -e ran ]
+    [ ! -e beside ]
+}
+
+@test "RC-14: what a worker has left of a step is gone before a command under a lease runs" {
+    tend add -q q -- sh -c "env -i setsid /bin/sh -c 'echo \$\$ >shell; echo \$\$ >child; exec sleep 1000' & sleep 1000" >/dev/null
+    start work -q q
+    kill_together "$started_pid"
+    ! is_gone "$(cat child)"
+    until_true tend claim -q q --exec "$looks"
+    [ ! -e beside ]
+}
+
+# Symptom: three calls without descriptors left their leases to expire, and healthy work was quarantined.
+@test "BY-9: what tend lacks to start a command costs the job nothing" {
+    local descriptors lacking=0
+    for descriptors in {8..30}; do
+        tend add -q "q$descriptors" >/dev/null
+        claim -q "q$descriptors"
+        (ulimit -n "$descriptors" && exec "$TEND" with-lease "$lease" --result-from-stdout -- true) >log 2>&1 && continue
+        ! grep -qE '^tend: (no event descriptor|opening the store|.* cannot be opened)' log || continue
+        lacking=$((lacking + 1))
+        run -0 tend show "$id" --json
+        json '.job.state == "scheduled" and .job.attempts == 0 and .job.crashes == 0'
+    done
+    [ "$lacking" -gt 1 ]
+}
+
+# Symptom: nobody could write for longer than the lease; the command had succeeded, and ran again.
+@test "BY-9: an end is told for as long as nobody can write, however short the lease" {
+    tend add -q q >/dev/null
+    claim -q q --ttl 3s
+    "$TEND" with-lease "$lease" -- sh -c 'touch runs; until test -e locked; do sleep 0.02; done' >log 2>&1 3>&- &
+    started_pid=$!
+    started+=("$started_pid")
+    until_true test -e runs
+    # Longer than a call waits for the store, too.
+    sqlite3 .tend/tend.db 'PRAGMA busy_timeout = 5000' 'BEGIN IMMEDIATE' '.shell touch locked; sleep 32' 'COMMIT' >/dev/null 3>&-
+    ended "$started_pid"
+    [ "$status" = 0 ]
+    [ "$(state_of "$id")" = 'done' ]
+    [ "$(tend show "$id" --json | jq .job.crashes)" = 0 ]
+}

@@ -366,3 +366,59 @@ TEST(runner_workspace, SH_4_one_verdict_on_a_failure_wherever_it_is_told)
     check_contains(file_text("context"), "\"class\": \"stuck_no_progress\"");
     check_contains(file_text("context"), "\"rule\": \"no_progress\"");
 }
+
+/* A git that finds the disk full when a checkpoint is taken, as long as the file "full" is there.
+ */
+static void fill_disk_of_git(void)
+{
+    shell("mkdir bin; real=$(command -v git); printf '#!/bin/sh\\ncase \" $* \" in *\" write-tree "
+          "\"*) if test -e %s/full; then echo x >> %s/refused; echo \"fatal: unable to write: No "
+          "space left on device\" >&2; exit 128; fi;; esac\\nexec %s \"$@\"\\n' \"$PWD\" "
+          "\"$PWD\" \"$real\" > bin/git; chmod +x bin/git");
+    check_int(setenv("PATH", keep_text("%s/bin:%s", test_folder(), getenv("PATH")), 1), ==, 0);
+}
+
+/* Its effect outside of the workspace can be counted; the disk is full when it ends. */
+static int64_t add_deployment(tend *t)
+{
+    return add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"echo deployed >> $T/effect; echo x "
+                                      "> made; test -e $T/once || touch $T/full $T/once\"}"));
+}
+
+/* Symptom: the disk was full when the step had succeeded; it counted as failed, and its effect
+ * happened twice. */
+TEST(runner_workspace, BY_9_a_step_whose_changes_cannot_be_saved_is_not_run_again)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    fill_disk_of_git();
+    int64_t id = add_deployment(t);
+    struct running_runner running = runner_start(store_open_real("worker"), NULL);
+    wait_until(file_text("refused") != NULL && strlen(file_text("refused")) >= 4, PATIENCE_MS);
+    check_int(state_of(t, id), ==, TEND_RUNNING);
+    shell("rm full");
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(file_text("effect"), "deployed\n");
+    check_str(attempts_of(t, id), "1:succeeded::");
+}
+
+/* The worker must stop meanwhile: nothing is charged, and the work stays where it is. */
+TEST(runner_workspace, BY_9_work_that_a_stopping_worker_cannot_save_stays_in_its_workspace)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    fill_disk_of_git();
+    int64_t id = add_deployment(t);
+    struct running_runner running = runner_start(store_open_real("worker"), NULL);
+    wait_until(file_text("refused") != NULL, PATIENCE_MS);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_int(sql_int("SELECT attempts + crashes FROM job WHERE id = %lld", (long long)id), ==, 0);
+    check_str(attempts_of(t, id), "1:stopped::");
+    check_contains(summaries_of(t, id),
+                   "the step has succeeded, but its changes could not be saved: git write-tree");
+    check_int(workspaces_of(id), ==, 1);
+}

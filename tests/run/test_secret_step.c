@@ -242,7 +242,7 @@ TEST(secret_step, SH_4_a_secret_that_is_missing_fails_the_job_and_is_named)
     memset(large, 'x', sizeof large);
     unsetenv("NOT_THERE");
     setenv("EMPTY", "", 1);
-    setenv("TWO_LINES", "a\nb", 1);
+    setenv("TWO_LINES", "one\ntwo", 1);
     check_int(mkdir(keep_text("%s/folder", test_folder()), 0700), ==, 0);
     const struct {
         const char *source, *sentence;
@@ -306,4 +306,38 @@ TEST(secret_step, a_file_of_64_KiB_is_read)
     check_int(state_of(t, id), ==, TEND_DONE);
     check_int(server_visit(server, 1)->body_bytes, ==, sizeof large - 1);
     server_stop(server);
+}
+
+/* Symptom: the redactor knew the value up to its first zero byte, and the rest was stored. */
+TEST(secret_step, SH_15_a_body_with_a_zero_byte_is_a_secret_as_a_whole)
+{
+    static const char bytes[] = "first\0" VALUE;
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(serve_text, (void *)answer);
+    const char *path = write_secret("bytes", bytes, sizeof bytes - 1);
+    int64_t id =
+        add_plan(t, keep_text("{\"steps\":[{\"run\":\"cat %s; echo; echo told\"},{\"http\":"
+                              "{\"url\":\"%s\",\"body\":{\"file\":\"%s\"}}}]}",
+                              path, server_url(server, "/"), path));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_int(server_visit(server, 1)->body_bytes, ==, sizeof bytes - 1);
+    check_contains(output_of(t, id, 1), "[redacted]\ntold");
+    check_int(stored(), ==, 0);
+    server_stop(server);
+}
+
+/* Symptom: a value that was too short to be looked for was stored, although the plan names it. */
+TEST(secret_step, SH_15_a_secret_that_is_too_short_to_be_kept_out_is_refused)
+{
+    tend *t = store_open_real("w");
+    setenv("PIN", " 123 ", 1);
+    int64_t id = add_plan(t, "{\"env\":{\"PIN\":{\"env\":\"PIN\"}},\"run\":\"touch begun\"}");
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check(access("begun", F_OK) < 0);
+    check_contains(
+        job_of(t, id)->error_text,
+        "variable \"PIN\" needs variable \"PIN\", which is shorter than 4 bytes: a secret "
+        "that short cannot be kept out of the output");
 }
