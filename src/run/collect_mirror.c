@@ -47,7 +47,7 @@ static void read_matching(const char *folder, const char *pattern, struct buf *o
     buf_printf(&path, "/%s", pattern);
     int rc = path.failed ? GLOB_NOSPACE : glob(path.data, GLOB_NOSORT, NULL, &found);
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
-        (void)files_read(found.gl_pathv[i], out, NULL);
+        (void)files_read(found.gl_pathv[i], FILES_SMALL_BYTES, out, NULL);
     if (rc == 0)
         globfree(&found);
     out->failed |= rc == GLOB_NOSPACE || rc == GLOB_ABORTED;
@@ -76,7 +76,7 @@ static void read_all_borrowings(const struct collect *collect, struct buf *out)
     buf_init(&borrowers);
     read_borrowings(collect->folder, "job-*/lease-*/workspace-*/", out);
     snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, collect->folder);
-    (void)files_read(path, &borrowers, NULL);
+    (void)files_read(path, FILES_LARGE_BYTES, &borrowers, NULL);
     for (char *line = strtok_r(borrowers.data, "\n", &saved); line != NULL;
          line = strtok_r(NULL, "\n", &saved))
         read_borrowings(line, "", out);

@@ -34,7 +34,7 @@ static void read_below(const char *folder, const char *name, struct buf *out)
 {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    (void)files_read(path, out, NULL);
+    (void)files_read_linked(path, FILES_LARGE_BYTES, out, NULL);
 }
 
 /* --- the copy --- */

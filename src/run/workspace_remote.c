@@ -123,7 +123,7 @@ static int fill_source(struct workspace_keeper *keeper, const char *url, const c
     if (rc != 0)
         return rc;
     snprintf(path, sizeof path, "%s/shallow", source->git_folder);
-    (void)files_read(path, &source->shallow, NULL); /* most have none */
+    (void)files_read(path, FILES_LARGE_BYTES, &source->shallow, NULL); /* most have none */
     workspace_config_put(&source->config, "remote.origin.url", url);
     workspace_config_put(&source->config, "remote.origin.fetch", BRANCHES);
     rc = workspace_mirror_note(source->git_folder, source->commit, err);
