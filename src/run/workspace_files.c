@@ -39,6 +39,11 @@ int files_fail(struct err *err, const char *what, const char *path, int problem)
     if (problem == ENOSPC || problem == EDQUOT)
         return err_set(err, TEND_EFULL, "%s %s: no space left on the disk; free some and try again",
                        what, path);
+    if (problem == EXDEV)
+        return err_set(err, TEND_EIO,
+                       "%s %s: something is mounted there; unmount it (findmnt lists what is "
+                       "mounted)",
+                       what, path);
     if (problem == NOT_REGULAR)
         return err_set(err, TEND_EIO, "%s %s: it is not a regular file", what, path);
     return err_set(err, code_of(problem), "%s %s: %s", what, path, strerror(problem));
@@ -91,7 +96,9 @@ static int open_closed(int parent, const char *name, int *ret_fd)
     if (fd < 0)
         return errno;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int problem = chmod(path, 0700) < 0 ? errno : file_tree_open(NULL, fd, ".", ret_fd);
+    int problem = file_tree_check_mount(fd);
+    if (problem == 0)
+        problem = chmod(path, 0700) < 0 ? errno : file_tree_open(NULL, fd, ".", ret_fd);
     close(fd);
     return problem;
 }

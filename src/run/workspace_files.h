@@ -16,7 +16,7 @@ struct buf;
 int files_make_folder(const char *path, struct err *err);
 
 /* Removes a file, or a folder with all that is in it, read-only folders too, however deep; fine
- * when not there. */
+ * when not there. What is mounted in it is not entered: then it fails, and the rest stays. */
 int files_remove(const char *path, struct err *err);
 /* The same in a folder that is open. 0 or an errno. */
 int files_remove_at(int parent, const char *name);
