@@ -5,7 +5,7 @@
  * and tags as they were when the step began, and HEAD without the commits of the failed attempt.
  * Otherwise a command that makes a branch or a commit would work once, and every later attempt
  * would fail for another reason than the first. Nothing is lost: what the failed attempt had made
- * stays below refs/tend/attempt-N/.
+ * stays below refs/tend/attempt-N/, where N counts the attempts of all steps in this workspace.
  *
  * Where HEAD goes. HEAD and files must fit together, or git refuses the next checkout.
  *   - On a branch that was there before: it stays, and the branch goes back.
@@ -221,22 +221,25 @@ static struct ref_line next_named(const char *at)
     return line;
 }
 
-/* What update-ref has to do to bring branches and tags from one list to the other. */
+/*
+ * What update-ref has to do to bring branches and tags from one list to the other, in two
+ * transactions: a branch a/b cannot be made in the one that deletes a.
+ */
 static void plan_refs(const struct buf *now, const struct buf *wanted, int attempt,
-                      struct buf *commands)
+                      struct buf *away, struct buf *back)
 {
     struct ref_line here = next_named(now->data); /* after the first line, which names no ref */
     struct ref_line there = next_named(wanted->data);
     while (here.name_len > 0 || there.name_len > 0) {
         int order = compare(here, there);
         if (order <= 0 && (order < 0 || !same_id(here, there)))
-            buf_printf(commands, "update refs/tend/attempt-%d/%.*s %.*s\n", attempt,
-                       here.name_len - 5, name_of(here) + 5, here.id_len, here.at);
+            buf_printf(away, "update refs/tend/attempt-%d/%.*s %.*s\n", attempt, here.name_len - 5,
+                       name_of(here) + 5, here.id_len, here.at);
         if (order < 0)
-            buf_printf(commands, "option no-deref\ndelete %.*s\n", here.name_len, name_of(here));
+            buf_printf(away, "option no-deref\ndelete %.*s\n", here.name_len, name_of(here));
         else if (order > 0 || !same_id(here, there))
-            buf_printf(commands, "option no-deref\nupdate %.*s %.*s\n", there.name_len,
-                       name_of(there), there.id_len, there.at);
+            buf_printf(back, "option no-deref\nupdate %.*s %.*s\n", there.name_len, name_of(there),
+                       there.id_len, there.at);
         if (order <= 0)
             here = next_named(here.at);
         if (order >= 0)
@@ -340,16 +343,20 @@ done:
 /* After HEAD, which must not lead to a branch that goes. */
 static void put_refs_back(const struct rewind *rewind)
 {
-    struct buf commands;
-    buf_init(&commands);
-    plan_refs(&rewind->now, &rewind->refs, rewind->workspace->begun - 1, &commands);
-    if (commands.len > 0)
-        buf_printf(&commands, "update refs/tend/attempt-%d/HEAD %s\n", rewind->workspace->begun - 1,
-                   rewind->id);
-    if (commands.len > 0 && !commands.failed)
-        (void)run_git(rewind, (const char *const[]){"update-ref", "--stdin", NULL}, &commands,
-                      NULL);
-    buf_done(&commands);
+    static const char *const update[] = {"update-ref", "--stdin", NULL};
+    int attempt = rewind->workspace->attempts - 1;
+    struct buf away;
+    struct buf back;
+    buf_init(&away);
+    buf_init(&back);
+    plan_refs(&rewind->now, &rewind->refs, attempt, &away, &back);
+    if (away.len + back.len > 0)
+        buf_printf(&away, "update refs/tend/attempt-%d/HEAD %s\n", attempt, rewind->id);
+    if (away.len > 0 && !away.failed && !back.failed && run_git(rewind, update, &away, NULL) == 0 &&
+        back.len > 0)
+        (void)run_git(rewind, update, &back, NULL);
+    buf_done(&away);
+    buf_done(&back);
 }
 
 /* An operation that the attempt has begun, and what it left in the index. */
@@ -388,6 +395,7 @@ void workspace_begin_attempt(struct workspace_keeper *keeper, struct workspace *
 {
     char path[PATH_ROOM];
     struct rewind rewind = {.keeper = keeper, .workspace = workspace};
+    workspace->attempts++;
     if (workspace->begun++ == 0)
         return;
     if ((rewind.git = open_git(workspace)) < 0)
