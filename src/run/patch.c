@@ -469,17 +469,12 @@ int workspace_diff_briefly(struct workspace_keeper *keeper, struct workspace *wo
 }
 
 int workspace_diff_hash(struct workspace_keeper *keeper, struct workspace *workspace,
-                        char ret_hash[GIT_ID_BYTES], struct err *err)
+                        struct workspace_change *ret_change, struct err *err)
 {
     struct look look;
-    struct workspace_change change;
     int rc = look_init(&look, keeper, workspace, err);
     if (rc == 0)
-        rc = describe(&look, false, &change, err);
-    if (rc == 0) {
-        memcpy(ret_hash, change.hash, sizeof change.hash);
-        workspace_change_done(&change);
-    }
+        rc = describe(&look, false, ret_change, err);
     look_done(&look);
     return rc;
 }
