@@ -133,11 +133,7 @@ static void close_place(struct place *place)
 /* Reads its names; NULL: it cannot be read. */
 static DIR *list_place(const struct place *place)
 {
-    int copy = place->fd < 0 ? -1 : openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (dir == NULL && copy >= 0)
-        close(copy);
-    return dir;
+    return place->fd < 0 ? NULL : file_tree_list(place->fd);
 }
 
 static int newest_first(const void *left, const void *right)

@@ -35,6 +35,18 @@ bool file_tree_is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+DIR *file_tree_list(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (dir == NULL && copy >= 0) {
+        int problem = errno;
+        close(copy);
+        errno = problem;
+    }
+    return dir;
+}
+
 int file_tree_check_mount(int fd)
 {
     struct statx status;

@@ -10,6 +10,7 @@
 #ifndef RUN_FILE_TREE_H
 #define RUN_FILE_TREE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 
 /* All functions return 0 or an errno, which ends the walk, and get what `arg` says. */
@@ -33,6 +34,10 @@ int file_tree_open(void *arg, int parent, const char *name, int *ret_fd);
 
 /* 0, or EXDEV when something is mounted at the open folder, or the errno of the look. */
 int file_tree_check_mount(int fd);
+
+/* Reads the names in a folder that is open, from the first; NULL with errno set. The descriptor
+ * stays the caller's. */
+DIR *file_tree_list(int fd);
 
 /* Whether it is "." or "..". */
 bool file_tree_is_dots(const char *name);

@@ -123,3 +123,19 @@ TEST(traps, a_git_folder_that_leads_to_the_user_s_repository_is_left_alone)
         box_sh("rm r/.git/index.lock r/.git/refs/heads/topic.lock r/.git/MERGE_MSG");
     }
 }
+
+/* Symptom: the files of a step that had removed tend's folder beside its workspace stayed for ever.
+ */
+TEST(traps, a_workspace_without_its_private_folder_is_removed_with_the_others)
+{
+    struct err err;
+    box_init();
+    box_repository("r");
+    struct workspace one = box_workspace("r", "main");
+    struct workspace other = box_workspace("r", "main");
+    box_sh("rm -rf '%s'; mkdir work/keep", one.private_folder);
+    check_int(workspace_remove_all(&box_keeper, "work", &err), ==, 2);
+    check_str(box_out("ls -A work"), "keep");
+    workspace_done(&one);
+    workspace_done(&other);
+}
