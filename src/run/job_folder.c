@@ -256,3 +256,10 @@ int lease_folder_keep(const char *path, enum keep_why why, struct err *err)
     int len = snprintf(text, sizeof text, "%s\n", keep_why_name(why));
     return rc < 0 ? rc : files_write(kept, text, (size_t)len, err);
 }
+
+void lease_folder_release(const char *path)
+{
+    char kept[PATH_MAX];
+    if (put_path(kept, path, KEPT, NULL) == 0)
+        (void)files_remove(kept, NULL);
+}

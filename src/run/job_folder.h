@@ -72,5 +72,7 @@ int lease_folder_stop_git(const char *path, struct err *err);
 /* Of an open folder. KEEP_NOT: nothing is kept there. */
 enum keep_why lease_folder_kept(int folder);
 int lease_folder_keep(const char *path, enum keep_why why, struct err *err);
+/* It is not kept any more. */
+void lease_folder_release(const char *path);
 
 #endif
