@@ -3,12 +3,13 @@
  * (`tend with-lease`, `tend claim --exec`). The lease is kept while the command runs, and the job
  * ends as the command does.
  *
- *     the command ends          with 0: the job is completed; else it fails, classed by
- * core/classify the lease is lost         everything the command has started is killed the job is
- * cancelled or   SIGTERM to everything, SIGKILL after the grace held by an operator a signal to
- * stop comes    it is passed on; SIGKILL after the grace; the job is given back, free of charge,
- * unless the command ends with 0 the store is away         the command goes on for two thirds of
- * the lease, then it is killed
+ *     the command ends with 0     the job is completed
+ *     it ends otherwise           the job fails, classed by core/classify.h
+ *     the lease is lost           everything that the command has started is killed
+ *     a cancel, or a hold         SIGTERM to everything, SIGKILL after the grace
+ *     a signal to stop comes      it is passed on, SIGKILL after the grace; unless the command ends
+ *                                 with 0, the job is given back, free of charge
+ *     the store is away           the command runs for two thirds of the lease, then it is killed
  *
  * The processes are a tree (tree.h): nothing of it outlives this call, or the process that makes
  * it. Not the runner: no steps, no attempts, no healing, and the output goes where the caller's
