@@ -96,8 +96,8 @@ static bool names_a_repository(const char *entry)
 }
 
 /*
- * The folders of jobs may lie below a repository of the user's. Git must not find that one when a
- * step has removed .git of its workspace.
+ * Git must not find a repository of the user's above the workspace (see lease_folder_stop_git).
+ * With the variable it does not even look; in a path with a colon it means nothing.
  */
 static void put_ceiling(struct environment *env, const char *workspace)
 {

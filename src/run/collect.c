@@ -107,6 +107,7 @@ struct found {
     enum folder_owner owner;
     int64_t *tokens; /* of its leases, the newest first; in the arena */
     size_t token_count;
+    bool unreadable; /* there may be more leases than these */
 };
 
 /* The folder of a job. It is opened once, and what is in it is found from there: its name may mean
@@ -132,11 +133,7 @@ static void close_place(struct place *place)
 /* Reads its names; NULL: it cannot be read. */
 static DIR *list_place(const struct place *place)
 {
-    int copy = place->fd < 0 ? -1 : openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (dir == NULL && copy >= 0)
-        close(copy);
-    return dir;
+    return place->fd < 0 ? NULL : file_tree_list(place->fd);
 }
 
 static int newest_first(const void *left, const void *right)
@@ -147,25 +144,39 @@ static int newest_first(const void *left, const void *right)
 }
 
 /* False: no memory. */
+static bool add_token(struct found *found, size_t *room, int64_t token, struct arena *arena)
+{
+    if (found->token_count == *room) {
+        size_t more = *room == 0 ? TOKENS_FIRST : *room * 2;
+        int64_t *tokens = arena_alloc(arena, more * sizeof *tokens);
+        if (tokens == NULL)
+            return false;
+        if (*room > 0)
+            memcpy(tokens, found->tokens, *room * sizeof *tokens);
+        found->tokens = tokens;
+        *room = more;
+    }
+    found->tokens[found->token_count++] = token;
+    return true;
+}
+
+/* False: no memory. A folder that cannot be read to its end is marked so. */
 static bool read_tokens(struct found *found, const struct place *place, struct arena *arena)
 {
     size_t room = 0;
     DIR *folder = list_place(place);
     bool enough = true;
-    for (struct dirent *entry; enough && folder != NULL && (entry = readdir(folder)) != NULL;) {
+    found->unreadable = folder == NULL;
+    while (enough && folder != NULL) {
         int64_t token;
-        if (!lease_folder_parse(entry->d_name, &token))
-            continue;
-        if (found->token_count == room) {
-            size_t more = room == 0 ? TOKENS_FIRST : room * 2;
-            int64_t *tokens = arena_alloc(arena, more * sizeof *tokens);
-            if ((enough = tokens != NULL) && room > 0)
-                memcpy(tokens, found->tokens, room * sizeof *tokens);
-            found->tokens = tokens;
-            room = more;
+        errno = 0;
+        struct dirent *entry = readdir(folder);
+        if (entry == NULL) {
+            found->unreadable = errno != 0;
+            break;
         }
-        if (enough)
-            found->tokens[found->token_count++] = token;
+        if (lease_folder_parse(entry->d_name, &token))
+            enough = add_token(found, &room, token, arena);
     }
     if (folder != NULL)
         closedir(folder);
@@ -185,7 +196,8 @@ static enum keep_fate fate_of(struct collect *collect, const struct keep_folder 
     return keep_fate_swept(&known->job, lease, now_ms);
 }
 
-/* What is known of a lease, from the store and from its folder. */
+/* What is known of a lease, from the store and from its folder. A folder that cannot be opened may
+ * be one in which somebody works. */
 static struct keep_lease look_at_lease(const struct place *place, const struct keep_folder *known,
                                        int64_t token)
 {
@@ -193,8 +205,10 @@ static struct keep_lease look_at_lease(const struct place *place, const struct k
     struct keep_lease lease = keep_lease_of(known, token);
     snprintf(name, sizeof name, LEASE_NAME, (long long)token);
     int fd = job_folder_open(place->fd, name);
-    if (fd < 0)
+    if (fd < 0) {
+        lease.locked = errno != ENOENT && errno != ELOOP && errno != ENOTDIR;
         return lease;
+    }
     lease.locked = lease_folder_is_locked(fd);
     if (lease.why == KEEP_NOT)
         lease.why = lease_folder_kept(fd);
@@ -313,7 +327,7 @@ static enum keep_fate fate_of_unknown(const struct found *found, const struct pl
                                       const struct keep_folder *known)
 {
     const struct keep_lease none = {0};
-    enum keep_fate fate = keep_fate(&known->job, &none, 0);
+    enum keep_fate fate = found->unreadable ? FATE_IN_USE : keep_fate(&known->job, &none, 0);
     for (size_t i = 0; fate == FATE_GARBAGE && i < found->token_count; i++) {
         struct keep_lease lease = look_at_lease(place, known, found->tokens[i]);
         fate = keep_fate(&known->job, &lease, 0);

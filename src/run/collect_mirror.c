@@ -33,6 +33,21 @@ static bool ends_with(const char *text, const char *end)
 
 /* --- who borrows --- */
 
+/* Appends a file. One that is there and cannot be read may name any copy: then out has failed. A
+ * folder of that name is the user's, and names none. */
+static void read_one(const char *path, size_t most_bytes, struct buf *out)
+{
+    int problem = files_read_at(AT_FDCWD, path, most_bytes, out);
+    out->failed |= problem != 0 && problem != ENOENT && problem != EISDIR;
+}
+
+/* For glob, about a folder that cannot be read. */
+static int stop_unless_gone(const char *path, int problem)
+{
+    (void)path;
+    return problem != ENOENT && problem != ENOTDIR;
+}
+
 /* What the files say that match the pattern below the folder, one after the other. */
 static void read_matching(const char *folder, const char *pattern, struct buf *out)
 {
@@ -45,10 +60,10 @@ static void read_matching(const char *folder, const char *pattern, struct buf *o
         buf_putc(&path, *at);
     }
     buf_printf(&path, "/%s", pattern);
-    int rc = path.failed ? GLOB_NOSPACE : glob(path.data, GLOB_NOSORT, NULL, &found);
+    int rc = path.failed ? GLOB_NOSPACE : glob(path.data, GLOB_NOSORT, stop_unless_gone, &found);
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++)
-        (void)files_read(found.gl_pathv[i], out, NULL);
-    if (rc == 0)
+        read_one(found.gl_pathv[i], FILES_SMALL_BYTES, out);
+    if (!path.failed)
         globfree(&found);
     out->failed |= rc == GLOB_NOSPACE || rc == GLOB_ABORTED;
     buf_done(&path);
@@ -76,7 +91,8 @@ static void read_all_borrowings(const struct collect *collect, struct buf *out)
     buf_init(&borrowers);
     read_borrowings(collect->folder, "job-*/lease-*/workspace-*/", out);
     snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, collect->folder);
-    (void)files_read(path, &borrowers, NULL);
+    read_one(path, FILES_LARGE_BYTES, &borrowers);
+    out->failed |= borrowers.failed;
     for (char *line = strtok_r(borrowers.data, "\n", &saved); line != NULL;
          line = strtok_r(NULL, "\n", &saved))
         read_borrowings(line, "", out);

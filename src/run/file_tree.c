@@ -35,11 +35,44 @@ bool file_tree_is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+DIR *file_tree_list(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (dir == NULL && copy >= 0) {
+        int problem = errno;
+        close(copy);
+        errno = problem;
+    }
+    return dir;
+}
+
+int file_tree_check_mount(int fd)
+{
+    struct statx status;
+    struct stat here;
+    struct stat above;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &status) == 0 &&
+        (status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0)
+        return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0 ? EXDEV : 0;
+    /* A kernel before 5.8. */
+    if (fstat(fd, &here) < 0 || fstatat(fd, "..", &above, 0) < 0)
+        return errno;
+    return here.st_dev == above.st_dev ? 0 : EXDEV;
+}
+
 int file_tree_open(void *arg, int parent, const char *name, int *ret_fd)
 {
     (void)arg;
-    *ret_fd = openat(parent, name, FOLDER_FLAGS);
-    return *ret_fd < 0 ? errno : 0;
+    int fd = openat(parent, name, FOLDER_FLAGS);
+    if (fd < 0)
+        return errno;
+    int problem = file_tree_check_mount(fd);
+    if (problem != 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return problem;
 }
 
 /* --- names --- */

@@ -9,6 +9,7 @@
  */
 #include "queue/explain.h"
 #include "run/job.h"
+#include "run/job_folder.h"
 
 #include "base/json.h"
 #include "base/text.h"
@@ -310,7 +311,13 @@ bool job_hold(struct job_run *run, struct order *order, const char *why)
         .how = TEND_STEPS_HOLD, .why = why, .control_id = order->id, .outcome = why};
     if (run->keeps_workspaces && run->has_workspace)
         close.workspace = run->workspace.folder;
+    /* Before the report: with no attempt under this lease nothing else protects the folder when the
+     * worker dies after it. It is noted again, and complained about, when the files are cleaned. */
+    if (run->keeps_workspaces && run->folder_made)
+        (void)lease_folder_keep(run->lease_folder, KEEP_TAKEN_OVER, NULL);
     int rc = finish(run, &close, NULL);
+    if (rc == TEND_ESTATE && run->keeps_workspaces && run->folder_made)
+        lease_folder_release(run->lease_folder);
     order_free(order);
     if (rc == TEND_ESTATE)
         return false; /* it was taken back */

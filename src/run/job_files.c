@@ -50,6 +50,8 @@ static bool make_folders(struct job_run *run, struct err *err)
         return false;
     if (run->lease_lock < 0 && (run->lease_lock = lease_folder_lock(lease, err)) < 0)
         return false;
+    if (lease_folder_stop_git(lease, err) < 0)
+        return false;
     run->folder = arena_strdup(&run->arena, job);
     run->lease_folder = arena_strdup(&run->arena, lease);
     run->folder_made = run->folder != NULL && run->lease_folder != NULL;
@@ -99,7 +101,8 @@ static void unlock(struct job_run *run)
 /* The files of the lease, and its folder when nothing else is in it. */
 static void clean_lease(struct job_run *run)
 {
-    static const char *const names[] = {"input.json", "output", "retry.json", LEASE_FOLDER_LOCK};
+    static const char *const names[] = {"input.json", "output", "retry.json", LEASE_FOLDER_LOCK,
+                                        LEASE_FOLDER_GIT};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, names[i]);
         if (path != NULL)

@@ -170,15 +170,12 @@ int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t 
 
 static bool has_only_marker(int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    DIR *folder = file_tree_list(fd);
     bool only = folder != NULL;
     for (struct dirent *entry; only && (entry = readdir(folder)) != NULL;)
         only = file_tree_is_dots(entry->d_name) || strcmp(entry->d_name, JOB_FOLDER_MARKER) == 0;
     if (folder != NULL)
         closedir(folder);
-    else if (copy >= 0)
-        close(copy);
     return only;
 }
 
@@ -226,6 +223,14 @@ bool lease_folder_is_locked(int folder)
     return locked;
 }
 
+int lease_folder_stop_git(const char *path, struct err *err)
+{
+    static const char text[] = "gitdir: no-repository-here\n";
+    char file[PATH_MAX];
+    int rc = put_path(file, path, LEASE_FOLDER_GIT, err);
+    return rc < 0 ? rc : files_write(file, text, sizeof text - 1, err);
+}
+
 /* --- what is kept --- */
 
 enum keep_why lease_folder_kept(int folder)
@@ -250,4 +255,11 @@ int lease_folder_keep(const char *path, enum keep_why why, struct err *err)
     int rc = put_path(kept, path, KEPT, err);
     int len = snprintf(text, sizeof text, "%s\n", keep_why_name(why));
     return rc < 0 ? rc : files_write(kept, text, (size_t)len, err);
+}
+
+void lease_folder_release(const char *path)
+{
+    char kept[PATH_MAX];
+    if (put_path(kept, path, KEPT, NULL) == 0)
+        (void)files_remove(kept, NULL);
 }

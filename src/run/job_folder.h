@@ -5,6 +5,7 @@
  *         store                the marker: which store the job belongs to
  *         lease-4711/          of one lease of it: files of its steps, its workspaces
  *             lock             held by the runner that works there
+ *             .git             a file that names no repository; see lease_folder_stop_git
  *             kept             why the workspaces stay when the lease has ended (core/keep.h)
  *         patches/, state/     for people; see artifact.h
  *     cache/                   copies of repositories; see workspace.h
@@ -27,6 +28,7 @@
 
 #define JOB_FOLDER_MARKER "store"
 #define LEASE_FOLDER_LOCK "lock"
+#define LEASE_FOLDER_GIT ".git"
 
 /* Of a job or a lease by the name of its folder; false: it is no such folder. */
 bool job_folder_parse(const char *name, int64_t *ret_job_id);
@@ -61,8 +63,16 @@ int lease_folder_lock(const char *path, struct err *err);
 /* Of an open folder. True also when that cannot be told. */
 bool lease_folder_is_locked(int folder);
 
+/*
+ * The folders of jobs may lie below a repository of the user's. Git looks for one in the folders
+ * above; this file ends that look with an error when a step has removed .git of its workspace.
+ */
+int lease_folder_stop_git(const char *path, struct err *err);
+
 /* Of an open folder. KEEP_NOT: nothing is kept there. */
 enum keep_why lease_folder_kept(int folder);
 int lease_folder_keep(const char *path, enum keep_why why, struct err *err);
+/* It is not kept any more. */
+void lease_folder_release(const char *path);
 
 #endif

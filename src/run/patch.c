@@ -41,7 +41,7 @@ static void take_exclude(const struct workspace *workspace)
     struct stat status;
     snprintf(from, sizeof from, "%s/.git/info/exclude", workspace->folder);
     int len = snprintf(to, sizeof to, "%s/info/exclude", workspace->private_folder);
-    if (len < PATH_MAX && stat(from, &status) == 0 && S_ISREG(status.st_mode) &&
+    if (len < PATH_MAX && lstat(from, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_size <= EXCLUDE_MAX_BYTES)
         (void)files_copy(from, to, NULL);
 }
@@ -140,6 +140,18 @@ static int add_everything(struct look *look, struct err *err)
     return rc;
 }
 
+/* Whether the step has a repository that git can read. */
+static bool has_repository(const struct look *look)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/.git", look->workspace->folder);
+    int git = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool has = git >= 0 && workspace_git_can_read(git);
+    if (git >= 0)
+        close(git);
+    return has;
+}
+
 /*
  * Files that a step put under git's care although they are ignored (`git add -f`): they are in the
  * index of its repository, but in none of ours. When that cannot be read there is nothing to add.
@@ -147,6 +159,8 @@ static int add_everything(struct look *look, struct err *err)
 static int add_ignored_but_tracked(struct look *look, struct err *err)
 {
     struct buf names;
+    if (!has_repository(look))
+        return 0;
     buf_init(&names);
     struct git_call list = workspace_step_call(
         look->workspace, (const char *const[]){"ls-files", "-z", "--cached", "--ignored",
@@ -368,7 +382,7 @@ static int read_patch(struct look *look, struct buf *out, struct err *err)
                     "what need not be kept",
                     look->workspace->folder, (long long)status.st_size,
                     look->keeper->patch_max_bytes));
-    int rc = files_read(look->patch_path, out, err);
+    int rc = files_read(look->patch_path, FILES_LARGE_BYTES, out, err);
     return rc < 0 ? workspace_file_fail(look->keeper, rc) : 0;
 }
 
@@ -455,17 +469,12 @@ int workspace_diff_briefly(struct workspace_keeper *keeper, struct workspace *wo
 }
 
 int workspace_diff_hash(struct workspace_keeper *keeper, struct workspace *workspace,
-                        char ret_hash[GIT_ID_BYTES], struct err *err)
+                        struct workspace_change *ret_change, struct err *err)
 {
     struct look look;
-    struct workspace_change change;
     int rc = look_init(&look, keeper, workspace, err);
     if (rc == 0)
-        rc = describe(&look, false, &change, err);
-    if (rc == 0) {
-        memcpy(ret_hash, change.hash, sizeof change.hash);
-        workspace_change_done(&change);
-    }
+        rc = describe(&look, false, ret_change, err);
     look_done(&look);
     return rc;
 }

@@ -208,10 +208,8 @@ static void find_changes(struct attempt *attempt, struct failure *failure)
     failure->diff_hash[0] = '\0';
     if (!run->has_workspace)
         return;
-    if (workspace_diff(&run->keeper, &run->workspace, &failure->change, &err) == 0) {
+    if (workspace_diff_hash(&run->keeper, &run->workspace, &failure->change, &err) == 0) {
         failure->has_change = true;
-        buf_done(&failure->change.patch); /* may be large, and only its hash is wanted */
-        buf_init(&failure->change.patch);
         memcpy(failure->diff_hash, failure->change.hash, sizeof failure->diff_hash);
     }
 }

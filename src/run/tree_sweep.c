@@ -3,7 +3,8 @@
  *
  * Their processes have init for a parent now. Found are:
  *   - the recorded process, by pid and start;
- *   - every process that carries the attempt's mark (tree_mark.h), which it cannot drop;
+ *   - every process that carries the attempt's mark (tree_mark.h), which it loses only by changing
+ *     that limit on purpose;
  *   - every process whose environment at its exec had the marker: where no mark could be set;
  *   - the group of the recorded process, as long as one of the former is in it (the number of a
  *     group is free for others only when nobody is in it any more);

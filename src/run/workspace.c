@@ -1,6 +1,7 @@
 /* See workspace.h: making a workspace and taking it away. */
 #include "base/buf.h"
 #include "base/rng.h"
+#include "run/file_tree.h"
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
 
@@ -81,6 +82,15 @@ static bool is_private(const char *name, char out[NAME_MAX + 1])
     return true;
 }
 
+/* Whether it is a workspace, or its private folder; out is the name of the workspace then. */
+static bool is_workspace(const char *name, char out[NAME_MAX + 1])
+{
+    if (is_private(name, out))
+        return true;
+    snprintf(out, NAME_MAX + 1, "%s", name);
+    return strncmp(name, NAME_START, strlen(NAME_START)) == 0;
+}
+
 static int remove_in(int fd, const char *below, const char *name, const char *private_name,
                      struct err *err)
 {
@@ -101,10 +111,14 @@ static int remove_all_in(DIR *dir, const char *below, struct err *err)
     int rc = 0;
     for (struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL;) {
         char name[NAME_MAX + 1];
-        if (!is_private(entry->d_name, name))
+        char private_name[NAME_MAX + sizeof PRIVATE_END];
+        if (!is_workspace(entry->d_name, name))
             continue;
-        rc = remove_in(dirfd(dir), below, name, entry->d_name, err);
-        count += rc == 0;
+        snprintf(private_name, sizeof private_name, "%s" PRIVATE_END, name);
+        struct stat status; /* of one that was met by its other name before, nothing is there */
+        bool there = fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+        rc = there ? remove_in(dirfd(dir), below, name, private_name, err) : 0;
+        count += there && rc == 0;
     }
     closedir(dir);
     return rc < 0 ? rc : count;
@@ -119,19 +133,10 @@ static void path_of(int fd, char out[PATH_MAX])
     out[len > 0 ? len : 0] = '\0';
 }
 
-static DIR *list_folder(int fd)
-{
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (dir == NULL && copy >= 0)
-        close(copy);
-    return dir;
-}
-
 bool workspace_find_at(int fd, char out[PATH_MAX])
 {
     bool found = false;
-    DIR *dir = list_folder(fd);
+    DIR *dir = file_tree_list(fd);
     for (struct dirent *entry; !found && dir != NULL && (entry = readdir(dir)) != NULL;) {
         char name[NAME_MAX + 1];
         struct stat status;
@@ -152,7 +157,7 @@ int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err 
     char below[PATH_MAX];
     keeper->problem = WORKSPACE_FINE;
     path_of(fd, below);
-    DIR *dir = list_folder(fd);
+    DIR *dir = file_tree_list(fd);
     int rc = dir == NULL ? files_fail(err, "opening folder", below, errno)
                          : remove_all_in(dir, below, err);
     return rc < 0 ? workspace_file_fail(keeper, rc) : rc;

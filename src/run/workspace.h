@@ -129,6 +129,7 @@ struct workspace {
     char tree[GIT_ID_BYTES];   /* of the last checkpoint; at first that of the files as they were */
     bool converts;             /* attributes may change the bytes of files, as eol=crlf does */
     int begun;                 /* attempts since it was made, or since the last checkpoint */
+    int attempts;              /* since it was made */
 };
 
 /*
@@ -194,9 +195,10 @@ int workspace_diff(struct workspace_keeper *keeper, struct workspace *workspace,
 int workspace_diff_briefly(struct workspace_keeper *keeper, struct workspace *workspace,
                            size_t most_bytes, struct workspace_change *ret_change, struct err *err);
 
-/* Only the hash, of a patch of any size: has a failed attempt changed anything? (SH-3) */
+/* The same without the patch, which may have any size: has a failed attempt changed anything?
+ * (SH-3) */
 int workspace_diff_hash(struct workspace_keeper *keeper, struct workspace *workspace,
-                        char ret_hash[GIT_ID_BYTES], struct err *err);
+                        struct workspace_change *ret_change, struct err *err);
 
 /* The same as workspace_diff, and the next change is counted from here. */
 int workspace_checkpoint(struct workspace_keeper *keeper, struct workspace *workspace,

@@ -29,7 +29,7 @@ static bool mentions_conversion(const char *path)
     struct buf text;
     bool found = false;
     buf_init(&text);
-    (void)files_read(path, &text, NULL); /* git does without it, too */
+    (void)files_read_linked(path, FILES_SMALL_BYTES, &text, NULL); /* git does without it, too */
     for (size_t i = 0; text.len > 0 && i < sizeof words / sizeof *words; i++)
         found = found || strstr(text.data, words[i]) != NULL;
     buf_done(&text);

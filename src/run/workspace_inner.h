@@ -181,6 +181,9 @@ bool workspace_is_attributes_file(const char *path);
 /* Notes where the step's git stands, for workspace_begin_attempt. */
 void workspace_note_state(struct workspace_keeper *keeper, struct workspace *workspace);
 
+/* Whether all that git reads in an open git folder of a step is made of regular files. */
+bool workspace_git_can_read(int git);
+
 /* --- workspace_worktree.c: workspaces as they were made before they were repositories --- */
 
 /* Takes the entry of such a workspace out of the repository it belonged to; fine when none. */

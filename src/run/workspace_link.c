@@ -79,6 +79,10 @@ static int copy_file(struct linking *linking, int from_folder, int to_folder, co
     int to = openat(to_folder, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
     int problem = to < 0 ? errno : copy_bytes(linking, from, to, &rc, err);
     close(from);
+    /* Before it has its name: nothing looks at a copy again, so it must not get lost with the
+     * power. */
+    if (to >= 0 && problem == 0 && rc == 0 && fsync(to) < 0)
+        problem = errno;
     if (to >= 0 && close(to) < 0 && problem == 0)
         problem = errno;
     if (problem == 0 && rc == 0 && renameat(to_folder, part, to_folder, name) < 0)
@@ -89,7 +93,17 @@ static int copy_file(struct linking *linking, int from_folder, int to_folder, co
     return problem != 0 ? fail(linking, "copying objects to", linking->to, problem, err) : rc;
 }
 
-/* As copy_file. */
+/* Whether the file of that name is whole: one that was cut by a power failure is not. */
+static bool has_same_size(int folder, const char *name, off_t bytes)
+{
+    struct stat status;
+    bool same = fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISREG(status.st_mode) && status.st_size == bytes;
+    errno = EEXIST;
+    return same;
+}
+
+/* As copy_file. One that is there with another size is replaced. */
 static int take_file(struct linking *linking, const struct pair *pair, const struct dirent *entry,
                      struct err *err)
 {
@@ -101,7 +115,9 @@ static int take_file(struct linking *linking, const struct pair *pair, const str
         linking->whole = false;
         return 0;
     }
-    if (linkat(from, entry->d_name, pair->to, entry->d_name, 0) == 0 || errno == EEXIST)
+    if (linkat(from, entry->d_name, pair->to, entry->d_name, 0) == 0)
+        return 0;
+    if (errno == EEXIST && has_same_size(pair->to, entry->d_name, status.st_size))
         return 0;
     if (errno == ENOENT)
         return 1;
@@ -209,14 +225,14 @@ static int take_all_packs(struct linking *linking, struct err *err)
     return rc < 0 ? rc : 0;
 }
 
-/* Nothing looks at a copy again, so it must not get lost with the power. */
-static void sync_copies(const struct linking *linking)
+/* The names of the copies. */
+static int sync_copies(struct linking *linking, struct err *err)
 {
     int fd = open(linking->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)syncfs(fd);
+    int problem = fd < 0 || syncfs(fd) < 0 ? errno : 0;
+    if (fd >= 0)
         close(fd);
-    }
+    return problem == 0 ? 0 : fail(linking, "writing objects to", linking->to, problem, err);
 }
 
 int workspace_link_objects(struct workspace_keeper *keeper, const char *from, const char *to,
@@ -227,6 +243,6 @@ int workspace_link_objects(struct workspace_keeper *keeper, const char *from, co
     if (rc == 0)
         rc = take_all_packs(&linking, err);
     if (rc == 0 && linking.copied)
-        sync_copies(&linking);
+        rc = sync_copies(&linking, err);
     return rc < 0 ? rc : linking.whole;
 }

@@ -29,12 +29,14 @@ struct local {
     char promisor[256];
 };
 
-/* A file that most repositories do not have. */
-static void read_below(const char *folder, const char *name, struct buf *out)
+/* A file that most repositories do not have: then nothing is appended. */
+static int read_below(struct workspace_keeper *keeper, const char *folder, const char *name,
+                      struct buf *out, struct err *err)
 {
-    char path[PATH_MAX + 16];
+    char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    (void)files_read(path, out, NULL);
+    int rc = files_read_linked(path, FILES_LARGE_BYTES, out, err);
+    return rc == 0 || rc == TEND_ENOTFOUND ? 0 : workspace_file_fail(keeper, rc);
 }
 
 /* --- the copy --- */
@@ -103,15 +105,17 @@ static bool has_the_refs(const struct local *local)
     return strcmp(local->refs.data, local->source->refs.data) == 0;
 }
 
-/* Whether the histories of both end at the same commits. */
-static bool has_the_limits(const struct local *local, const char *folder)
+/* 1: the histories of both end at the same commits; 0: they do not. */
+static int has_the_limits(struct workspace_keeper *keeper, const struct local *local,
+                          const char *folder, struct err *err)
 {
     struct buf kept;
     buf_init(&kept);
-    read_below(folder, "shallow", &kept);
-    bool same = strcmp(kept.data, local->shallow.data) == 0;
+    int rc = read_below(keeper, folder, "shallow", &kept, err);
+    if (rc == 0)
+        rc = strcmp(kept.data, local->shallow.data) == 0;
     buf_done(&kept);
-    return same;
+    return rc;
 }
 
 /* Links from one store, with those before; as workspace_link_objects. */
@@ -248,9 +252,11 @@ static int update(struct workspace_keeper *keeper, const char *folder, void *arg
     if (rc < 0)
         return rc;
     bool is_new = strchr(refs->data, '\n') == refs->data + refs->len - 1;
-    bool same_limits = has_the_limits(local, folder);
+    int same_limits = has_the_limits(keeper, local, folder, err);
+    if (same_limits < 0)
+        return same_limits;
     bool odd = local->shallow.len > 0 || local->promisor[0] != '\0';
-    if (!same_limits || (!has_the_refs(local) && (is_new || odd)))
+    if (same_limits == 0 || (!has_the_refs(local) && (is_new || odd)))
         rc = link_copy(keeper, local, folder, err);
     if (rc == 0 && !has_the_refs(local))
         rc = fetch_copy(keeper, local, folder, err);
@@ -285,21 +291,24 @@ static int fill_source(struct workspace_keeper *keeper, const char *repo, const 
     memcpy(local.promisor, config.promisor, sizeof local.promisor);
     buf_init(&local.refs);
     buf_init(&local.shallow);
-    read_below(git_folder, "shallow", &local.shallow);
-    rc = workspace_refs_list(keeper, git_folder, everything, &local.refs, &source->symbolic_refs,
-                             err);
+    rc = read_below(keeper, git_folder, "shallow", &local.shallow, err);
+    if (rc == 0)
+        rc = workspace_refs_list(keeper, git_folder, everything, &local.refs,
+                                 &source->symbolic_refs, err);
     if (rc == 0)
         rc = workspace_mirror(keeper, git_folder, strlen(source->commit) == GIT_ID_BYTES - 1,
                               update, &local, &source->git_folder, err);
     buf_done(&local.refs);
     buf_done(&local.shallow);
-    if (rc < 0)
-        return rc;
-    read_below(git_folder, "info/exclude", &source->exclude);
-    read_below(git_folder, "info/attributes", &source->attributes);
-    read_below(source->git_folder, "shallow", &source->shallow);
-    share_large_files(git_folder, source->git_folder);
-    return 0;
+    if (rc == 0)
+        rc = read_below(keeper, git_folder, "info/exclude", &source->exclude, err);
+    if (rc == 0)
+        rc = read_below(keeper, git_folder, "info/attributes", &source->attributes, err);
+    if (rc == 0)
+        rc = read_below(keeper, source->git_folder, "shallow", &source->shallow, err);
+    if (rc == 0)
+        share_large_files(git_folder, source->git_folder);
+    return rc;
 }
 
 /* Looks for the copy of a folder that is gone, by the names its git folder may have had. */
@@ -332,8 +341,8 @@ static int resolve_gone(struct workspace_keeper *keeper, const char *repo, const
         return workspace_fail(keeper, WORKSPACE_NOT_A_REPOSITORY, TEND_ENOTFOUND);
     }
     snprintf(source->commit, sizeof source->commit, "%s", ref);
-    read_below(source->git_folder, "shallow", &source->shallow);
-    return list_copy(keeper, source->git_folder, &source->refs, err);
+    int rc = read_below(keeper, source->git_folder, "shallow", &source->shallow, err);
+    return rc < 0 ? rc : list_copy(keeper, source->git_folder, &source->refs, err);
 }
 
 int workspace_resolve_local(struct workspace_keeper *keeper, const char *repo, const char *ref,

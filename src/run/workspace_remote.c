@@ -123,7 +123,9 @@ static int fill_source(struct workspace_keeper *keeper, const char *url, const c
     if (rc != 0)
         return rc;
     snprintf(path, sizeof path, "%s/shallow", source->git_folder);
-    (void)files_read(path, &source->shallow, NULL); /* most have none */
+    rc = files_read(path, FILES_LARGE_BYTES, &source->shallow, err);
+    if (rc < 0 && rc != TEND_ENOTFOUND) /* most have none */
+        return workspace_file_fail(keeper, rc);
     workspace_config_put(&source->config, "remote.origin.url", url);
     workspace_config_put(&source->config, "remote.origin.fetch", BRANCHES);
     rc = workspace_mirror_note(source->git_folder, source->commit, err);

@@ -5,7 +5,7 @@
  * and tags as they were when the step began, and HEAD without the commits of the failed attempt.
  * Otherwise a command that makes a branch or a commit would work once, and every later attempt
  * would fail for another reason than the first. Nothing is lost: what the failed attempt had made
- * stays below refs/tend/attempt-N/.
+ * stays below refs/tend/attempt-N/, where N counts the attempts of all steps in this workspace.
  *
  * Where HEAD goes. HEAD and files must fit together, or git refuses the next checkout.
  *   - On a branch that was there before: it stays, and the branch goes back.
@@ -30,6 +30,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the private folder: copies of HEAD and the index, and a list of the refs. */
@@ -47,9 +48,51 @@ static const char *const leftovers[] = {"MERGE_MODE", "MERGE_MSG", "SQUASH_MSG",
 enum { PATH_ROOM = PATH_MAX + 64 };
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static void path_in_git(const struct workspace *workspace, const char *name, char out[PATH_ROOM])
+/* Git would wait for ever for what comes out of a FIFO. */
+bool workspace_git_can_read(int git)
 {
-    snprintf(out, PATH_ROOM, "%s/.git/%s", workspace->folder, name);
+    static const char *const names[] = {"HEAD",
+                                        "index",
+                                        "config",
+                                        "config.worktree",
+                                        "commondir",
+                                        "packed-refs",
+                                        "shallow",
+                                        "info/exclude",
+                                        "info/grafts",
+                                        "info/sparse-checkout",
+                                        "info/attributes",
+                                        "objects/info/alternates"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct stat status;
+        if (fstatat(git, names[i], &status, 0) == 0 && !S_ISREG(status.st_mode))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * The git folder of the steps; -1: there is none, or it is not the one that tend made. A step may
+ * have put a link there, to the user's repository for instance, or have made a repository of its
+ * own: that one does not borrow, and lacks the commits. All that is read and written by tend itself
+ * is found from this descriptor.
+ */
+static int open_git(const struct workspace *workspace)
+{
+    char path[PATH_ROOM];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/.git", workspace->folder);
+    int git = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (git < 0)
+        return -1;
+    bool refs_are_here = fstatat(git, "refs", &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         S_ISDIR(status.st_mode) && faccessat(git, "commondir", F_OK, 0) < 0;
+    bool borrows = fstatat(git, "objects/info/alternates", &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISREG(status.st_mode);
+    if (refs_are_here && borrows && workspace_git_can_read(git))
+        return git;
+    close(git);
+    return -1;
 }
 
 static void path_of_note(const struct workspace *workspace, const char *name, char out[PATH_ROOM])
@@ -57,14 +100,11 @@ static void path_of_note(const struct workspace *workspace, const char *name, ch
     snprintf(out, PATH_ROOM, "%s/" NOTED "%s", workspace->private_folder, name);
 }
 
-static bool is_in_operation(const struct workspace *workspace)
+static bool is_in_operation(int git)
 {
-    char path[PATH_ROOM];
-    for (size_t i = 0; i < COUNT(operations); i++) {
-        path_in_git(workspace, operations[i], path);
-        if (access(path, F_OK) == 0)
+    for (size_t i = 0; i < COUNT(operations); i++)
+        if (faccessat(git, operations[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
-    }
     return false;
 }
 
@@ -73,7 +113,7 @@ static int list_refs(struct workspace_keeper *keeper, const struct workspace *wo
 {
     static const char *const everything[2] = {NULL};
     char git_folder[PATH_ROOM];
-    path_in_git(workspace, "", git_folder);
+    snprintf(git_folder, sizeof git_folder, "%s/.git", workspace->folder);
     int rc = workspace_refs_list(keeper, git_folder, everything, refs, NULL, NULL);
     keeper->problem = WORKSPACE_FINE; /* whatever there is, it is the step's */
     return rc;
@@ -83,25 +123,26 @@ static int list_refs(struct workspace_keeper *keeper, const struct workspace *wo
 
 void workspace_note_state(struct workspace_keeper *keeper, struct workspace *workspace)
 {
-    char from[PATH_ROOM];
     char to[PATH_ROOM];
     struct buf refs;
     buf_init(&refs);
     workspace->begun = 0;
     path_of_note(workspace, "HEAD", to);
-    unlink(to); /* it is written last, and without it nothing is put back */
-    int rc = is_in_operation(workspace) ? -1 : list_refs(keeper, workspace, &refs);
+    (void)files_remove(to, NULL); /* it is written last, and without it nothing is put back */
+    int git = open_git(workspace);
+    int rc = git < 0 || is_in_operation(git) ? -1 : list_refs(keeper, workspace, &refs);
     if (rc == 0) {
         path_of_note(workspace, "refs", to);
         rc = files_write(to, refs.data, refs.len, NULL);
     }
     for (size_t i = 0; rc == 0 && i < 2; i++) {
         const char *const names[] = {"index", "HEAD"};
-        path_in_git(workspace, names[i], from);
         path_of_note(workspace, names[i], to);
-        rc = files_copy(from, to, NULL);
+        rc = files_copy_at(git, names[i], AT_FDCWD, to);
     }
     buf_done(&refs);
+    if (git >= 0)
+        close(git);
 }
 
 /* --- before another attempt --- */
@@ -115,19 +156,15 @@ static int remove_lock_file(void *arg, int folder, const char *name)
     return 0;
 }
 
-static void remove_locks(const struct workspace *workspace)
+static void remove_locks(int git)
 {
     static const char *const names[] = {"index.lock",       "HEAD.lock",    "config.lock",
                                         "packed-refs.lock", "shallow.lock", "gc.pid"};
     static const struct file_tree tree = {
         .open = file_tree_open, .file = remove_lock_file, .skips = true};
-    char path[PATH_ROOM];
-    for (size_t i = 0; i < COUNT(names); i++) {
-        path_in_git(workspace, names[i], path);
-        unlink(path);
-    }
-    path_in_git(workspace, "refs", path);
-    (void)file_tree_walk(AT_FDCWD, path, &tree);
+    for (size_t i = 0; i < COUNT(names); i++)
+        unlinkat(git, names[i], 0);
+    (void)file_tree_walk(git, "refs", &tree);
 }
 
 /* A line of a list: "ID NAME\n". */
@@ -184,22 +221,25 @@ static struct ref_line next_named(const char *at)
     return line;
 }
 
-/* What update-ref has to do to bring branches and tags from one list to the other. */
+/*
+ * What update-ref has to do to bring branches and tags from one list to the other, in two
+ * transactions: a branch a/b cannot be made in the one that deletes a.
+ */
 static void plan_refs(const struct buf *now, const struct buf *wanted, int attempt,
-                      struct buf *commands)
+                      struct buf *away, struct buf *back)
 {
     struct ref_line here = next_named(now->data); /* after the first line, which names no ref */
     struct ref_line there = next_named(wanted->data);
     while (here.name_len > 0 || there.name_len > 0) {
         int order = compare(here, there);
         if (order <= 0 && (order < 0 || !same_id(here, there)))
-            buf_printf(commands, "update refs/tend/attempt-%d/%.*s %.*s\n", attempt,
-                       here.name_len - 5, name_of(here) + 5, here.id_len, here.at);
+            buf_printf(away, "update refs/tend/attempt-%d/%.*s %.*s\n", attempt, here.name_len - 5,
+                       name_of(here) + 5, here.id_len, here.at);
         if (order < 0)
-            buf_printf(commands, "option no-deref\ndelete %.*s\n", here.name_len, name_of(here));
+            buf_printf(away, "option no-deref\ndelete %.*s\n", here.name_len, name_of(here));
         else if (order > 0 || !same_id(here, there))
-            buf_printf(commands, "option no-deref\nupdate %.*s %.*s\n", there.name_len,
-                       name_of(there), there.id_len, there.at);
+            buf_printf(back, "option no-deref\nupdate %.*s %.*s\n", there.name_len, name_of(there),
+                       there.id_len, there.at);
         if (order <= 0)
             here = next_named(here.at);
         if (order >= 0)
@@ -211,6 +251,7 @@ static void plan_refs(const struct buf *now, const struct buf *wanted, int attem
 struct rewind {
     struct workspace_keeper *keeper;
     const struct workspace *workspace;
+    int git;               /* see open_git */
     struct buf head;       /* as the file was noted */
     struct buf refs;       /* noted */
     struct buf now;        /* the refs as they are */
@@ -282,20 +323,19 @@ static bool is_on_old_branch(const struct rewind *rewind, const char *head)
 
 static void put_head_back(const struct rewind *rewind)
 {
-    char path[PATH_ROOM];
     char began_at[GIT_ID_BYTES];
     struct buf head;
     buf_init(&head);
-    path_in_git(rewind->workspace, "HEAD", path);
-    int rc = files_read_line(path, &head, NULL);
-    if (rc < 0 || strcmp(head.data, rewind->head.data) == 0 || is_on_old_branch(rewind, head.data))
+    int problem = files_read_line_at(rewind->git, "HEAD", &head);
+    if (problem != 0 || strcmp(head.data, rewind->head.data) == 0 ||
+        is_on_old_branch(rewind, head.data))
         goto done;
     const char *noted = rewind->head.data;
     if (find_id(rewind, strncmp(noted, "ref: ", 5) == 0 ? noted + 5 : noted, began_at) < 0)
         goto done;
     buf_clear(&head);
     buf_printf(&head, "%s\n", is_on_top_of(rewind, began_at) ? noted : rewind->id);
-    (void)files_write(path, head.data, head.len, NULL);
+    (void)files_write_at(rewind->git, "HEAD", head.data, head.len);
 done:
     buf_done(&head);
 }
@@ -303,36 +343,37 @@ done:
 /* After HEAD, which must not lead to a branch that goes. */
 static void put_refs_back(const struct rewind *rewind)
 {
-    struct buf commands;
-    buf_init(&commands);
-    plan_refs(&rewind->now, &rewind->refs, rewind->workspace->begun - 1, &commands);
-    if (commands.len > 0)
-        buf_printf(&commands, "update refs/tend/attempt-%d/HEAD %s\n", rewind->workspace->begun - 1,
-                   rewind->id);
-    if (commands.len > 0 && !commands.failed)
-        (void)run_git(rewind, (const char *const[]){"update-ref", "--stdin", NULL}, &commands,
-                      NULL);
-    buf_done(&commands);
+    static const char *const update[] = {"update-ref", "--stdin", NULL};
+    int attempt = rewind->workspace->attempts - 1;
+    struct buf away;
+    struct buf back;
+    buf_init(&away);
+    buf_init(&back);
+    plan_refs(&rewind->now, &rewind->refs, attempt, &away, &back);
+    if (away.len + back.len > 0)
+        buf_printf(&away, "update refs/tend/attempt-%d/HEAD %s\n", attempt, rewind->id);
+    if (away.len > 0 && !away.failed && !back.failed && run_git(rewind, update, &away, NULL) == 0 &&
+        back.len > 0)
+        (void)run_git(rewind, update, &back, NULL);
+    buf_done(&away);
+    buf_done(&back);
 }
 
 /* An operation that the attempt has begun, and what it left in the index. */
 static void end_operation(const struct rewind *rewind)
 {
     char from[PATH_ROOM];
-    char to[PATH_ROOM];
     struct buf conflicts;
     buf_init(&conflicts);
-    for (size_t i = 0; i < COUNT(operations) + COUNT(leftovers); i++) {
-        path_in_git(rewind->workspace,
-                    i < COUNT(operations) ? operations[i] : leftovers[i - COUNT(operations)], to);
-        (void)files_remove(to, NULL);
-    }
+    for (size_t i = 0; i < COUNT(operations); i++)
+        (void)files_remove_at(rewind->git, operations[i]);
+    for (size_t i = 0; i < COUNT(leftovers); i++)
+        (void)files_remove_at(rewind->git, leftovers[i]);
     int rc =
         run_git(rewind, (const char *const[]){"ls-files", "--unmerged", NULL}, NULL, &conflicts);
     if (rc < 0 || conflicts.len > 0) {
         path_of_note(rewind->workspace, "index", from);
-        path_in_git(rewind->workspace, "index", to);
-        (void)files_copy(from, to, NULL);
+        (void)files_copy_at(AT_FDCWD, from, rewind->git, "index");
     }
     buf_done(&conflicts);
 }
@@ -341,7 +382,8 @@ static void put_back(struct rewind *rewind)
 {
     char path[PATH_ROOM];
     path_of_note(rewind->workspace, "refs", path);
-    if (files_read(path, &rewind->refs, NULL) < 0 || find_id(rewind, "HEAD", rewind->id) < 0 ||
+    if (files_read(path, FILES_LARGE_BYTES, &rewind->refs, NULL) < 0 ||
+        find_id(rewind, "HEAD", rewind->id) < 0 ||
         list_refs(rewind->keeper, rewind->workspace, &rewind->now) < 0)
         return;
     put_head_back(rewind);
@@ -353,18 +395,19 @@ void workspace_begin_attempt(struct workspace_keeper *keeper, struct workspace *
 {
     char path[PATH_ROOM];
     struct rewind rewind = {.keeper = keeper, .workspace = workspace};
+    workspace->attempts++;
     if (workspace->begun++ == 0)
         return;
-    remove_locks(workspace);
+    if ((rewind.git = open_git(workspace)) < 0)
+        return;
+    remove_locks(rewind.git);
     buf_init(&rewind.head);
     buf_init(&rewind.refs);
     buf_init(&rewind.now);
-    /* One that the step has made itself does not borrow, and lacks the commits. */
-    path_in_git(workspace, "objects/info/alternates", path);
-    bool same_repository = access(path, F_OK) == 0;
     path_of_note(workspace, "HEAD", path);
-    if (same_repository && files_read_line(path, &rewind.head, NULL) == 0)
+    if (files_read_line(path, &rewind.head, NULL) == 0)
         put_back(&rewind);
+    close(rewind.git);
     buf_done(&rewind.head);
     buf_done(&rewind.refs);
     buf_done(&rewind.now);

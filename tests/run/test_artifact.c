@@ -70,7 +70,9 @@ TEST(artifact, SH_9_a_checkpoint_is_a_patch_and_its_description)
 
     struct buf read;
     buf_init(&read);
-    check_int(files_read(test_path("job/patches/steps/step-0001.patch"), &read, &err), ==, 0);
+    check_int(
+        files_read(test_path("job/patches/steps/step-0001.patch"), FILES_SMALL_BYTES, &read, &err),
+        ==, 0);
     check_int(read.len, ==, sizeof patch);
     check(memcmp(read.data, patch, sizeof patch) == 0);
     buf_done(&read);
@@ -135,7 +137,9 @@ TEST(artifact, no_space_left_is_said_and_the_old_file_stays)
     check_int(files_in(test_path("job/patches/steps")), ==, 1);
     struct buf read;
     buf_init(&read);
-    check_int(files_read(test_path("job/patches/steps/step-0001.patch"), &read, &err), ==, 0);
+    check_int(
+        files_read(test_path("job/patches/steps/step-0001.patch"), FILES_SMALL_BYTES, &read, &err),
+        ==, 0);
     check_str(read.data, "old");
     buf_done(&read);
 }
@@ -172,7 +176,9 @@ TEST(artifact, nobody_ever_sees_half_a_file)
     char last = 0;
     for (int seen = 0; seen < WRITES_SEEN;) {
         buf_clear(&read);
-        check_int(files_read(test_path("job/patches/steps/step-0001.patch"), &read, &err), ==, 0);
+        check_int(files_read(test_path("job/patches/steps/step-0001.patch"), FILES_SMALL_BYTES,
+                             &read, &err),
+                  ==, 0);
         check_int(read.len, ==, BYTES);
         check_int(read.data[0], ==, read.data[BYTES - 1]);
         seen += read.data[0] != last;
@@ -181,7 +187,9 @@ TEST(artifact, nobody_ever_sees_half_a_file)
     kill(writer, SIGKILL);
     check_int(waitpid(writer, NULL, 0), ==, writer);
     buf_clear(&read);
-    check_int(files_read(test_path("job/patches/steps/step-0001.patch"), &read, &err), ==, 0);
+    check_int(
+        files_read(test_path("job/patches/steps/step-0001.patch"), FILES_SMALL_BYTES, &read, &err),
+        ==, 0);
     check_int(read.len, ==, BYTES);
     buf_done(&read);
 }

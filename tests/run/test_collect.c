@@ -10,12 +10,14 @@
 #include "support/mounts.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct tend_disk look(tend *t)
@@ -504,6 +506,49 @@ TEST(collect, a_copy_of_a_repository_stays_while_a_workspace_borrows_from_it)
           "done");
     clean(t);
     shell("! ls -d .tend/run/cache/*.git");
+}
+
+/* Symptom: the copy was removed because the file that says who borrows from it could not be read.
+ */
+TEST(collect, a_copy_of_a_repository_stays_while_it_cannot_be_told_who_borrows_from_it)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    run_with_mirror(t, "echo x > f; exit 64");
+    shell("for file in .tend/run/job-*/lease-*/workspace-*.tend/objects/info/alternates "
+          ".tend/run/job-*/lease-*/workspace-*/.git/objects/info/alternates; "
+          "do ln -sf alternates $file; done; touch -d '31 days ago' .tend/run/cache/*.git");
+    struct tend_disk disk = clean(t);
+    check_int(disk.uses[TEND_DISK_MIRRORS].count, ==, 1);
+    check_int(disk.uses[TEND_DISK_OLD_MIRRORS].count, ==, 0);
+}
+
+/* Permissions count, for root too. */
+static void drop_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    check_int(syscall(SYS_capset, &head, none), ==, 0);
+}
+
+/* Symptom: a folder in which a runner worked was removed because it could not be opened. */
+TEST(collect, SH_7_a_lease_whose_folder_cannot_be_opened_counts_as_one_in_use)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(t, with_workspace("{\"run\":\"touch $T/begun; exec sleep 600\"}"));
+    struct helper worker = helper_start(runner_forever, "alive");
+    helper_hear(&worker);
+    wait_until(is_there("begun"), PATIENCE_MS);
+    sql_exec("DELETE FROM job");
+    shell(keep_text("chmod 000 %s/lease-*", folder_of(id)));
+    drop_capabilities();
+    check_int(clean(t).uses[TEND_DISK_IN_USE].count, ==, 1);
+    shell(keep_text("chmod 700 %s/lease-*; chmod 300 %s", folder_of(id), folder_of(id)));
+    clean(t);
+    shell(keep_text("chmod 700 %s", folder_of(id)));
+    check_int(workspaces_of(id), ==, 1);
+    helper_kill(&worker);
 }
 
 TEST(collect, a_folder_that_is_not_there_is_no_error)

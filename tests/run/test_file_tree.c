@@ -4,13 +4,17 @@
 #include "base/thread.h"
 #include "run/disk_use.h"
 #include "run/workspace_files.h"
+#include "support/mounts.h"
 #include "support/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <tend.h>
 #include <unistd.h>
 
 enum { DEPTH = 3000, DESCRIPTORS = 4, STACK_BYTES = 128 * 1024, NOBODY = 65534 };
@@ -98,6 +102,25 @@ TEST(file_tree, folders_that_are_closed_even_to_their_owner_are_removed)
         check(access("top", F_OK) < 0);
     }
     check_int(seteuid(getuid()), ==, 0); /* the leak checker needs it */
+}
+
+/* Symptom: removing a workspace emptied the folder that a step had mounted in it. */
+TEST(file_tree, what_is_mounted_is_not_entered)
+{
+    static const char *const places[] = {"top/in/here", "top"};
+    struct err err;
+    if (!mounts_own())
+        return;
+    enter();
+    for (size_t i = 0; i < 2; i++) {
+        check_int(system("mkdir -p precious top/in/here && echo mine >precious/file"), ==, 0);
+        check_int(mount("precious", places[i], NULL, MS_BIND, NULL), ==, 0);
+        check_int(files_remove("top", &err), ==, TEND_EIO);
+        check_contains(err.text, "removing top: something is mounted there");
+        check_int(access("precious/file", F_OK), ==, 0);
+        check_int(umount(places[i]), ==, 0);
+        check_int(files_remove("top", &err), ==, 0);
+    }
 }
 
 TEST(file_tree, links_are_removed_and_not_followed)

@@ -171,3 +171,18 @@ TEST(runner_repository, a_transport_that_git_forbids_ends_the_job_at_once)
     check_str(job_of(t, id)->error_class, "deterministic_policy");
     check_contains(job_of(t, id)->error_text, "transport 'ext' not allowed");
 }
+
+/* Symptom: with a colon in the path, which separates the folders of GIT_CEILING_DIRECTORIES, a step
+ * that had removed its .git worked on the user's repository. */
+TEST(runner_repository, BY_10_git_finds_no_repository_above_a_workspace_whatever_the_path_is)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    make_repository();
+    options.folder = keep_text("%s/repo/a:b", test_folder());
+    int64_t id =
+        add_plan(t, plan_of(repo_path(), "{\"run\":\"rm -rf .git; ! git rev-parse --git-dir\"}"));
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    shell("! ls -d repo/a:b/job-*/lease-* 2>/dev/null");
+}

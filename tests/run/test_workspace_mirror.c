@@ -1,6 +1,8 @@
 /* Workspaces of repositories on other machines: copied once, fetched on reuse. */
 #include "run/workspace_box.h"
 
+#include "run/workspace_inner.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,4 +258,18 @@ TEST(mirror, a_copy_with_many_small_files_is_packed_and_keeps_every_object)
               "53");
     box_sh("git -C '%s' fsck 2>/dev/null", workspace.folder);
     box_drop(&workspace);
+}
+
+/* Symptom: after a power failure an object in the copy was empty, and every job of that repository
+ * failed: a file of that name was there, so it was never copied again. */
+TEST(mirror, an_object_that_was_cut_is_taken_again)
+{
+    struct err err = {0};
+    box_init();
+    box_repository("r");
+    check_int(workspace_link_objects(&box_keeper, "r/.git/objects", "to", &err), ==, 1);
+    box_sh("for file in to/[0-9a-f]*/*; do rm -f $file; : >$file; done");
+    check_int(workspace_link_objects(&box_keeper, "r/.git/objects", "to", &err), ==, 1);
+    box_sh(
+        "cd r/.git/objects && for file in [0-9a-f]*/*; do cmp $file ../../../to/$file || exit 1; done");
 }

@@ -139,6 +139,32 @@ TEST(own, SH_6_an_attempt_finds_git_where_the_step_began_and_the_files_as_they_w
     box_drop(&workspace);
 }
 
+/* Symptom: the branches stayed as the attempt had left them, because a/b cannot be made while there
+ * is a branch a; and what an earlier step had made was overwritten. */
+TEST(own, SH_6_branches_are_put_back_also_where_names_have_become_folders)
+{
+    static const char swap[] =
+        "git branch -qD a; git branch a/b; git branch -qD c/d; git branch c; exit 3";
+    box_init();
+    box_repository("r");
+    box_sh("cd r && git branch a && git branch c/d");
+    struct workspace workspace = box_workspace("r", "main");
+    for (int i = 0; i < 3; i++)
+        check_int(attempt(&workspace, swap), ==, 3);
+    check_int(attempt(&workspace, "git commit -q --allow-empty -m one; git branch fix; exit 3"), ==,
+              3);
+    check_int(attempt(&workspace, "git rev-parse refs/tend/attempt-4/heads/fix >../first"), ==, 0);
+    box_checkpoint(&workspace);
+    for (int i = 0; i < 5; i++)
+        check_int(attempt(&workspace, "git commit -q --allow-empty -m two; git branch fix; exit 3"),
+                  ==, 3);
+    check_int(attempt(&workspace, "test \"$(git rev-parse refs/tend/attempt-4/heads/fix)\" = "
+                                  "\"$(cat ../first)\"; git rev-parse refs/heads/a "
+                                  "refs/heads/c/d refs/tend/attempt-1/heads/a/b"),
+              ==, 0);
+    box_drop(&workspace);
+}
+
 /* HEAD and files must fit, or the same checkout fails in the next attempt. */
 TEST(own, SH_6_an_attempt_that_goes_to_another_branch_can_be_made_again)
 {

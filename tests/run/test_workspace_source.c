@@ -87,6 +87,22 @@ TEST(source, a_commit_that_no_ref_leads_to_is_found)
     check_source("r", "HEAD");
 }
 
+/* Symptom: the steps ran without the user's attributes, or in a history that was cut elsewhere. */
+TEST(source, a_file_of_the_user_s_git_folder_that_cannot_be_read_is_an_error)
+{
+    static const char *const names[] = {"info/attributes", "info/exclude"};
+    struct workspace_source source;
+    struct err err;
+    box_init();
+    box_repository("r");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        box_sh("cd r/.git/info && rm -f attributes exclude && ln -s $(basename %s) $(basename %s)",
+               names[i], names[i]);
+        check_int(workspace_resolve(&box_keeper, "r", "main", &source, &err), <, 0);
+        check_contains(err.text, names[i]);
+    }
+}
+
 TEST(source, the_limits_of_a_shallow_repository_follow_the_user_s)
 {
     box_init();

@@ -208,3 +208,15 @@ void box_check_replay(const char *repo, const char *ref, const struct workspace 
     free(patches);
     box_drop(&fresh);
 }
+
+size_t box_diff_hash(struct workspace *workspace, char ret_hash[GIT_ID_BYTES])
+{
+    struct err err = {0};
+    struct workspace_change change;
+    check_fine(workspace_diff_hash(&box_keeper, workspace, &change, &err), &err);
+    check_int(change.patch.len, ==, 0);
+    memcpy(ret_hash, change.hash, sizeof change.hash);
+    size_t count = change.file_count;
+    workspace_change_done(&change);
+    return count;
+}

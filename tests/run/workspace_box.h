@@ -45,6 +45,9 @@ void box_drop(struct workspace *workspace);
 /* A checkpoint; freed when the test ends. */
 struct workspace_change *box_checkpoint(struct workspace *workspace);
 
+/* The hash of what has changed since the last checkpoint; returns how many files have. */
+size_t box_diff_hash(struct workspace *workspace, char ret_hash[GIT_ID_BYTES]);
+
 /* The changes replayed in a fresh workspace; it must then have the same tree and content. */
 void box_check_replay(const char *repo, const char *ref, const struct workspace *original,
                       struct workspace_change *const *changes, size_t count);
