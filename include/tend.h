@@ -98,8 +98,12 @@ TEND_API const char *tend_version(void);
 typedef struct tend tend;
 
 struct tend_options {
-    const char *name;      /* owner name where a call gives none; default "host:pid:RANDOM" */
-    int must_exist;        /* 1: make no store where there is none, or an empty file */
+    const char *name;   /* owner name where a call gives none; default "host:pid:RANDOM" */
+    const char *hook;   /* the hook whose job runs the caller (TEND_HOOK): what it adds or retries
+                           calls no hooks when it fails; NULL: none */
+    int beside_workers; /* 1: an older schema is brought up to date although workers of an older
+                           tend run on the store, which do not know the new one */
+    int must_exist;     /* 1: make no store where there is none, or an empty file */
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
@@ -199,6 +203,8 @@ struct tend_job_spec {
     int64_t lease_ms; /* 100 ms to 366 days, or TEND_UNSET: as the queue says, which has the same
                          range */
     enum tend_if_running if_running; /* with unique_key */
+    const char *hook; /* whose job adds this one: its failure calls no hooks; NULL: as the handle's
+                         options say */
 };
 
 TEND_API void tend_job_spec_init(struct tend_job_spec *spec);
@@ -254,7 +260,8 @@ struct tend_job {
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
     int64_t nominal_at_ms; /* added by a schedule: the time it was scheduled for; else TEND_UNSET */
-    int followed; /* 1: it is running, and what was submitted under its key waits for its end */
+    int followed;     /* 1: it is running, and what was submitted under its key waits for its end */
+    const char *hook; /* the hook that added or retried it: its failure calls none; NULL: none */
 };
 
 struct tend_jobs {
