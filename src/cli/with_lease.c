@@ -22,7 +22,8 @@ static int set_environment(const struct tend_job *job)
     snprintf(id, sizeof id, "%" PRId64, job->id);
     snprintf(lease, sizeof lease, "%" PRId64 ":%" PRId64, job->id, job->token);
     return setenv("TEND_JOB_ID", id, 1) | setenv("TEND_LEASE", lease, 1) |
-           setenv("TEND_QUEUE", job->queue, 1) | setenv("TEND_KIND", job->kind, 1);
+           setenv("TEND_QUEUE", job->queue, 1) | setenv("TEND_KIND", job->kind, 1) |
+           (job->hook != NULL ? setenv("TEND_HOOK", job->hook, 1) : unsetenv("TEND_HOOK"));
 }
 
 /* A file in memory with the payload; -1 with errno. */
