@@ -135,7 +135,8 @@ TEND_API void tend_options_init(struct tend_options *options);
  * Makes the store and brings its schema up to date where needed. *ret is set also on failure (but
  * with TEND_ENOMEM it may be NULL), so that tend_errmsg() can be asked; close it in either case.
  * options may be NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer
- * schema), ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT, ENOMEM (also: no descriptors left).
+ * schema), ESTATE (workers of an older tend live by its older schema), ENOTADB, EREADONLY, EFULL,
+ * EIO, ECORRUPT, ENOMEM (also: no descriptors left).
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. A file that
  * has more than one name (hard links), or is mounted alone, is refused: EUNREACHABLE. When the

@@ -18,7 +18,7 @@ struct older_workers {
 
 void older_add(struct older_workers *workers, const char *name, int64_t pid, const char *host);
 
-/* 0 when there are none; else TEND_ESTATE with the sentence. where: "%s" names the store. */
+/* 0 when there are none; else TEND_ESTATE with the sentence. where: names the store. */
 int older_refuse(const struct older_workers *workers, const char *where, int version, int wanted,
                  struct err *err);
 
