@@ -98,8 +98,12 @@ TEND_API const char *tend_version(void);
 typedef struct tend tend;
 
 struct tend_options {
-    const char *name;      /* owner name where a call gives none; default "host:pid:RANDOM" */
-    int must_exist;        /* 1: make no store where there is none, or an empty file */
+    const char *name;   /* owner name where a call gives none; default "host:pid:RANDOM" */
+    const char *hook;   /* the hook whose job runs the caller (TEND_HOOK): what it adds or retries
+                           calls no hooks when it fails; NULL: none */
+    int beside_workers; /* 1: an older schema is brought up to date although workers of an older
+                           tend run on the store, which do not know the new one */
+    int must_exist;     /* 1: make no store where there is none, or an empty file */
     int durability_normal; /* 1: SQLite synchronous=NORMAL; a power loss may lose the last commits
                             */
     int connections;       /* PostgreSQL: connections at most, default 8 */
@@ -131,7 +135,8 @@ TEND_API void tend_options_init(struct tend_options *options);
  * Makes the store and brings its schema up to date where needed. *ret is set also on failure (but
  * with TEND_ENOMEM it may be NULL), so that tend_errmsg() can be asked; close it in either case.
  * options may be NULL. Fails with TEND_EINVAL, ENOTFOUND (must_exist), EUNREACHABLE, ESCHEMA (newer
- * schema), ENOTADB, EREADONLY, EFULL, EIO, ECORRUPT, ENOMEM (also: no descriptors left).
+ * schema), ESTATE (workers of an older tend live by its older schema), ENOTADB, EREADONLY, EFULL,
+ * EIO, ECORRUPT, ENOMEM (also: no descriptors left).
  *
  * PATH is resolved here, once: symlinks and the current folder may change afterwards. A file that
  * has more than one name (hard links), or is mounted alone, is refused: EUNREACHABLE. When the
@@ -199,6 +204,8 @@ struct tend_job_spec {
     int64_t lease_ms; /* 100 ms to 366 days, or TEND_UNSET: as the queue says, which has the same
                          range */
     enum tend_if_running if_running; /* with unique_key */
+    const char *hook; /* whose job adds this one: its failure calls no hooks; NULL: as the handle's
+                         options say */
 };
 
 TEND_API void tend_job_spec_init(struct tend_job_spec *spec);
@@ -254,7 +261,8 @@ struct tend_job {
     int64_t max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms; /* or TEND_UNSET */
     int64_t stopped_token; /* held or cancelled while it ran: token of that lease, or TEND_UNSET */
     int64_t nominal_at_ms; /* added by a schedule: the time it was scheduled for; else TEND_UNSET */
-    int followed; /* 1: it is running, and what was submitted under its key waits for its end */
+    int followed;     /* 1: it is running, and what was submitted under its key waits for its end */
+    const char *hook; /* the hook that added or retried it: its failure calls none; NULL: none */
 };
 
 struct tend_jobs {

@@ -35,6 +35,7 @@ struct cli {
     const char *who;               /* name of the handle and its worker; NULL: user@host */
     bool waits_for_room;           /* for as long as it takes, to open the store on a full disk */
     tend *store;                   /* open when the command's row asks for it, else NULL */
+    bool beside_workers;           /* migrate --beside-workers */
     bool store_damaged;            /* ... and could not be opened: see STORE_EXAMINED */
     bool store_left;               /* a thread still waits for its answer: it cannot be closed */
     bool json;

@@ -6,12 +6,15 @@
 
 static struct {
     bool after_restore;
+    bool beside_workers;
 } args;
 
 static const struct option options[] = {
     OPTION("after-restore", 0, NULL, OPTION_FLAG,
            "the store was restored from a backup: begin a new generation of ids and tokens",
            &args.after_restore),
+    OPTION("beside-workers", 0, NULL, OPTION_FLAG,
+           "also while workers of an older tend run on the store", &args.beside_workers),
     OPTION_END,
 };
 
@@ -21,6 +24,7 @@ static int run(struct cli *cli, int argc, char **argv)
     (void)argv;
     int in_store, in_library, changed = 0;
     /* What was restored is there; a new store where it is not would hide a wrong path. */
+    cli->beside_workers = args.beside_workers;
     int status = cli_open_store(cli, args.after_restore ? STORE_RESTORED : STORE_MADE_HERE);
     if (status != EXIT_DONE)
         return status;
@@ -68,6 +72,8 @@ const struct command cmd_migrate = {
     .about =
         "Other commands bring an older schema up to date as well; this one does nothing else. A schema newer "
         "than this tend is refused: install the newer tend.\n"
+        "While workers of an older tend run on the store, no command changes its schema (exit status 4): they would not "
+        "know what the new one is for. Stop them first, or use --beside-workers.\n"
         "After the store was restored from a backup, run it once with --after-restore before the workers "
         "start: ids and tokens that were given out after the backup was made, or after an earlier restore of it, are not given out again. The clock must be right. The store must exist.",
     .options = options,

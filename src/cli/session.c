@@ -194,6 +194,9 @@ int cli_open_store(struct cli *cli, enum store_need need)
     tend_options_init(&options);
     options.name = cli->who ? cli->who : who;
     options.must_exist = !may_make(need);
+    const char *hook = getenv("TEND_HOOK"); /* set by the runner of the job of a hook */
+    options.hook = hook != NULL && *hook != '\0' ? hook : NULL;
+    options.beside_workers = cli->beside_workers;
     options.durability_normal = globals.durability && strcmp(globals.durability, "normal") == 0;
     options.log = cli->json ? NULL : log_line;
     options.log_arg = cli;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OWN_VARIABLES = 4 };
+enum { OWN_VARIABLES = 5 };
 
 /* The variable that an entry of an environment sets is one of those that the command gets. */
 static bool is_replaced(const char *entry, const char *const own[OWN_VARIABLES])
@@ -35,6 +35,7 @@ static const char **command_environment(const struct tend_job *job, struct arena
         arena_printf(arena, "TEND_LEASE=%" PRId64 ":%" PRId64, job->id, job->token),
         arena_printf(arena, "TEND_QUEUE=%s", job->queue),
         arena_printf(arena, "TEND_KIND=%s", job->kind),
+        arena_printf(arena, "TEND_HOOK=%s", job->hook != NULL ? job->hook : ""),
     };
     while (environ[count] != NULL)
         count++;
@@ -46,8 +47,9 @@ static const char **command_environment(const struct tend_job *job, struct arena
     for (size_t i = 0; i < count; i++)
         if (!is_replaced(environ[i], own))
             env[used++] = environ[i];
-    memcpy(env + used, own, sizeof own);
-    env[used + OWN_VARIABLES] = NULL;
+    size_t given = job->hook != NULL ? OWN_VARIABLES : OWN_VARIABLES - 1; /* the hook is the last */
+    memcpy(env + used, own, given * sizeof *own);
+    env[used + given] = NULL;
     return env;
 }
 

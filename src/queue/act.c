@@ -32,7 +32,7 @@ struct act_call {
     enum tend_action action;
     int64_t id;
     struct tend_filter filter;
-    const char *by, *why;
+    struct act_who who;
     int64_t moved;
     bool raced;              /* somebody else moved the job between the look at it and the move */
     const struct plan *plan; /* of a redrive of many; else NULL */
@@ -54,14 +54,15 @@ static void acted_take(struct acted_box *box, const struct act_call *call)
 }
 
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
-                     int64_t now_ms, const char *by, const char *why)
+                     int64_t now_ms, const struct act_who *who)
 {
     enum job_state state = (enum job_state)job->state;
     struct move move =
         move_plain(job->id, state, job->token, verb_of(action, state, job->due_at_ms, now_ms),
                    db_bell_of(job->queue));
-    move.by = by;
-    move.why = handle_clean_text(db_arena(tx), why);
+    move.by = who->by;
+    move.why = handle_clean_text(db_arena(tx), who->why);
+    move.hook = who->hook;
     if (action == TEND_REDRIVE) { /* a new life: all budgets are full again */
         move.attempts = ATTEMPTS_START_OVER;
         move.crashes = 0;
@@ -143,7 +144,7 @@ static int act_body(struct db_tx *tx, void *arg)
     int rc = act_read_job(tx, call->action, call->id, &jobs, &now_ms);
     if (rc < 0)
         return rc;
-    struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, call->by, call->why);
+    struct move move = act_move(tx, call->action, &jobs.items[0], now_ms, &call->who);
     if ((rc = move_jobs(tx, &move, 1, 0, &call->moved)) < 0)
         return rc;
     call->raced = call->moved == 0;
@@ -215,10 +216,15 @@ static int act_on_one(tend *t, struct act_call *call, int64_t id)
     return rc < 0 ? holder_explain_busy(t, rc, id, action_names[action]) : 0;
 }
 
+static struct act_who who_of(const tend *t, const char *by, const char *why)
+{
+    return (struct act_who){.by = handle_owner(t, by), .why = why, .hook = t->options.hook};
+}
+
 int tend_act_on_one(tend *t, enum tend_action action, int64_t id, const char *by, const char *why,
                     struct tend_acted **ret)
 {
-    struct act_call call = {.action = action, .by = handle_owner(t, by), .why = why};
+    struct act_call call = {.action = action, .who = who_of(t, by, why)};
     int rc = act_check_call(t, action, by);
     if (rc < 0)
         return rc;
@@ -260,7 +266,7 @@ static int take_keys(struct db_tx *tx, const struct tend_jobs *jobs)
 }
 
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
-                int64_t now_ms, const char *by, const char *why, struct act_done *ret)
+                int64_t now_ms, const struct act_who *who, struct act_done *ret)
 {
     struct move *moves = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *moves);
     int64_t *moved = arena_zalloc(db_arena(tx), (jobs->count + 1) * sizeof *moved);
@@ -269,7 +275,7 @@ int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_job
     if (moves == NULL || moved == NULL || ret->followers == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < jobs->count; i++)
-        moves[i] = act_move(tx, action, &jobs->items[i], now_ms, by, why);
+        moves[i] = act_move(tx, action, &jobs->items[i], now_ms, who);
     int rc = action == TEND_REDRIVE ? take_keys(tx, jobs) : 0;
     if (rc < 0 || (rc = move_jobs(tx, moves, jobs->count, 0, moved)) < 0)
         return rc;
@@ -315,7 +321,7 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
         (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
         return rc;
     choose_from_page(call, &jobs);
-    rc = act_on_jobs(tx, call->action, &jobs, now_ms, call->by, call->why, &done);
+    rc = act_on_jobs(tx, call->action, &jobs, now_ms, &call->who, &done);
     call->moved = done.moved;
     call->follower_count = done.follower_count;
     for (size_t i = 0; i < done.follower_count; i++)
@@ -362,8 +368,7 @@ static int act_on_pages(tend *t, struct act_call *call, struct acted_box *box)
 int tend_act_on_all(tend *t, enum tend_action action, const struct tend_filter *filter,
                     const char *by, const char *why, struct tend_acted **ret)
 {
-    struct act_call call = {
-        .action = action, .filter = *filter, .by = handle_owner(t, by), .why = why};
+    struct act_call call = {.action = action, .filter = *filter, .who = who_of(t, by, why)};
     struct plan plan;
     struct acted_box *box;
     int rc = act_begin(t, action, filter, by, &box);

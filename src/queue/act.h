@@ -29,9 +29,15 @@ int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct t
 int act_plan_matching(tend *t, struct plan *plan, const struct tend_filter *filter,
                       struct acted_box *box);
 
+/* Who acts. */
+struct act_who {
+    const char *by, *why;
+    const char *hook; /* the hook whose job asks for it, or NULL */
+};
+
 /* The move that carries out an action on a job as it stands. */
 struct move act_move(struct db_tx *tx, enum tend_action action, const struct tend_job *job,
-                     int64_t now_ms, const char *by, const char *why);
+                     int64_t now_ms, const struct act_who *who);
 
 /* What an action has done in one transaction. */
 struct act_done {
@@ -42,7 +48,7 @@ struct act_done {
 
 /* Carries it out on jobs whose state allows it, with what follows from it. */
 int act_on_jobs(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
-                int64_t now_ms, const char *by, const char *why, struct act_done *ret);
+                int64_t now_ms, const struct act_who *who, struct act_done *ret);
 
 /* TEND_ECONFLICT with the sentence that job id cannot be `done`, as job rival has its key; outdone:
  * because that one was submitted later. */

@@ -12,9 +12,10 @@
 #include "queue/checkpoint.h"
 #include "queue/submission.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { ADD_PARAMS = 19, BASIC_PARAMS = 8, KEY_TRIES = 20 };
+enum { ADD_PARAMS = 20, BASIC_PARAMS = 8, KEY_TRIES = 20 };
 
 void tend_job_spec_init(struct tend_job_spec *spec)
 {
@@ -70,7 +71,7 @@ static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, cons
         db_text(spec->workspace),           db_text(schedule),
         db_int_or_null(spec->max_attempts), db_int_or_null(spec->max_crashes),
         db_int_or_null(spec->backoff_ms),   db_int_or_null(spec->backoff_max_ms),
-        db_int_or_null(spec->lease_ms),
+        db_int_or_null(spec->lease_ms),     db_text(spec->hook),
     };
     fill_basic(tx, spec, by, params);
     memcpy(params + BASIC_PARAMS, filled, sizeof filled);
@@ -102,6 +103,7 @@ void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *
         db_int_or_null(spec->backoff_ms),
         db_int_or_null(spec->backoff_max_ms),
         db_int_or_null(spec->lease_ms),
+        db_text(spec->hook),
         db_text(by),
     };
     memcpy(params, filled, sizeof filled);
@@ -175,7 +177,7 @@ static bool is_basic(const struct tend_job_spec *spec)
     return spec->unique_key == NULL && spec->subject == NULL && spec->concurrency_key == NULL &&
            spec->tags == NULL && spec->workspace == NULL && spec->max_attempts == TEND_UNSET &&
            spec->max_crashes == TEND_UNSET && spec->backoff_ms == TEND_UNSET &&
-           spec->backoff_max_ms == TEND_UNSET && spec->lease_ms == TEND_UNSET;
+           spec->backoff_max_ms == TEND_UNSET && spec->lease_ms == TEND_UNSET && spec->hook == NULL;
 }
 
 static bool all_basic(const struct add_batch *batch)
@@ -286,9 +288,22 @@ static int add_body(struct db_tx *tx, void *arg)
     return add_jobs(tx, arg, DB_LAST);
 }
 
+/* The specs with the hook of the handle where they name none; NULL: no memory. */
+static struct tend_job_spec *of_hook(const tend *t, const struct tend_job_spec *specs, size_t count)
+{
+    struct tend_job_spec *marked = calloc(count, sizeof *marked);
+    for (size_t i = 0; marked != NULL && i < count; i++) {
+        marked[i] = specs[i];
+        if (marked[i].hook == NULL)
+            marked[i].hook = t->options.hook;
+    }
+    return marked;
+}
+
 int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, struct tend_added *ret)
 {
     struct add_batch batch = {.specs = specs, .count = count, .by = t->name, .ret = ret};
+    struct tend_job_spec *marked = NULL;
     struct tend_spec_fault fault;
     for (size_t i = 0; i < count; i++) {
         int rc = tend_job_spec_check(&specs[i], &fault);
@@ -297,11 +312,14 @@ int tend_add_many(tend *t, const struct tend_job_spec *specs, size_t count, stru
     }
     if (count == 0)
         return 0;
+    if (t->options.hook != NULL && (batch.specs = marked = of_hook(t, specs, count)) == NULL)
+        return handle_fail(t, TEND_ENOMEM, "out of memory while adding %zu jobs", count);
     int rc = TEND_ECONFLICT;
     /* Two who add the same key at once: the second is refused by the index and then finds the
      * first, unless that has ended by then and a third has the key. Each time somebody got on. */
     for (int tries = 0; tries < KEY_TRIES && rc == TEND_ECONFLICT; tries++)
         rc = handle_write(t, add_body, &batch);
+    free(marked);
     return rc != TEND_ECONFLICT
                ? rc
                : handle_fail(t, TEND_EBUSY,

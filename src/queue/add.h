@@ -22,7 +22,7 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how);
 int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count);
 
 /* The parameters of job_refresh and submission_put: what is submitted again, for job id. */
-enum { AGAIN_PARAMS = 16 };
+enum { AGAIN_PARAMS = 17 };
 void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *spec,
                       const char *by, struct db_value *params);
 

@@ -118,7 +118,8 @@ static int check_names(const struct tend_job_spec *spec, const char **member, st
                  {"unique_key", "unique key", spec->unique_key, false},
                  {"subject", "subject", spec->subject, true},
                  {"concurrency_key", "concurrency key", spec->concurrency_key, false},
-                 {"by", "submitter", spec->by, false}};
+                 {"by", "submitter", spec->by, false},
+                 {"hook", "hook", spec->hook, false}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = names[i].text;
         if (text == NULL || (text[0] == '\0' && names[i].may_be_empty))

@@ -10,6 +10,7 @@
 #include "queue/limits.h"
 #include "queue/passed.h"
 #include "queue/recover.h"
+#include "queue/registry.h"
 #include "queue/row.h"
 #include "queue/schedule.h"
 #include "queue/settings.h"
@@ -461,6 +462,9 @@ static int claim_loop(struct claim_call *call)
     struct wait_clock *clock = &call->clock;
     for (;;) {
         int rc = worker_check_process(t, &clock->process, "claimed");
+        /* What is done is still told. */
+        if (rc == 0 && call->completion == NULL)
+            rc = registry_check_schema(t);
         if (rc < 0)
             return rc;
         uint64_t seen = clock->waits ? db_bell(t->db, db_bell_of(call->want.queue)) : 0;

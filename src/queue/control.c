@@ -188,7 +188,8 @@ static int move_job(struct db_tx *tx, struct control_call *call, int effect,
             continue;
         /* Who asks for a step wants it now, whatever the due time was. */
         int64_t at_ms = actions[i].action == TEND_REDRIVE ? INT64_MAX : now_ms;
-        struct move move = act_move(tx, actions[i].action, job, at_ms, call->by, call->reason);
+        const struct act_who who = {.by = call->by, .why = call->reason, .hook = call->hook};
+        struct move move = act_move(tx, actions[i].action, job, at_ms, &who);
         int rc = move_jobs(tx, &move, 1, 0, &moved);
         call->given.follower = move.follower;
         return rc;
@@ -205,7 +206,7 @@ static int move_job(struct db_tx *tx, struct control_call *call, int effect,
 
 /* --- a done job stays done: a new one goes on from the step --- */
 
-static struct tend_job_spec spec_like(const struct tend_job *job, const char *by)
+static struct tend_job_spec spec_like(const struct tend_job *job, const struct control_call *call)
 {
     return (struct tend_job_spec){
         .queue = job->queue,
@@ -220,7 +221,8 @@ static struct tend_job_spec spec_like(const struct tend_job *job, const char *by
         .concurrency_key = job->concurrency_key,
         .tags = job->tags,
         .workspace = job->workspace,
-        .by = by,
+        .by = call->by,
+        .hook = call->hook,
         .max_attempts = job->max_attempts,
         .max_crashes = job->max_crashes,
         .backoff_ms = job->backoff_ms,
@@ -231,7 +233,7 @@ static struct tend_job_spec spec_like(const struct tend_job *job, const char *by
 
 static int begin_anew(struct db_tx *tx, struct control_call *call, const struct tend_job *job)
 {
-    const struct tend_job_spec spec = spec_like(job, call->by);
+    const struct tend_job_spec spec = spec_like(job, call);
     struct tend_added added = {0};
     const struct add_batch batch = {.specs = &spec, .count = 1, .by = call->by, .ret = &added};
     int rc = add_jobs(tx, &batch, 0);
@@ -443,6 +445,7 @@ int tend_control(tend *t, int64_t job_id, const char *action, const char *step_i
                                 .step_id = step_id,
                                 .reason = reason,
                                 .by = handle_owner(t, by),
+                                .hook = t->options.hook,
                                 .action = CONTROL_ACTIONS};
     for (int i = 0; action != NULL && i < CONTROL_ACTIONS; i++)
         if (strcmp(action, control_names[i]) == 0)
@@ -457,6 +460,7 @@ int tend_resume_edited(tend *t, int64_t job_id, int64_t version, const struct te
     struct control_call call = {.job_id = job_id,
                                 .reason = reason,
                                 .by = handle_owner(t, by),
+                                .hook = t->options.hook,
                                 .action = CONTROL_RESUME,
                                 .edits = edits,
                                 .version = version,

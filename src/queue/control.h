@@ -21,6 +21,7 @@ struct control_call {
     int64_t job_id;
     enum control_action action;
     const char *step_id, *reason, *by;
+    const char *hook;   /* the hook whose job asks for it, or NULL */
     int64_t step_index; /* of step_id, found by control_find_step; or TEND_UNSET */
     int64_t first_open; /* the first step without a checkpoint */
     const struct tend_changes

@@ -15,6 +15,8 @@ enum {
      * nobody for a purge. */
     SETTLE_TIMER_MS = 10,
     SETTLE_PURGE_MS = 1000,
+    /* How long whoever asks counts what has come together, where no worker does. */
+    COUNT_ASKED_MS = 500,
 };
 
 /* --- adding --- */
@@ -129,12 +131,21 @@ static int totals_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
+/* Where only commands that end use the store, nobody else counts, and every question would read all
+ * events anew. What cannot be written now is counted the next time. */
+static void count_along(tend *t)
+{
+    bool more;
+    count_pieces(t, COUNT_CHUNK, SETTLE_TIMER_MS, clock_mono_ms() + COUNT_ASKED_MS, 0, &more);
+}
+
 int tend_event_totals(tend *t, struct tend_event_totals **ret)
 {
     struct totals_box *box = calloc(1, sizeof *box);
     if (box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while counting events");
     arena_init(&box->arena);
+    count_along(t);
     int rc = db_read(t->db, &box->arena, totals_body, box, handle_err(t));
     if (rc < 0)
         tend_event_totals_free(&box->totals);

@@ -51,7 +51,8 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
         (verdict.verb == MOVE_FAIL ? HOOK_FAILED : 0u) | (call->exhausted ? HOOK_EXHAUSTED : 0u);
     bool calls = given_up != 0 && hooks.rows > 0;
     rc = move_jobs(tx, &move, 1, calls ? 0 : how, &call->changed);
-    return rc < 0 || !calls || call->changed == 0 ? rc : hook_call(tx, call->lease, given_up);
+    const struct hook_ending ending = {.lease = call->lease, .what = given_up};
+    return rc < 0 || !calls || call->changed == 0 ? rc : hook_call(tx, &ending, 1);
 }
 
 static int fail_body(struct db_tx *tx, void *arg)

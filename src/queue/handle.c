@@ -211,6 +211,24 @@ static void renew_mutexes(void *arg)
     err_table_after_fork(&t->errors);
 }
 
+/* Keeps copies: the options are the caller's. */
+static int take_names(tend *t, const struct tend_options *options)
+{
+    default_name(t->name, sizeof t->name, &t->rng);
+    if (options->name != NULL) {
+        if (name_check("worker", options->name, &t->open_error) < 0)
+            return TEND_EINVAL;
+        snprintf(t->name, sizeof t->name, "%s", options->name);
+    }
+    if (options->hook != NULL) {
+        if (name_check("hook", options->hook, &t->open_error) < 0)
+            return TEND_EINVAL;
+        snprintf(t->hook, sizeof t->hook, "%s", options->hook);
+        t->options.hook = t->hook;
+    }
+    return 0;
+}
+
 int tend_open(tend **ret, const char *url, const struct tend_options *options)
 {
     struct tend_options defaults;
@@ -234,17 +252,14 @@ int tend_open(tend **ret, const char *url, const struct tend_options *options)
     if (t->options.busy_ms <= 0)
         t->options.busy_ms = BUSY_MS;
     rng_seed_random(&t->rng);
-    default_name(t->name, sizeof t->name, &t->rng);
-    if (options->name != NULL) {
-        if (name_check("worker", options->name, &t->open_error) < 0)
-            return TEND_EINVAL;
-        snprintf(t->name, sizeof t->name, "%s", options->name);
-    }
-    int rc = recovery_interval(options->recovery_ms, &t->options.recovery_ms, &t->open_error);
+    int rc = take_names(t, options);
+    if (rc == 0)
+        rc = recovery_interval(options->recovery_ms, &t->options.recovery_ms, &t->open_error);
     if (rc < 0)
         return rc;
     struct db_options db_options = {
         .must_exist = options->must_exist != 0,
+        .beside_workers = options->beside_workers != 0,
         .durability_normal = options->durability_normal != 0,
         .connections = t->options.connections,
         .busy_ms = t->options.busy_ms,

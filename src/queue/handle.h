@@ -70,6 +70,7 @@ struct tend {
     struct fork_link link;
     struct tend_options options;
     char name[NAME_BYTES];   /* owner where a call gives none */
+    char hook[NAME_BYTES];   /* what options.hook points to */
     struct err_table errors; /* one per thread */
     struct err open_error;   /* also the last resort when memory is out */
 
@@ -92,6 +93,8 @@ struct tend {
     int64_t recovery_next_ms; /* ... when the recovery timer of a waiting thread fires */
     /* ... when a kind of recovery that has failed is tried again; 0: it works; atomic */
     int64_t recovery_again_ms[RECOVERY_KINDS];
+    int newer_schema; /* of the store, made while this handle was open; 0: it is not newer; atomic
+                       */
     int64_t schedules_tried_ms; /* store time: schedules due up to then have failed; atomic */
     int64_t purge_next_ms;      /* monotonic: for retention */
     int64_t count_next_ms;      /* ... for counting events (event_totals.h) */

@@ -2,8 +2,12 @@
  * Hooks: when automation gives a job up, a command runs as a job of its own.
  *
  * An ending that a hook listens for adds the hook's job in the transaction of the ending. So there
- * is one job per hook and ending: a report that is repeated moves nothing and adds nothing. A job
- * that a hook has added (job.hook) calls no hooks itself.
+ * is one job per hook and ending: a report that is repeated moves nothing and adds nothing.
+ *
+ * A hook would call itself for ever if its own work called hooks. So the ending of a job calls none
+ *   - if a hook has added it, or a process that runs in the job of a hook (job.hook);
+ *   - if such a process has retried it, until somebody else does (job.retry_hook).
+ * Such a process knows by TEND_HOOK, which a runner sets for the commands of these jobs.
  */
 #ifndef QUEUE_HOOK_H
 #define QUEUE_HOOK_H
@@ -32,10 +36,18 @@ int hook_check(const struct tend_hook *hook, struct err *err);
 
 /* --- hook_call.c: inside the transaction --- */
 
+/* A job has ended: the move is written. */
+struct hook_ending {
+    struct tend_lease lease; /* the one that has ended */
+    unsigned what;           /* HOOK_… */
+};
+
 /*
- * Adds the jobs of all hooks that listen for this ending, which has just been written. lease: the
- * one that has ended. Whoever calls has found that there are hooks (hook_any).
+ * Adds the jobs of all hooks that listen for these endings, with the same few statements for one
+ * ending and for many. A hook that cannot be used, because somebody has changed its row by hand, is
+ * skipped, and an event says so (hook.skipped). Whoever calls has found that there are hooks
+ * (hook_any).
  */
-int hook_call(struct db_tx *tx, struct tend_lease lease, unsigned what);
+int hook_call(struct db_tx *tx, const struct hook_ending *endings, size_t count);
 
 #endif

@@ -85,6 +85,24 @@ static int lock_by_id(struct db_tx *tx, const struct move *moves, size_t count)
     return any_runs ? db_each(tx, Q_JOB_LOCK_ROWS, DB_LATER, ids, count, NULL) : 0;
 }
 
+/* Jobs that are started over: whether a hook has done it. */
+static int mark_redriven(struct db_tx *tx, const struct move *moves, size_t count,
+                         const int64_t *each)
+{
+    size_t marked = 0;
+    struct db_value *marks = arena_alloc(db_arena(tx), (count + 1) * 2 * sizeof *marks);
+    if (marks == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while moving %zu jobs", count);
+    for (size_t i = 0; i < count; i++) {
+        if (each[i] == 0 || (moves[i].verb != MOVE_REDRIVE && moves[i].verb != MOVE_REDRIVE_LATER))
+            continue;
+        marks[marked * 2] = db_int(moves[i].id);
+        marks[marked * 2 + 1] = db_text(moves[i].hook);
+        marked++;
+    }
+    return marked == 0 ? 0 : db_each(tx, Q_HOOK_RETRY, DB_LATER, marks, marked, NULL);
+}
+
 int move_jobs(struct db_tx *tx, struct move *moves, size_t count, unsigned how, int64_t *ret_each)
 {
     int64_t *each =
@@ -102,5 +120,7 @@ int move_jobs(struct db_tx *tx, struct move *moves, size_t count, unsigned how, 
     int rc = how == 0 ? lock_by_id(tx, moves, count) : 0;
     if (rc >= 0)
         rc = db_each(tx, Q_JOB_MOVE, how, params, count, each);
-    return rc < 0 || how != 0 ? rc : move_followed(tx, moves, params, count, each);
+    if (rc < 0 || how != 0 || (rc = move_followed(tx, moves, params, count, each)) < 0)
+        return rc;
+    return mark_redriven(tx, moves, count, each);
 }

@@ -23,6 +23,7 @@ struct move {
     const char *error_text;
     const char *by; /* NULL: the job's owner */
     const char *why;
+    const char *hook; /* the hook whose job redrives it, or NULL: its failure calls no hooks */
     int64_t follower; /* set by move_jobs: the job that a submission has become, or 0 */
 };
 

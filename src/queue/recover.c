@@ -65,15 +65,19 @@ static int tell_hooks(struct db_tx *tx, const struct move *moves, const int64_t 
                       size_t count)
 {
     struct db_result hooks;
+    size_t ended = 0;
     int rc = db_run(tx, Q_HOOK_ANY, 0, NULL, &hooks);
     if (rc < 0 || hooks.rows == 0)
         return rc;
-    for (size_t i = 0; rc >= 0 && i < count; i++) {
-        const struct tend_lease lease = {.id = moves[i].id, .token = moves[i].token};
+    struct hook_ending *endings = arena_alloc(db_arena(tx), count * sizeof *endings);
+    if (endings == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
+    for (size_t i = 0; i < count; i++)
         if (moved[i] != 0 && moves[i].verb == MOVE_QUARANTINE)
-            rc = hook_call(tx, lease, HOOK_FAILED | HOOK_POISON);
-    }
-    return rc;
+            endings[ended++] =
+                (struct hook_ending){.lease = {.id = moves[i].id, .token = moves[i].token},
+                                     .what = HOOK_FAILED | HOOK_POISON};
+    return hook_call(tx, endings, ended);
 }
 
 /* Moves the running jobs among rows; one compare-and-set each, so that each is reclaimed once. */

@@ -44,6 +44,7 @@ static int load_body(struct db_tx *tx, void *arg)
         entry->here = known && strcmp(entry->process.boot_id, boot_id) == 0;
         entry->elsewhere = known && !entry->here;
         registry->now_ms = db_number(&rows, i, 10);
+        registry->schema = db_number(&rows, i, 12);
     }
     return 0;
 }
@@ -84,6 +85,29 @@ static int await_sessions(tend *t, int64_t wait_ms, struct registry *registry, c
     return 0;
 }
 
+/* A newer tend has changed the schema under this one, which goes on with what it has begun
+ * (registry_check_schema). */
+static void note_schema(tend *t, int64_t schema)
+{
+    const struct db_migration *known = db_migrations(t->db);
+    int64_t newest = 0;
+    while (known[newest].sql != NULL)
+        newest++;
+    if (schema != TEND_UNSET && schema > newest)
+        __atomic_store_n(&t->newer_schema, (int)schema, __ATOMIC_RELAXED);
+}
+
+int registry_check_schema(tend *t)
+{
+    int schema = __atomic_load_n(&t->newer_schema, __ATOMIC_RELAXED);
+    return schema == 0
+               ? 0
+               : handle_fail(t, TEND_ESCHEMA,
+                             "the store has schema %d now, which this tend does not know; use a "
+                             "newer tend",
+                             schema);
+}
+
 void registry_done(struct registry *registry)
 {
     arena_done(&registry->arena);
@@ -98,6 +122,7 @@ int registry_load(tend *t, int64_t wait_ms, struct registry *registry)
         return rc;
     int64_t *ids = arena_alloc(&registry->arena, (registry->count + 1) * sizeof *ids);
     bool *alive = arena_alloc(&registry->arena, (registry->count + 1) * sizeof *alive);
+    note_schema(t, registry->count > 0 ? registry->schema : TEND_UNSET);
     if (ids == NULL || alive == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading workers");
     for (size_t i = 0; i < registry->count; i++)

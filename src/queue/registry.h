@@ -29,12 +29,17 @@ struct registry {
     struct registry_entry *entries;
     size_t count;
     int64_t now_ms;
+    int64_t schema; /* of the store, if there is an entry */
 };
 
 /* The entries and who of them holds a liveness lock. To be ended with registry_done in any case.
  * wait_ms as in db_read_within. */
 int registry_load(tend *t, int64_t wait_ms, struct registry *registry);
 void registry_done(struct registry *registry);
+
+/* 0, or TEND_ESCHEMA: a look at the registry has shown that a newer tend has changed the schema.
+ * Then nothing new is begun. Cheap. */
+int registry_check_schema(tend *t);
 
 /* Whether the worker's process is seen to be stopped, by a signal or a debugger: it lives, and does
  * nothing. False also where it cannot be looked at from here. */

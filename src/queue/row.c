@@ -48,6 +48,7 @@ enum job_column {
     COL_STOPPED_TOKEN,
     COL_NOMINAL_AT,
     COL_FOLLOWED,
+    COL_HOOK,
     JOB_COLUMNS
 };
 
@@ -113,6 +114,7 @@ static void read_job(struct tend_job *job, const struct db_result *from, size_t 
         .lease_ms = db_number(from, row, COL_LEASE_MS),
         .stopped_token = db_number(from, row, COL_STOPPED_TOKEN),
         .followed = db_number(from, row, COL_FOLLOWED) == 1,
+        .hook = db_string(from, row, COL_HOOK),
     };
 }
 

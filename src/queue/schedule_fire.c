@@ -252,7 +252,8 @@ static int replace(struct db_tx *tx, const struct firing *firing)
         return err_set(db_err(tx), rc, "out of memory while replacing jobs of a schedule");
     const char *why =
         arena_printf(db_arena(tx), "replaced by the run of %s", time_text(firing->last_ms, time));
-    return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, firing->by, why, &done);
+    const struct act_who who = {.by = firing->by, .why = why};
+    return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, &who, &done);
 }
 
 /* Whether the run is to be added: 1, 0 or a code. */

@@ -46,6 +46,7 @@ enum {
     COL_BACKOFF_MS,
     COL_BACKOFF_MAX_MS,
     COL_LEASE_MS,
+    COL_HOOK,
 };
 
 /* The job goes on and takes it over. */
@@ -66,6 +67,7 @@ static int refresh(struct db_tx *tx, int64_t job_id, const struct db_result *row
     spec.backoff_ms = db_number(row, 0, COL_BACKOFF_MS);
     spec.backoff_max_ms = db_number(row, 0, COL_BACKOFF_MAX_MS);
     spec.lease_ms = db_number(row, 0, COL_LEASE_MS);
+    spec.hook = db_string(row, 0, COL_HOOK);
     return add_refresh(tx, job_id, (enum job_state)db_number(row, 0, COL_STATE),
                        db_at(row, 0, COL_OLD_PAYLOAD), &spec, db_string(row, 0, COL_WHO));
 }

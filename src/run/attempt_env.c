@@ -57,8 +57,9 @@ static void put_number(struct environment *env, const char *name, int64_t number
 /* Where the worker is itself a step: that one's, and not always replaced below. */
 static bool is_of_a_step(const char *entry)
 {
-    static const char *const names[] = {"TEND_WORKSPACE=", "TEND_RETRY_CONTEXT=", "TEND_SCHEDULE=",
-                                        "TEND_NOMINAL_TIME=", "TEND_NOMINAL_TIME_MS="};
+    static const char *const names[] = {
+        "TEND_WORKSPACE=",    "TEND_RETRY_CONTEXT=",   "TEND_SCHEDULE=",
+        "TEND_NOMINAL_TIME=", "TEND_NOMINAL_TIME_MS=", "TEND_HOOK="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return true;
@@ -144,6 +145,8 @@ const char *const *attempt_environment(const struct attempt *attempt, struct are
     put_named(&env, "TEND_OUTPUT", attempt->run->output_path);
     put_named(&env, "TEND_INPUT", attempt->run->input_path);
     put_schedule(&env, run->task->job);
+    if (run->task->job->hook != NULL) /* what it adds and retries calls no hooks (queue/hook.h) */
+        put_named(&env, "TEND_HOOK", run->task->job->hook);
     const char *folder = job_base_folder(run, arena);
     if (folder != NULL && folder != run->runner->here)
         put_named(&env, "TEND_WORKSPACE", folder);

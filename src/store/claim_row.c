@@ -18,7 +18,7 @@ static const signed char sources[] = {
     [18] = 10, [19] = 11,      [20] = IS_NULL,  [21] = 12,        [22] = 13,         [23] = 14,
     [24] = 15, [25] = 16,      [26] = 17,       [27] = 18,        [28] = 19,         [29] = 20,
     [30] = 21, [31] = 22,      [32] = 23,       [33] = 24,        [34] = 25,         [35] = 26,
-    [36] = 27, [37] = IS_NULL, [38] = 28,       [39] = IS_NULL,
+    [36] = 27, [37] = IS_NULL, [38] = 28,       [39] = IS_NULL,   [40] = 29,
 };
 _Static_assert(sizeof sources / sizeof *sources == CLAIM_COLUMNS, "a source for every column");
 

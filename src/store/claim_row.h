@@ -25,7 +25,7 @@ enum {
     CLAIM_PRIORITY = 4,
     CLAIM_DUE_AT = 5,
     CLAIM_CHANGED_AT = 14,
-    CLAIM_COLUMNS = 40
+    CLAIM_COLUMNS = 41
 };
 
 /*

@@ -62,6 +62,7 @@ struct db_tx;
 
 struct db_options {
     bool must_exist;
+    bool beside_workers; /* see tend.h */
     bool durability_normal;
     /* For tests: whether claims begin behind the last one (pg_claim.c); gets clock_arg. NULL: when
      * something is in their way. */

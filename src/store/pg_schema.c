@@ -5,6 +5,7 @@
  * Invariant: migrations run in one transaction, one process at a time (advisory lock), all or none.
  */
 #include "base/buf.h"
+#include "store/older.h"
 #include "store/pg_db.h"
 
 #include <stdio.h>
@@ -169,12 +170,45 @@ static int record_migrations(PGconn *pg, const struct pg_url *url, struct err *e
     return rc;
 }
 
-/* Inside the transaction and under the lock: what is missing. */
-static int migrate(PGconn *pg, const struct pg_url *url, struct err *err)
+/* Whether workers live by this schema, which is older: a session holds the liveness lock of each,
+ * whose key has the lower half of its id. */
+static int refuse_workers(struct pg_db *db, PGconn *pg, int version, struct err *err)
 {
+    const struct pg_url *url = &db->url;
+    struct older_workers workers = {0};
+    char where[160];
+    char sql[640];
+    if (version <= 0 || version >= library_version() || db->options.beside_workers)
+        return 0;
+    snprintf(
+        sql, sizeof sql,
+        "SELECT w.name, w.pid, w.host FROM \"%s\".worker w WHERE w.session = 1 AND EXISTS ("
+        "SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = %d "
+        "AND l.objid::bigint = (w.id & 4294967295) AND l.objsubid = 2 AND l.mode = 'ExclusiveLock' "
+        "AND l.granted AND l.database = (SELECT oid FROM pg_database "
+        "WHERE datname = current_database())) ORDER BY w.id",
+        url->schema, (int)pg_lock_class(url, PG_LOCK_ALIVE));
+    PGresult *result = pg_exec(pg, sql, MIGRATION_MS, NULL);
+    int rc = PQresultStatus(result) == PGRES_TUPLES_OK
+                 ? 0
+                 : fail(result, MIGRATION_MS, "reading workers", url, err);
+    for (int i = 0; rc == 0 && i < PQntuples(result); i++)
+        older_add(&workers, PQgetvalue(result, i, 0), strtoll(PQgetvalue(result, i, 1), NULL, 10),
+                  PQgetvalue(result, i, 2));
+    PQclear(result);
+    snprintf(where, sizeof where, "schema '%s'", url->schema);
+    return rc < 0 ? rc : older_refuse(&workers, where, version, library_version(), err);
+}
+
+/* Inside the transaction and under the lock: what is missing. */
+static int migrate(struct pg_db *db, PGconn *pg, struct err *err)
+{
+    const struct pg_url *url = &db->url;
     char sql[128];
     int version = -1;
     int rc = read_version(pg, url, MIGRATION_MS, &version, err);
+    if (rc == 0)
+        rc = refuse_workers(db, pg, version, err);
     if (rc == 0)
         rc = make_schema(pg, url, err);
     if (rc == 0 && version < 0) {
@@ -203,8 +237,9 @@ static int check_writable(PGconn *pg, const struct pg_url *url, struct err *err)
     return pg_error_readonly((enum pg_readonly)why, err);
 }
 
-static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
+static int migrate_alone(struct pg_db *db, PGconn *pg, struct err *err)
 {
+    const struct pg_url *url = &db->url;
     char sql[256];
     struct err ignored;
     int rc = check_writable(pg, url, err);
@@ -217,7 +252,7 @@ static int migrate_alone(PGconn *pg, const struct pg_url *url, struct err *err)
         (int)pg_lock_class(url, PG_LOCK_SCHEMA));
     rc = run(pg, sql, url, err);
     if (rc == 0)
-        rc = migrate(pg, url, err);
+        rc = migrate(db, pg, err);
     if (rc == 0)
         rc = run(pg, "COMMIT", url, err);
     if (rc < 0)
@@ -248,5 +283,5 @@ int pg_schema_update(struct pg_db *db, PGconn *pg, int64_t limit_ms, struct err 
             "--store or TEND_STORE makes one; tend_schema=NAME in the URL (after ? or &) names "
             "another schema",
             url->schema, url->where);
-    return migrate_alone(pg, url, err);
+    return migrate_alone(db, pg, err);
 }

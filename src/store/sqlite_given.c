@@ -4,8 +4,8 @@
 
 /* As many as the widest query run over many rows has (job_add). */
 #define GIVEN_COLUMNS                                                                              \
-    "p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, event"
-enum { COLUMN_EVENT = 19 };
+    "p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, p20, event"
+enum { COLUMN_EVENT = 20 };
 
 struct given_table {
     sqlite3_vtab base;

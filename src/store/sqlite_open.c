@@ -13,6 +13,7 @@
 #include "store/sqlite_db.h"
 
 #include "base/rng.h"
+#include "store/older.h"
 #include "store/sqlite_path.h"
 
 #include <stdio.h>
@@ -62,6 +63,29 @@ static int record_migrations(struct sqlite_db *db, struct err *err)
     return rc;
 }
 
+/* Whether workers live by this schema, which is older. Of those without a liveness lock nobody can
+ * tell. */
+static int refuse_workers(struct sqlite_db *db, int version, struct err *err)
+{
+    struct older_workers workers = {0};
+    sqlite3_stmt *list = NULL;
+    if (version == 0 || version == db_library_schema() || db->options.beside_workers)
+        return 0;
+    int code = sqlite3_prepare_v2(db->writer.sqlite,
+                                  "SELECT id, name, pid, host FROM worker WHERE session = 1", -1,
+                                  &list, NULL);
+    while (code == SQLITE_OK && (code = sqlite3_step(list)) == SQLITE_ROW) {
+        if (sqlite_files_is_alive(&db->files, sqlite3_column_int64(list, 0)))
+            older_add(&workers, (const char *)sqlite3_column_text(list, 1),
+                      sqlite3_column_int64(list, 2), (const char *)sqlite3_column_text(list, 3));
+        code = SQLITE_OK;
+    }
+    sqlite3_finalize(list);
+    return code != SQLITE_DONE
+               ? sqlite_conn_fail(&db->writer, code, "reading workers", err)
+               : older_refuse(&workers, db->path, version, db_library_schema(), err);
+}
+
 /* Brings the schema up to date, all in one transaction. The turnstile is held. */
 static int migrate(struct sqlite_db *db, struct err *err)
 {
@@ -75,7 +99,8 @@ static int migrate(struct sqlite_db *db, struct err *err)
     turnstile_begun(&db->turnstile);
     /* Somebody else may have done it while this process waited in line. */
     if ((rc = read_version(&db->writer, &id, &version, err)) < 0 ||
-        (rc = refuse_foreign(db, id, version, err)) < 0)
+        (rc = refuse_foreign(db, id, version, err)) < 0 ||
+        (rc = refuse_workers(db, (int)version, err)) < 0)
         goto undo;
     for (; db_migrations_sqlite[version].sql != NULL; version++)
         if ((rc = sqlite_conn_exec(&db->writer, db_migrations_sqlite[version].sql,

@@ -42,6 +42,20 @@ END
     json '.payload.notify.on == "exhausted" and .payload.notify.state == "scheduled"'
 }
 
+@test "BY-3: a hook that retries or adds jobs does not call itself for ever" {
+    tend notify add loop --on failed -- \
+        sh -c "$TEND retry "'"$TEND_NOTIFY_JOB"'"; $TEND add -k more -- sh -c 'exit 64'" >/dev/null
+    id=$(tend add -- sh -c 'exit 64')
+    timeout 60 "$TEND" work --drain >/dev/null
+    calls() { tend jobs --json | jq -s '[.[] | select(.tags == ["notify:loop"])] | length'; }
+    [ "$(calls)" = 1 ]
+    [ "$(tend jobs --json | jq -s '[.[] | select(.kind == "more" and .state == "failed")] | length')" = 1 ]
+    # Somebody else retries it: its next failure is told.
+    tend retry "$id" >/dev/null
+    timeout 60 "$TEND" work --drain >/dev/null
+    [ "$(calls)" = 2 ]
+}
+
 @test "hooks are listed, replaced and removed, and leave events" {
     tend notify add ops --on failed -- true >/dev/null
     tend notify add ops --on exhausted,failed -- mail -s 'a job' ops >/dev/null

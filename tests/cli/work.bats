@@ -685,3 +685,22 @@ has_udp_socket() {
     kill -TERM "$worker"
     ended "$worker"
 }
+
+# Symptom: 'tend jobs' of a newer tend changed the schema under a worker of an older one, which then called no hooks.
+@test "while an older worker runs, no command changes the schema; a worker notices when it was changed, and ends" {
+    export TEND_RECOVERY_INTERVAL_MS=200
+    tend add -- true >/dev/null
+    start_worker --name old-timer
+    until_true eval '[ "$(tend jobs --state done --json | jq -s length)" = 1 ]'
+    version=$(sqlite3 .tend/tend.db 'PRAGMA user_version')
+    sqlite3 .tend/tend.db "PRAGMA user_version = $((version - 1))"
+    fails 4 tend jobs
+    says "old-timer (pid $worker on "
+    says "stop them and run 'tend migrate'"
+    fails 4 tend migrate
+    sqlite3 .tend/tend.db "PRAGMA user_version = $((version + 1))"
+    status=0
+    wait "$worker" || status=$?
+    [ "$status" = 1 ]
+    grep -q 'use a newer tend' work.log
+}

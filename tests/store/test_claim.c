@@ -5,6 +5,7 @@
  */
 #include "support/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* CL-4 */
@@ -482,4 +483,25 @@ TEST(claim, CL_2_a_queue_without_pending_jobs_tells_what_it_has)
     check_ok(t, tend_queue_set(t, "set", &paused, 1, NULL));
     check_int(outlook_of(t, "set").known, ==, 1);
     check_int(tend_queue_outlook(t, "", &outlook), ==, TEND_EINVAL);
+}
+
+/* A queue was called empty because 10,000 jobs of others were due before its own. */
+TEST(claim, the_outlook_of_a_queue_knows_its_next_job_whatever_others_have_scheduled)
+{
+    enum { OTHERS = 12000 };
+    tend *t = store_open("w");
+    struct tend_job_spec *specs = calloc(OTHERS, sizeof *specs);
+    struct tend_added *added = calloc(OTHERS, sizeof *added);
+    for (size_t i = 0; i < OTHERS; i++) {
+        specs[i] = spec_for("other");
+        specs[i].delay_ms = HOUR_MS;
+    }
+    check_ok(t, tend_add_many(t, specs, OTHERS, added));
+    free(specs);
+    free(added);
+    struct tend_job_spec spec = spec_for("q");
+    spec.delay_ms = DAY_MS;
+    add_spec(t, &spec);
+    check_int(outlook_of(t, "q").due_ms, ==, CLOCK_START_MS + DAY_MS);
+    check_int(outlook_of(t, "other").due_ms, ==, CLOCK_START_MS + HOUR_MS);
 }

@@ -213,3 +213,16 @@ TEST(event_totals, SH_14_an_event_that_comes_late_is_counted)
     check_int(total(t, "q", "job.added"), ==, 7);
     check_int(counted_to(), ==, sql_int("SELECT max(id) FROM event"));
 }
+
+/* Where only scripts with 'tend claim' use a store no worker counts: each look at the counters read
+ * all events. */
+TEST(event_totals, SH_14_whoever_asks_counts_what_has_come_together)
+{
+    tend *t = store_open("w");
+    add_number(t, "q", 5000);
+    check_int(counted_to(), ==, 0);
+    check_int(total(t, "q", "job.added"), ==, 5000);
+    check_int(sql_int("SELECT count(*) FROM event WHERE id > (SELECT counted_to FROM store)"), <,
+              2000);
+    check_int(total(t, "q", "job.added"), ==, 5000);
+}

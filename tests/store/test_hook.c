@@ -378,6 +378,102 @@ TEST(hook, a_very_long_error_is_cut_for_the_hook)
     json_decref(payload);
 }
 
+/* --- a hook that cannot be used --- */
+
+/* Its ending was rolled back for ever. */
+TEST(hook, BY_3_a_hook_that_was_damaged_is_skipped_and_the_ending_stands)
+{
+    static const char *const damages[] = {"payload = '{'", "payload = '[]'",
+                                          "payload = '{\"env\":1}'", "queue = ''",
+                                          "on_what = 'failed,never'"};
+    tend *t = store_open("w");
+    put(t, "good", "failed");
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        put(t, "bad", "failed");
+        sql_exec("UPDATE hook SET %s WHERE name = 'bad'", damages[i]);
+        struct tend_lease lease = lease_new(t, "q");
+        check_ok(t, fail(t, lease, 1));
+        check_ok(t, fail(t, lease, 1));
+        check_int(state_of(t, lease.id), ==, TEND_FAILED);
+        check_int(told(), ==, (long long)i + 1);
+        check_int(count_events("hook.skipped"), ==, (long long)i + 1);
+        check_contains(
+            sql_rows("SELECT why FROM event WHERE what = 'hook.skipped' ORDER BY id DESC"),
+            keep_text("hook 'bad' cannot be used and was not called for job %lld: ",
+                      (long long)lease.id));
+    }
+}
+
+/* --- what is done in the job of a hook --- */
+
+static tend *open_in_hook(const char *hook)
+{
+    struct tend_options options = store_options("in-hook");
+    options.hook = hook;
+    return store_open_with(&options);
+}
+
+TEST(hook, BY_3_a_job_added_in_the_job_of_a_hook_calls_no_hook)
+{
+    tend *t = store_open("w");
+    tend *inside = open_in_hook("ops");
+    put(t, "ops", "failed");
+    add_one(inside, "q");
+    struct tend_lease lease = claim_one(t, "q");
+    check_str(job_of(t, lease.id)->hook, "ops");
+    check_ok(t, fail(t, lease, 1));
+    check_int(told(), ==, 0);
+}
+
+/* A hook that retries what has failed ran for ever. */
+TEST(hook, BY_3_a_job_retried_in_the_job_of_a_hook_calls_none_until_somebody_else_retries_it)
+{
+    tend *t = store_open("w");
+    tend *inside = open_in_hook("ops");
+    put(t, "ops", "failed");
+    struct tend_lease lease = lease_new(t, "q");
+    check_ok(t, fail(t, lease, 1));
+    check_int(told(), ==, 1);
+    check_ok(t, tend_act(inside, TEND_REDRIVE, lease.id, NULL, NULL));
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 1);
+    struct tend_filter filter = {.queue = "q"};
+    check_int(act_on_all(inside, TEND_REDRIVE, &filter, NULL, NULL), ==, 1);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 1);
+    check_ok(t, tend_act(t, TEND_REDRIVE, lease.id, NULL, NULL));
+    check(job_of(t, lease.id)->hook == NULL);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 2);
+}
+
+/* Under a key: what was submitted during a run keeps its mark, and nobody else's job gets one. */
+TEST(hook, BY_3_a_submission_of_a_hook_is_told_from_those_of_others)
+{
+    tend *t = store_open("w");
+    tend *inside = open_in_hook("ops");
+    struct tend_added added;
+    struct tend_job_spec spec = spec_for("q");
+    put(t, "ops", "failed");
+    spec.unique_key = "k";
+    int64_t id = add_spec(t, &spec);
+    check_ok(t, tend_add(inside, &spec, &added));
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    check(job_of(t, id)->hook == NULL);
+    struct tend_lease lease = claim_one(t, "q");
+    check_ok(t, tend_add(inside, &spec, &added));
+    check_int(added.outcome, ==, TEND_AGAIN);
+    check_ok(t, fail(t, lease, 1));
+    check_int(told(), ==, 1);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 1);
+    add_spec(inside, &spec);
+    check_ok(t, tend_add(t, &spec, &added));
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 2);
+}
+
 /* --- many at once --- */
 
 enum { THREADS = 6, JOBS_EACH = 40 };

@@ -33,7 +33,6 @@ static const struct {
     {Q_STORE_NEWEST_ID, "event_id", POSTGRES},
     /* Hooks are few. */
     {Q_HOOK_LIST, "hook", BOTH},
-    {Q_HOOK_OF_JOB, "hook", BOTH},
     {Q_HOOK_ANY, "hook", BOTH},
     {Q_STORE_COUNTS, "schedule", BOTH},
     {Q_STORE_COUNTS, "worker", BOTH},
@@ -49,6 +48,7 @@ static const struct {
     /* Workers that are registered now, migrations, restores, machines, the counter of each table:
        few. */
     {Q_WORKER_LIST, "worker", BOTH},
+    {Q_WORKER_LIST, "tend_schema_version", POSTGRES}, /* one row */
     {Q_CLOCK_MOVE_NEWCOMERS, "worker", BOTH},
     {Q_JOB_ALARMS, "worker", MAYBE},
     {Q_WORKER_SKIP_IDS, "sqlite_sequence", SQLITE},

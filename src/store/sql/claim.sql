@@ -6,7 +6,7 @@
 id, kind, priority, due_at, token, alarm_at, started_at, attempts, crashes, changed_at, version, created_at,
 phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload, nominal_at
+result, payload, nominal_at, coalesce(hook, retry_hook)
 
 -- Tokens grow, and none of an earlier generation of the store comes again. (On PostgreSQL the base is c.base.)
 -- define: next_token
@@ -30,7 +30,7 @@ SELECT id, kind, priority, due_at, {next_token}, now($5) + coalesce($6, lease_ms
        CASE WHEN $8 = 1 THEN now($5) END, attempts, crashes, now($5), version + 1, created_at,
        phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload, nominal_at
+       result, payload, nominal_at, coalesce(hook, retry_hook)
 FROM job
 WHERE queue = $1 AND state = 1
   AND coalesce((SELECT q.version FROM queue q WHERE q.name = $1), 0) = $9
@@ -121,7 +121,7 @@ SELECT id, queue, kind, 2, priority, due_at, {next_token}, $3, $4,
        attempts, crashes, now($5), $3, 'job.claimed', NULL, version + 1, created_at,
        finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-       result, payload, stopped_token, nominal_at, followed
+       result, payload, stopped_token, nominal_at, followed, coalesce(hook, retry_hook)
 FROM job
 WHERE id = $1 AND state = 1
 LIMIT $2;

@@ -22,21 +22,26 @@ SELECT name, on_what, for_queue, queue, payload, workspace, at, who FROM hook OR
 -- A row when there is a hook at all. Called by queue/finish.c and queue/recover.c before they look for more.
 SELECT 1 FROM hook LIMIT 1;
 
--- name: hook_of_job
--- The hooks for the queue of job $1, each with what it is told of the job. No row for a job that a hook has added: what
--- fails there calls nobody. Primary key, then all hooks. Called by queue/hook_call.c.
-SELECT h.name, h.on_what, h.queue, h.payload, h.workspace,
-       j.queue, j.kind, j.state, j.attempts, j.crashes, j.error_class, j.error_text, j.changed_at
-FROM job j JOIN hook h ON h.for_queue IS NULL OR h.for_queue = j.queue
-WHERE j.id = $1 AND j.hook IS NULL
-ORDER BY h.name;
-
--- name: hook_mark
--- The hook that has added job $1; for db_each. No move: it leaves no event of its own. Primary key. Called by
--- queue/hook_call.c, right after the job was added.
-UPDATE job SET hook = $2 WHERE id = $1;
+-- name: hook_endings
+-- What hooks are told of the jobs of a JSON array of ids, by id. No row for a job that a hook has added or retried: what
+-- fails there calls nobody. Primary key. Called by queue/hook_call.c.
+SELECT id, queue, kind, state, attempts, crashes, error_class, error_text, changed_at
+FROM job
+WHERE id IN (SELECT value FROM json_each($1)) AND hook IS NULL AND retry_hook IS NULL
+ORDER BY id;
 -- dialect: postgres
-UPDATE job SET hook = u.hook
+SELECT id, queue, kind, state, attempts, crashes, error_class, error_text, changed_at
+FROM job
+WHERE id = ANY (ARRAY(SELECT j.value::bigint FROM json_array_elements_text($1::json) AS j (value)))
+  AND hook IS NULL AND retry_hook IS NULL
+ORDER BY id;
+
+-- name: hook_retry
+-- Job $1 is started over by hook $2, or NULL: by somebody else, so that its endings call hooks again; for db_each. No move:
+-- it leaves no event of its own. Primary key. Called by queue/move.c, which has moved the job.
+UPDATE job SET retry_hook = $2 WHERE id = $1 AND ($2 IS NOT NULL OR retry_hook IS NOT NULL);
+-- dialect: postgres
+UPDATE job SET retry_hook = u.hook
 FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS u (id, hook, ordinal)
-WHERE job.id = u.id
+WHERE job.id = u.id AND (u.hook IS NOT NULL OR job.retry_hook IS NOT NULL)
 RETURNING u.ordinal, 1;

@@ -20,7 +20,7 @@ id, queue, kind, state, priority, due_at, token, owner, worker_id, alarm_at, sta
 attempts, crashes, changed_at, changed_by, changed_what, changed_why, version, created_at,
 finished_at, phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
 max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
-result, payload, stopped_token, nominal_at, followed
+result, payload, stopped_token, nominal_at, followed, coalesce(hook, retry_hook)
 
 -- name: job_get
 SELECT {job}, now($2) FROM job WHERE id = $1;

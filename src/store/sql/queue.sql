@@ -84,14 +84,10 @@ UNION ALL
 SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
 
 -- name: queue_outlook
--- What a queue has that cannot be claimed: when its first scheduled job is due, looked for among the first 10,000 of the
--- store; how many jobs run; whether some are held; whether the queue is known by anything else. Indexes job_alarm,
--- job_pending, job_resting, primary key. Called by queue/stats.c.
-SELECT (SELECT min(s.alarm_at)
-        FROM (SELECT alarm_at, queue FROM job
-              WHERE state = 0 AND alarm_at IS NOT NULL
-              ORDER BY alarm_at LIMIT 10000) s
-        WHERE s.queue = $1),
+-- What a queue has that cannot be claimed: when its first scheduled job is due; how many jobs run; whether some are held;
+-- whether the queue is known by anything else. Indexes job_scheduled, job_alarm, job_pending, job_resting, primary key.
+-- Called by queue/stats.c.
+SELECT (SELECT min(alarm_at) FROM job WHERE queue = $1 AND state = 0 AND alarm_at IS NOT NULL),
        (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND queue = $1),
        (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state >= 3 AND state < 4 LIMIT 1) h),
        (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state = 1 LIMIT 1) p)

@@ -8,20 +8,20 @@
 -- The newest takes the place of the one before. Parameters as job_refresh. Primary key. Called by queue/submission.c.
 INSERT INTO submission
     (job_id, at, who, kind, priority, due_at, payload, concurrency_key, tags, workspace,
-     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms)
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook)
 VALUES
-    ($2, now($1), $16, $3, $4, coalesce($5, now($1) + $6), $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    ($2, now($1), $17, $3, $4, coalesce($5, now($1) + $6), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (job_id) DO UPDATE
 SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = excluded.priority,
     due_at = excluded.due_at, payload = excluded.payload, concurrency_key = excluded.concurrency_key,
     tags = excluded.tags, workspace = excluded.workspace, max_attempts = excluded.max_attempts,
     max_crashes = excluded.max_crashes, backoff_ms = excluded.backoff_ms,
-    backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms;
+    backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms, hook = excluded.hook;
 
 -- name: submission_get
 -- With the job as it is now. Primary keys. Called by queue/submission.c.
 SELECT j.state, j.payload, s.who, s.kind, s.priority, s.due_at, s.payload, s.concurrency_key, s.tags,
-       s.workspace, s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms
+       s.workspace, s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook
 FROM submission s JOIN job j ON j.id = s.job_id
 WHERE s.job_id = $1;
 
@@ -57,12 +57,12 @@ UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state + 0 = 2 AN
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace,
-     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what, changed_why)
 SELECT next_event(), next_event(), j.queue, s.kind, s.due_at <= now($2), s.priority, s.due_at,
        CASE WHEN s.due_at > now($2) THEN s.due_at END, s.payload,
        j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
-       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
+       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook,
        now($2), now($2), s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
 FROM submission s JOIN job j ON j.id = s.job_id
 WHERE s.job_id = $1
@@ -71,12 +71,12 @@ RETURNING id;
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace,
-     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms,
+     max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what, changed_why)
 SELECT c.event, c.event, j.queue, s.kind, (s.due_at <= c.t)::int, s.priority, s.due_at,
        CASE WHEN s.due_at > c.t THEN s.due_at END, s.payload,
        j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
-       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms,
+       s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook,
        c.t, c.t, s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
 FROM (SELECT next_event() AS event, now($2) AS t OFFSET 0) c, submission s JOIN job j ON j.id = s.job_id
 WHERE s.job_id = $1

@@ -31,7 +31,8 @@ SELECT 1;
 SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
 
 -- name: worker_list
--- The last column: of those marked as lost, the last sign of life on record (worker_sign). Called by queue/registry.c.
+-- Then, of those marked as lost, the last sign of life on record (worker_sign); then the version of the schema, which
+-- others may have changed. Called by queue/registry.c.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
        w.lost_at, now($1),
        CASE WHEN w.lost_at IS NOT NULL
@@ -41,7 +42,22 @@ SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.sessio
                         WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
                         SELECT l.acquired_at FROM lock l
-                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END
+                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END,
+       (SELECT user_version FROM pragma_user_version)
+FROM worker w
+ORDER BY w.id;
+-- dialect: postgres
+SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
+       w.lost_at, now($1),
+       CASE WHEN w.lost_at IS NOT NULL
+            THEN (SELECT max(at)
+                  FROM (SELECT j.seen_at AS at
+                        FROM job j
+                        WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
+                        UNION ALL
+                        SELECT l.acquired_at FROM lock l
+                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END,
+       (SELECT version FROM tend_schema_version)
 FROM worker w
 ORDER BY w.id;
 

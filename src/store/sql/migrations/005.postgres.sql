@@ -52,6 +52,12 @@ CREATE TABLE hook (
     who         text   COLLATE "C" NOT NULL
 );
 ALTER TABLE job ADD COLUMN hook text COLLATE "C";
+ALTER TABLE job ADD COLUMN retry_hook text COLLATE "C";
+ALTER TABLE submission ADD COLUMN hook text COLLATE "C";
+
+-- --- When the next job of a queue is due ---
+
+CREATE INDEX job_scheduled ON job (queue, alarm_at) WHERE state = 0 AND alarm_at IS NOT NULL;
 
 -- --- Counters ---
 

@@ -54,7 +54,14 @@ CREATE TABLE hook (
     at          INTEGER NOT NULL,
     who         TEXT    NOT NULL
 ) WITHOUT ROWID;
-ALTER TABLE job ADD COLUMN hook TEXT;                   -- the hook that added it; its own failure calls none
+-- The failure of a job that a hook has added or retried calls no hook: it would call itself for ever.
+ALTER TABLE job ADD COLUMN hook TEXT;                   -- the hook that added it, or whose job did
+ALTER TABLE job ADD COLUMN retry_hook TEXT;             -- the hook whose job retried it last; NULL: somebody else did
+ALTER TABLE submission ADD COLUMN hook TEXT;            -- the hook whose job submitted it
+
+-- --- When the next job of a queue is due ---
+
+CREATE INDEX job_scheduled ON job (queue, alarm_at) WHERE state = 0 AND alarm_at IS NOT NULL;
 
 -- --- Counters ---
 
