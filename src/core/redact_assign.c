@@ -17,7 +17,7 @@ enum {
     END_BYTES = 3,
     NAME_BACK_BYTES = 64,
     NAME_ON_BYTES = 40,
-    BLANKS_BEFORE_MAX = 3,
+    BLANKS_BEFORE_MAX = 40, /* settings are often aligned */
     BLANKS_AFTER_MAX = 32,
     PAIR_BLANKS_MAX = 40,
     BACKSLASHES_MAX = 3,
