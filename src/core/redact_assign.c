@@ -20,19 +20,21 @@ enum {
     BLANKS_BEFORE_MAX = 40, /* settings are often aligned */
     BLANKS_AFTER_MAX = 32,
     PAIR_BLANKS_MAX = 40,
-    BACKSLASHES_MAX = 3,
+    BACKSLASHES_MAX = 7, /* escaped three times */
     TAG_PREFIX_BYTES = 24,
     TAG_MAX_BYTES = 160,
 };
 
-/* Of password, passwd, passphrase, passcode, secret, token, credential, cookie, authorization. */
+/* Of password, passwd, passphrase, passcode, secret, token, credential, cookie, authorization,
+ * pepper. */
 static const char *const inner_letters[] = {
     "sswor", "asswd", "phras", "sscod", "ecret", "token",
-    "edent", "ookie", "rizat", "pass_", "-pass",
+    "edent", "ookie", "rizat", "pass_", "-pass", "epper",
 };
 
 /* Words of three letters, and what may follow: a separator, or more of the name. */
-static const char *const short_words[] = {"key", "eys", "pwd", "_pw", "dsn", "jwt", "pin", "pat"};
+static const char *const short_words[] = {"key", "eys", "pwd", "_pw", "dsn",
+                                          "jwt", "pin", "pat", "psk"};
 static const char after_short[] = "=: \"'`]>\\\t\r\n,_-+<0123456789";
 static const char after_name[] = "=: \"'`]>\\\t\r\n,+<";
 
@@ -198,7 +200,8 @@ static enum redact_verdict pass_equals(const struct redact_view *view, size_t *a
     if (first == REDACT_PEEK_MORE)
         return REDACT_MORE;
     if (first == '\\')
-        return second == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+        return redact_peek(view, pass_backslashes(view, i)) == REDACT_PEEK_MORE ? REDACT_MORE
+                                                                                : REDACT_NO;
     if (first != '=' && first != ':' && first != '+')
         return REDACT_NO;
     if (second == REDACT_PEEK_MORE)
@@ -431,7 +434,7 @@ static bool ends_value(enum redact_run run, int byte)
     case REDACT_RUN_BACK:
         return byte == '`';
     case REDACT_RUN_ESCAPED:
-        return byte == '"' || byte == '\\';
+        return byte == '"';
     case REDACT_RUN_TAG:
         return byte == '<';
     case REDACT_RUN_LINE:
@@ -457,8 +460,10 @@ static enum redact_verdict take_sample(const struct redact_view *view, size_t at
     }
     if (byte == REDACT_PEEK_MORE)
         return REDACT_MORE;
-    sample->text[sample->len] = '\0';
     sample->cut = sample->len == REDACT_SAMPLE_BYTES && !ends_value(run, byte);
+    while (run == REDACT_RUN_ESCAPED && sample->len > 0 && sample->text[sample->len - 1] == '\\')
+        sample->len--;
+    sample->text[sample->len] = '\0';
     sample->plain = run == REDACT_RUN_VALUE;
     sample->next = byte;
     return REDACT_YES;
@@ -589,6 +594,8 @@ static enum redact_verdict cover(const struct redact_view *view, const struct na
     bool enclosed = direct && (redact_is_quote(name->before) || name->before == ';');
     if (run == REDACT_RUN_VALUE && (enclosed || is_alone(name->before)))
         return redact_cover_bare(view, at, enclosed ? name->before : 0, ret_find);
+    if (run == REDACT_RUN_ESCAPED)
+        return redact_cover_escaped(view, at, ret_find);
     *ret_find = (struct redact_find){.from = at, .to = at, .run = run};
     return REDACT_YES;
 }

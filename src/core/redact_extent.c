@@ -41,3 +41,21 @@ enum redact_verdict redact_cover_bare(const struct redact_view *view, size_t at,
         .from = at, .to = at + len, .run = cut ? REDACT_RUN_BARE : REDACT_RUN_NONE};
     return len > 0 ? REDACT_YES : REDACT_NO;
 }
+
+enum redact_verdict redact_cover_escaped(const struct redact_view *view, size_t at,
+                                         struct redact_find *ret_find)
+{
+    int byte = 0;
+    size_t len = 0, depth = 0, slashes = 0;
+    while (depth + 2 <= at && view->text[at - 2 - depth] == '\\')
+        depth++;
+    *ret_find = (struct redact_find){.from = at, .to = at, .run = REDACT_RUN_ESCAPED};
+    for (; len < BARE_BYTES && (byte = redact_peek(view, at + len)) >= ' '; len++) {
+        if (byte == '"' && slashes <= depth) {
+            *ret_find = (struct redact_find){.from = at, .to = at + len - slashes};
+            return len > slashes ? REDACT_YES : REDACT_NO;
+        }
+        slashes = byte == '\\' ? slashes + 1 : 0;
+    }
+    return byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
+}

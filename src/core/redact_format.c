@@ -10,6 +10,8 @@ enum {
     URL_BARE_TOKEN_MIN_BYTES = 20, /* user part of a URL that is a token, not a name */
     DSN_MAX_BYTES = 256,
     KEY_LABEL_MAX_BYTES = 48,
+    KEY_AHEAD_BYTES = 256,   /* headers may stand before the first line of a key */
+    KEY_WORD_MIN_BYTES = 24, /* of base64 */
     TOKEN_MIN_BYTES = 8,
     TOKEN_SURE_BYTES = 16, /* no word of a language is that long */
     BLANKS_MAX = 8,
@@ -571,6 +573,19 @@ static enum redact_verdict match_command(const struct redactor *redactor,
 
 /* ---- private keys ---- */
 
+/* A key follows, not only the mention of one: somewhere near is a long word of base64. */
+static enum redact_verdict is_key_ahead(const struct redact_view *view, size_t at)
+{
+    size_t word = 0, end = at + KEY_AHEAD_BYTES;
+    for (; at < end && word < KEY_WORD_MIN_BYTES; at++) {
+        int byte = redact_peek(view, at);
+        if (byte < 0)
+            return byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+        word = redact_is_alnum(byte) || byte == '+' || byte == '/' || byte == '=' ? word + 1 : 0;
+    }
+    return word == KEY_WORD_MIN_BYTES ? REDACT_YES : REDACT_NO;
+}
+
 /*
  * -----BEGIN RSA PRIVATE KEY----- or the END of it, PGP's "PRIVATE KEY BLOCK" and the four dashes
  * of SSH2 included. Looked for from its last two dashes on, for a filter on dashes alone would stop
@@ -611,7 +626,7 @@ static enum redact_verdict match_key(const struct redactor *redactor,
         ret_find->ends_key = true;
     else
         ret_find->run = REDACT_RUN_KEY;
-    return REDACT_YES;
+    return pattern->option ? REDACT_YES : is_key_ahead(view, ret_find->to);
 }
 
 /* The private part of a key of PuTTY: Private-Lines: 14, lines of base64, Private-MAC: hex. */

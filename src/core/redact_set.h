@@ -258,6 +258,11 @@ enum redact_verdict redact_token_like(const struct redact_view *view, size_t at,
 enum redact_verdict redact_cover_bare(const struct redact_view *view, size_t at, int quote,
                                       struct redact_find *ret_find);
 
+/* The same for the value at `at` after a quote with backslashes before it: it ends at the next
+ * quote with so many, for more of them stand before a quote in the value. */
+enum redact_verdict redact_cover_escaped(const struct redact_view *view, size_t at,
+                                         struct redact_find *ret_find);
+
 /* ---- many bytes at once ---- */
 
 enum { REDACT_LANES = 16 };
@@ -339,6 +344,9 @@ bool redact_may_be_token(const struct redactor *set, const unsigned char *text, 
 
 /* redact_assign.c: adds `password=…`, `Authorization: …`. */
 void redact_add_assignments(struct redactor *set);
+
+/* redact_phrase.c: adds sentences and commands in which a secret has its place. */
+void redact_add_phrases(struct redactor *set);
 
 /* redact_format.c: adds URLs, command lines, private keys and the like. */
 void redact_add_formats(struct redactor *set);
