@@ -109,7 +109,7 @@ static const struct kind_row rows[] = {
     {LINE_WARNING,
      "(?i)^(?:\\S+: )?(?:warn(?:ing)?|note|hint|help|tip|info)\\b(?!-)|^.{0,40}\\bWARN(?:ING)?\\b"
      "|: warning: |deprecat|\\bUserWarning:|^[WN]: |^npm warn|^consider |^did you mean"
-     "|^(?:detail|hint):|^for more information|^see also|^=+ warnings? summary"},
+     "|^(?:detail|hint|ignoring|ignored)\\b|^for more information|^see also|^=+ warnings? summary"},
 
     {LINE_AFTERMATH,
      "^g?make(?:\\[\\d+\\])?: (?:\\*\\*\\* \\[|\\*\\*\\* Deleting|Leaving|Entering)"
@@ -131,7 +131,7 @@ static const struct kind_row rows[] = {
      "^(?:[\\w$]+\\.)*(?:Assertion(?:Failed)?Error|TypeError|NameError|AttributeError|KeyError"
      "|IndexError|ZeroDivisionError|UnboundLocalError|RecursionError|NotImplementedError"
      "|ReferenceError|RangeError|SyntaxError|IndentationError|NullPointerException"
-     "|ClassCastException|\\w*IndexOutOfBoundsException|ArithmeticException|NoMethodError)\\b"
+     "|ClassCastException|ValueError|RuntimeError|\\w*IndexOutOfBoundsException|ArithmeticException|NoMethodError)\\b"
      "|\\((?:NoMethod|Name|Type|Argument|Key|Index|ZeroDivision)Error\\)$"
      "|(?i:\\bassertion (?:`.*` |'.*' )?failed)|^panic: runtime error: "},
     {LINE_DIAGNOSTIC,
@@ -157,6 +157,10 @@ static const struct kind_row rows[] = {
      "|^\\[(?:error|ERROR|API Error)|^ERR_|^called `Result::unwrap|^API Error|^! |^CONFLICT"
      "|^\\{\"(?:error|message|status)\"|^rpc error|^\\(\\w+\\) |^[\\x{2716}\\x{D7}X\\x{203A}] "
      "|^\\*\\* \\(|^HTTP [45]\\d\\d: |^\\S+:\\d+: \\*\\*\\* "},
+    {LINE_LOOKED,
+     "^(?:/\\S*/)?(?:find|ls|du|df|p?kill|killall|stat|e?grep|rm|rmdir|ps|lsof|chmod|chown"
+     "|readlink|realpath|which|sysctl|tput|locale|ulimit|renice|nice|lsblk|dmesg)"
+     "(?:\\[\\d+\\])?: +."},
     {LINE_TOLD, "^-?[\\w@./][\\w@./-]*(?:\\[\\d+\\])?: +."},
 };
 

@@ -50,6 +50,7 @@ enum line_kind {
     LINE_DEFECT,      /* an assertion, or an exception that only a mistake in a program raises */
     LINE_CAUSE,       /* says that what stands before it is the cause of what follows */
     LINE_USAGE,       /* "usage: tool [options]" */
+    LINE_LOOKED,      /* the same of a tool that only looks around: "find: message" */
     LINE_TOLD,        /* "tool: message" */
     LINE_ERROR,       /* begins as errors do */
     LINE_KIND_COUNT,

@@ -13,7 +13,11 @@
 /* "HTTP 503", "status code: 503", "returned error: 503", "Error code: 503"; not "503 tests". */
 #define STATUS(codes)                                                                              \
     "\\b(?:https?(?:/[\\d.]+)?|status|code|error|statuscode)"                                      \
-    "\\W{0,3}(?:code\\W{0,3}|error\\W{0,3})?[\"']?(?:" codes ")\\b(?! tests?\\b)"
+    "\\W{0,3}(?:code\\W{0,3}|error\\W{0,3})?[\"']?(?:" codes ")\\b"                                \
+    "(?! (?:tests?|rows?|lines?|files?|records?|items?|ms|of \\d+)\\b)"
+
+/* The line compares what came with what was wanted, as a failed test does. */
+#define NOT_COMPARED "^(?!.*(?:\\bexpected\\b|\\bgot\\b|!=)).*?\\K"
 
 #define PATIENCE "the other side asks for patience"
 #define AWAY "a service is not available for now"
@@ -57,7 +61,8 @@ static const struct text_rule table[] = {
     {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
      "(?-i:ServiceUnavailable|InternalServerError|InternalFailure"
      "|(?:code = |status: )(?:Unavailable|Internal|Aborted)\\b|\\bUNAVAILABLE\\b"
-     "|\\bAPIConnectionError)",
+     "|\\bAPIConnectionError)"
+     "|JSONDecodeError: expecting value: line 1 column 1 \\(char 0\\)", /* an empty answer */
      AWAY},
     {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
      STATUS("50[0234]|529|52[0-4]"), AWAY},
@@ -153,7 +158,7 @@ static const struct text_rule table[] = {
      "|bad credentials|(?:invalid|incorrect|expired|revoked|missing|wrong) (?:x-)?api[ _-]?key"
      "|(?:invalid|incorrect|expired|revoked|missing|wrong) (?:or \\S+ )?(?:credentials?"
      "|password|username)"
-     "|(?:invalid|incorrect|expired|revoked|missing|wrong) (?:access |auth(?:entication)? "
+     "|(?<!['\"`])(?:invalid|incorrect|expired|revoked|missing|wrong) (?:access |auth(?:entication)? "
      "|security )?token"
      "|(?:api[ _-]?key|token|credentials?|passwords?) (?:is |are |has |have |was |seems to"
      " be )?(?:been )?(?:missing|required|expired|invalid|revoked|incorrect)"
@@ -170,7 +175,8 @@ static const struct text_rule table[] = {
      "|no pg_hba|resource not accessible"
      "|credit balance is|saml enforcement|no secret key|license expired|exceeded quota:"
      "|active account selected|auto-detect email|authentication_error|permission_error"
-     "|invalid_api_key",
+     "|invalid_api_key|command denied to user"
+     "|account (?:has been |is |was )(?:suspended|disabled|deactivated)",
      AUTH},
     {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
      "(?-i:\\bE(?:ACCES|PERM|401|403|NOGHTOKEN)\\b|AccessDenied(?:Exception)?\\b"
@@ -179,7 +185,8 @@ static const struct text_rule table[] = {
      "|InvalidClientTokenId|SignatureDoesNotMatch|NoCredentials(?:Error)?"
      "|DefaultCredentialsError|AuthenticationError|PermissionError|NOAUTH)",
      AUTH},
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false, STATUS("40[137]"), AUTH},
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false, NOT_COMPARED STATUS("40[137]"),
+     AUTH},
     {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
      "^host key verification failed|connect: permission denied$"
      "|: permission denied \\((?:publickey|password|gssapi)"
@@ -188,7 +195,7 @@ static const struct text_rule table[] = {
      "|access tokens? (?:has )?expired|^credit balance is too low|insufficient_quota"
      "|content_policy_violation|not in the sudoers file|over its data quota"
      "|username/password authentication failed|without `workflow` scope"
-     "|do not have permission to push",
+     "|do not have permission to push|problem refreshing your current auth tokens",
      AUTH},
     /* Variables that hold credentials. */
     {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
@@ -218,7 +225,7 @@ static const struct text_rule table[] = {
      "\\(Retry\\(total=0,.*certificate verify failed", TRUST},
     {"text.policy", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
      "(?:disallowed|not allowed|forbidden) by (?:\\S+ ){0,3}(?:policy|administrator)"
-     "|violation of (?:\\w+ ){0,3}policy|policy violation|\\bnot allow-?listed"
+     "|violation of (?:\\w+ ){0,3}policy|policy violation\\b(?! in \\S+\\.\\w)|\\bnot allow-?listed"
      "|not (?:on|in) the allow-?list|denied the request"
      "|externally[- ]managed[- ]environment|approval required",
      FORBIDDEN},
@@ -227,7 +234,8 @@ static const struct text_rule table[] = {
      "|violates (?:\\w+ ){0,3}policy",
      FORBIDDEN},
     {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
-     "(?:schema|validation|configuration|config) (?:error|failed|failure|violation)"
+     "(?:schema|configuration|config) (?:error|failure|violation)\\b(?! rate)"
+     "|(?:schema|configuration|config) (?:validation )?failed\\b(?!: \\d)"
      "|(?:invalid|malformed) (?:json|yaml|toml|xml|schema|payload|configuration|config)\\b"
      "|does(?:n't| not) (?:match|meet) (?:the )?(?:schema|spec)|don't meet the specifications"
      "|additional propert(?:y|ies)"
@@ -243,14 +251,18 @@ static const struct text_rule table[] = {
      "|invalid value:|undeclared (?:\\w+ )?(?:resource|variable|module)|missing separator"
      "|parameter null or not set",
      FORM},
+    /* Models and data are validated as well, and fail because of the work. */
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, HINT, false, false,
+     "\\bvalidation (?:error|failed|failure)", FORM},
     {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
-     "(?-i:ValidationE(?:rror|xception)|JSONDecodeError|ScannerError|ParserError\\b"
+     "(?-i:ValidationE(?:rror|xception)|JSONDecodeError\\b(?!: Expecting value: line 1 column 1 )|ScannerError|ParserError\\b"
      "|InvalidArgument|INVALID_ARGUMENT|BadRequestError|InvalidParameter)",
      FORM},
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false, STATUS("400|404|422"), FORM},
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+     NOT_COMPARED STATUS("400|404|422"), FORM},
     {"text.schema", CLASS_DETERMINISTIC_CONTRACT, VERDICT, false, false,
      ": field is immutable$|^the \\w+ \"\\S+\" is invalid: |^parameter validation failed:"
-     "|\\bschema validation failed\\b|^additional properties are not allowed"
+     "|\\bschema validation failed\\b(?!: \\d)|^additional properties are not allowed"
      "|\\bmodel_not_found\\b|context_length_exceeded",
      FORM},
     {"text.usage", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
@@ -297,7 +309,7 @@ static const struct text_rule table[] = {
      "|could not be resolved to an installable|unmet dependencies"
      "|held broken packages|dependency \"[\\w.-]+\" not found"
      "|cmake .* or higher is required|contain cmakelists|no such target"
-     "|manifest (?:unknown|for \\S+ not found)|no such service|container name .* already in use"
+     "|manifest (?:unknown|for \\S+ not found)|no such (?:service|container|image|volume)\\b|container name .* already in use"
      "|failed to (?:compute cache key|read dockerfile)|the path \".*\" does not exist"
      "|version \".*\" not found|(?:database|bucket) \"?\\S* ?does not exist"
      "|unknown database|not found, try pulling|project not found"

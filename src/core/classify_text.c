@@ -34,6 +34,7 @@ enum {
     GREEN_REACH = 4,         /* lines above a green summary that still belong to it */
     ERROR_REACH = 8,         /* lines below an error that belong to it */
     EXPLANATION_LINES = 5,   /* that a tool adds to an error, at most */
+    PASSING_LINES = 2,       /* of work, after which a tool has told something in passing */
     RETRY_SCORE = 20,        /* PROOF in a plain line somewhat up */
     END_SCORE = 50,          /* EVIDENCE in an error near the end, PROOF where a tool told it */
     ASKED_BYTES = 16 * 1024, /* that rules are asked about: bounds the time */
@@ -56,9 +57,10 @@ struct judgement {
     size_t red_line; /* the one that tells it */
     size_t position; /* lines that counted so far */
     bool stranger;   /* below the line in hand is an error that no rule knows */
-    bool overruled;  /* the program got over what the line in hand says */
-    size_t work;     /* lines below it that tell of work */
-    bool defect;     /* near the end a program says that it has a defect */
+    size_t stranger_line;
+    bool overruled; /* the program got over what the line in hand says */
+    size_t work;    /* lines below it that tell of work */
+    bool defect;    /* near the end a program says that it has a defect */
     struct candidate retry, end;
 };
 
@@ -138,6 +140,7 @@ static int likeness(const struct judgement *judgement, size_t line)
     case LINE_DEFECT:
         return LIKE_ERROR;
     case LINE_TOLD:
+    case LINE_LOOKED:
     case LINE_USAGE:
         return LIKE_TOLD;
     case LINE_PLAIN:
@@ -184,11 +187,45 @@ static bool is_backticked(const struct matcher *matcher, struct line_part part)
     return before % 2 == 1 && memchr(part.text + matcher->end, '`', part.len - matcher->end);
 }
 
-/* Whether the match in this line can end the job. */
-static bool may_end(const struct judgement *judgement, size_t line, struct line_part part)
+/* Whether the other line, which comes later, may follow from what a tool told in the line: it names
+ * the tool, or says only that something could not be done. */
+static bool may_follow_from(struct tail_line line, struct tail_line other)
 {
-    return !judgement->overruled && judgement->lines[line].kind != LINE_DEFECT &&
-           !is_backticked(&judgement->matcher, part);
+    static const char *const results[] = {"fail",   "abort", "could not",
+                                          "cannot", "can't", "unable"};
+    char text[LINE_BYTES + 1];
+    const char *colon = memchr(line.text, ':', line.len);
+    const char *tool = line.text;
+    size_t len = tail_line_plain(other, text);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (!colon || strcasestr(text, results[i]))
+            return true;
+    for (const char *byte = line.text; byte < colon; byte++)
+        tool = *byte == '/' || *byte == ' ' ? byte + 1 : tool;
+    return memmem(text, len, tool, (size_t)(colon - tool)) != NULL;
+}
+
+/*
+ * "find: /root: Permission denied": what a tool tells in passing is not why the program failed when
+ * an error that nobody knows comes later, from somebody else. Nor is what a tool that only looks
+ * around tells when work comes later.
+ */
+static bool is_in_passing(const struct judgement *judgement, size_t line, enum rule_weight weight)
+{
+    const struct judged *judged = &judgement->lines[line];
+    if (judged->kind == LINE_LOOKED)
+        return judgement->stranger || judgement->work >= PASSING_LINES;
+    return judged->kind == LINE_TOLD && weight < VERDICT && judgement->stranger &&
+           judgement->lines[judgement->stranger_line].kind == LINE_ERROR &&
+           !may_follow_from(judged->line, judgement->lines[judgement->stranger_line].line);
+}
+
+/* Whether the match in this line can end the job. */
+static bool may_end(const struct judgement *judgement, size_t line, enum rule_weight weight,
+                    struct line_part part)
+{
+    return !judgement->overruled && !is_in_passing(judgement, line, weight) &&
+           judgement->lines[line].kind != LINE_DEFECT && !is_backticked(&judgement->matcher, part);
 }
 
 /* Asks all rules about a piece of a line, and keeps the best for either outcome. Returns whether
@@ -209,7 +246,7 @@ static bool ask_rules(struct judgement *judgement, struct candidate at, int near
         at.score = (int)table[i].weight * (alone ? LIKE_TOLD : at.like) * near;
         if (failure_class_retryable(table[i].class))
             consider(&judgement->retry, &at);
-        else if (may_end(judgement, at.line, part))
+        else if (may_end(judgement, at.line, table[i].weight, part))
             consider(&judgement->end, &at);
     }
     return known;
@@ -230,8 +267,10 @@ static void note_work(struct judgement *judgement, size_t line, bool known)
     judgement->work += work;
     if (judged->kind == LINE_CAUSE)
         judgement->stranger = judgement->overruled = false;
-    else if (!known && (judged->kind == LINE_ERROR || last_word))
+    else if (!known && (judged->kind == LINE_ERROR || last_word)) {
         judgement->stranger = true;
+        judgement->stranger_line = line;
+    }
     if (judged->kind == LINE_DEFECT || (judgement->stranger && work) ||
         judgement->work > EXPLANATION_LINES)
         judgement->overruled = true;

@@ -140,6 +140,10 @@ static bool run_ends(struct redact_stream *stream, enum redact_run run, unsigned
         return !redact_is_token(byte);
     case REDACT_RUN_VALUE:
         return !redact_is_value(byte);
+    case REDACT_RUN_BARE:
+        return byte <= ' ';
+    case REDACT_RUN_REST:
+        return line_ends;
     case REDACT_RUN_DOUBLE:
         return line_ends || (byte == '"' && !escaped);
     case REDACT_RUN_SINGLE:

@@ -6,6 +6,8 @@
  *     redact_shape.c   tokens known by their shape, one row each
  *     redact_assign.c  NAME=value, "name": "value", --name value, where the name is a secret's
  *     redact_format.c  what has a form of its own: URLs, .netrc, .pgpass, command lines, keys
+ *     redact_phrase.c  sentences and commands in which a secret has its place, one row each
+ *     redact_extent.c  where a value that stands alone ends
  *     redact_sequence.c  colours and links of terminals, which are passed over
  *     redact_set.c     all of these as patterns, behind filters that pass ordinary text quickly
  *     redact.c         the stream: walks the text, asks the patterns, decides each byte once
@@ -105,6 +107,8 @@ enum redact_run {
     REDACT_RUN_WORD,    /* letters, digits, _ and - */
     REDACT_RUN_TOKEN,   /* and . ~ + / = % */
     REDACT_RUN_VALUE,   /* up to a blank, a quote or a separator */
+    REDACT_RUN_BARE,    /* up to a blank */
+    REDACT_RUN_REST,    /* up to the end of the line */
     REDACT_RUN_DOUBLE,  /* up to the closing ", or the end of the line */
     REDACT_RUN_SINGLE,  /* the same with ' */
     REDACT_RUN_BACK,    /* the same with ` */

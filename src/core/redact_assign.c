@@ -17,24 +17,26 @@ enum {
     END_BYTES = 3,
     NAME_BACK_BYTES = 64,
     NAME_ON_BYTES = 40,
-    BLANKS_BEFORE_MAX = 3,
+    BLANKS_BEFORE_MAX = 40, /* settings are often aligned */
     BLANKS_AFTER_MAX = 32,
     PAIR_BLANKS_MAX = 40,
-    BACKSLASHES_MAX = 3,
+    BACKSLASHES_MAX = 7, /* escaped three times */
     TAG_PREFIX_BYTES = 24,
     TAG_MAX_BYTES = 160,
 };
 
-/* Of password, passwd, passphrase, passcode, secret, token, credential, cookie, authorization. */
+/* Of password, passwd, passphrase, passcode, secret, token, credential, cookie, authorization,
+ * pepper. */
 static const char *const inner_letters[] = {
     "sswor", "asswd", "phras", "sscod", "ecret", "token",
-    "edent", "ookie", "rizat", "pass_", "-pass",
+    "edent", "ookie", "rizat", "pass_", "-pass", "epper",
 };
 
 /* Words of three letters, and what may follow: a separator, or more of the name. */
-static const char *const short_words[] = {"key", "eys", "pwd", "_pw", "dsn", "jwt", "pin", "pat"};
-static const char after_short[] = "=: \"'`]>\\\t\r\n,_-0123456789";
-static const char after_name[] = "=: \"'`]>\\\t\r\n,";
+static const char *const short_words[] = {"key", "eys", "pwd", "_pw", "dsn",
+                                          "jwt", "pin", "pat", "psk"};
+static const char after_short[] = "=: \"'`]>\\\t\r\n,_-+<0123456789";
+static const char after_name[] = "=: \"'`]>\\\t\r\n,+<";
 
 /* Words of four letters; they are common, so that only what joins name and value may follow. */
 static const char *const common_words[] = {"pass", "auth", "seed", "salt", "cred", "reds"};
@@ -65,6 +67,7 @@ struct name {
     int before;  /* the byte before it */
     size_t back; /* how many bytes of it are before the place */
     size_t end;  /* where it ends */
+    bool column; /* the value is the next column of a table */
 };
 
 /* Where the name around the place ends, and whether anything follows that a name can have. */
@@ -95,6 +98,7 @@ static void read_name(const struct redact_view *view, size_t end, struct name *n
     name->before = redact_back(view, back + 1);
     name->back = back;
     name->end = end;
+    name->column = false;
 }
 
 /* -p, --password: and then a blank and the value. */
@@ -187,7 +191,7 @@ static size_t pass_closing(const struct redact_view *view, size_t at)
     return at;
 }
 
-/* = : := => and blanks; not == or ::, which are code, nor a URL's ://. */
+/* = : := => += and blanks; not == or ::, which are code, nor a URL's ://. */
 static enum redact_verdict pass_equals(const struct redact_view *view, size_t *at)
 {
     size_t i = redact_pass_blanks(view, *at, BLANKS_BEFORE_MAX);
@@ -196,14 +200,15 @@ static enum redact_verdict pass_equals(const struct redact_view *view, size_t *a
     if (first == REDACT_PEEK_MORE)
         return REDACT_MORE;
     if (first == '\\')
-        return second == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
-    if (first != '=' && first != ':')
+        return redact_peek(view, pass_backslashes(view, i)) == REDACT_PEEK_MORE ? REDACT_MORE
+                                                                                : REDACT_NO;
+    if (first != '=' && first != ':' && first != '+')
         return REDACT_NO;
     if (second == REDACT_PEEK_MORE)
         return REDACT_MORE;
-    if (second == first || (first == ':' && second == '/'))
+    bool two = first == '=' ? second == '>' : second == '=';
+    if (second == first || (first == ':' && second == '/') || (first == '+' && !two))
         return REDACT_NO;
-    bool two = first == ':' ? second == '=' : second == '>';
     *at = redact_pass_blanks(view, i + (two ? 2 : 1), BLANKS_AFTER_MAX);
     return redact_peek(view, *at) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
 }
@@ -264,13 +269,15 @@ static bool is_tag(const struct redact_view *view, const struct name *name)
         do
             distance++;
         while (distance < end && redact_is_word(redact_back(view, distance)));
-    return redact_back(view, distance) == '<' && !redact_is_alnum(redact_back(view, distance + 1));
+    int before = redact_back(view, distance + 1);
+    return redact_back(view, distance) == '<' && !redact_is_alnum(before) && before != '/';
 }
 
 /* <property name="db.password">, <entry key="db.password"> */
 static bool is_property(const struct redact_view *view, const struct name *name)
 {
-    static const char *const tags[] = {"<property name=\"", "<entry key=\"", "<param name=\""};
+    static const char *const tags[] = {"<property name=\"", "<entry key=\"", "<param name=\"",
+                                       "<string name=\""};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         size_t len = strlen(tags[i]), same = 0;
         while (same < len &&
@@ -282,6 +289,26 @@ static bool is_property(const struct redact_view *view, const struct name *name)
     return false;
 }
 
+/* The value of the key that was just named, in a property list: <key>password</key><string>x */
+static enum redact_verdict pass_key(const struct redact_view *view, const struct name *name,
+                                    size_t *at)
+{
+    static const char closing[] = "</key>", opening[] = "<string>";
+    if (name->before != '>')
+        return REDACT_NO;
+    enum redact_verdict verdict = redact_bytes_at(view, *at, closing);
+    if (verdict != REDACT_YES)
+        return verdict;
+    size_t i = *at + strlen(closing), end = i + PAIR_BLANKS_MAX;
+    while (i < end &&
+           (redact_is_blank(redact_peek(view, i)) || redact_is_line_end(redact_peek(view, i))))
+        i++;
+    verdict = redact_bytes_at(view, i, opening);
+    *at = i + strlen(opening);
+    bool more = verdict == REDACT_YES && redact_peek(view, *at) == REDACT_PEEK_MORE;
+    return more ? REDACT_MORE : verdict;
+}
+
 /* <password>x, <password type="y">x, <password><![CDATA[x]]> and <property name="password">x */
 static enum redact_verdict pass_tag(const struct redact_view *view, const struct name *name,
                                     size_t *at)
@@ -289,6 +316,8 @@ static enum redact_verdict pass_tag(const struct redact_view *view, const struct
     static const char data[] = "<![CDATA[";
     size_t end = *at + TAG_MAX_BYTES;
     int byte = redact_peek(view, *at);
+    if (byte == '<')
+        return pass_key(view, name, at);
     bool opens = byte == '"' ? is_property(view, name)
                              : is_tag(view, name) && (byte == '>' || redact_is_blank(byte));
     if (!opens)
@@ -303,6 +332,52 @@ static enum redact_verdict pass_tag(const struct redact_view *view, const struct
     *at += verdict == REDACT_YES ? strlen(data) : 0;
     bool more = verdict == REDACT_MORE || redact_peek(view, *at) == REDACT_PEEK_MORE;
     return more ? REDACT_MORE : REDACT_YES;
+}
+
+/* Only blanks, and the frame of a table, stand before the name on its line. */
+static bool begins_row(const struct redact_view *view, const struct name *name)
+{
+    size_t distance = name->back + 1, end = distance + BLANKS_AFTER_MAX;
+    int byte;
+    while ((redact_is_blank(byte = redact_back(view, distance)) || byte == '|') && distance < end)
+        distance++;
+    return redact_is_line_end(byte);
+}
+
+/* The second column of a table: DB_PASSWORD    x, and | password | x |. Names of packages, images
+ * and pods stand in tables, too; they have a dash or a dot. */
+static enum redact_verdict pass_column(const struct redact_view *view, const struct name *name,
+                                       size_t *at)
+{
+    size_t i = redact_pass_blanks(view, *at, BLANKS_BEFORE_MAX);
+    int byte = redact_peek(view, i);
+    if (byte == REDACT_PEEK_MORE)
+        return REDACT_MORE;
+    bool wide = i > *at + 1 || redact_peek(view, *at) == '\t';
+    if (i == *at || (byte != '|' && !wide) || strpbrk(name->text, "-.") || !begins_row(view, name))
+        return REDACT_NO;
+    *at = byte == '|' ? redact_pass_blanks(view, i + 1, BLANKS_AFTER_MAX) : i;
+    return redact_peek(view, *at) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
+}
+
+/* password: | and the value on the next line. */
+static enum redact_verdict pass_block(const struct redact_view *view, size_t *at)
+{
+    size_t i = *at;
+    int byte = redact_peek(view, i);
+    if (byte != '|' && byte != '>')
+        return REDACT_NO;
+    i++;
+    i += redact_peek(view, i) == '-' || redact_peek(view, i) == '+';
+    i += redact_peek(view, i) == '\r';
+    size_t line = i + 1;
+    if (redact_peek(view, i) != '\n')
+        return redact_peek(view, i) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+    i = redact_pass_blanks(view, line, BLANKS_BEFORE_MAX);
+    if (redact_peek(view, i) == REDACT_PEEK_MORE)
+        return REDACT_MORE;
+    *at = i;
+    return i > line ? REDACT_YES : REDACT_NO;
 }
 
 /* ---- the value ---- */
@@ -359,11 +434,15 @@ static bool ends_value(enum redact_run run, int byte)
     case REDACT_RUN_BACK:
         return byte == '`';
     case REDACT_RUN_ESCAPED:
-        return byte == '"' || byte == '\\';
+        return byte == '"';
     case REDACT_RUN_TAG:
         return byte == '<';
     case REDACT_RUN_LINE:
         return redact_is_quote(byte);
+    case REDACT_RUN_BARE:
+        return byte <= ' ';
+    case REDACT_RUN_REST:
+        return false;
     default:
         return !redact_is_value(byte);
     }
@@ -381,8 +460,10 @@ static enum redact_verdict take_sample(const struct redact_view *view, size_t at
     }
     if (byte == REDACT_PEEK_MORE)
         return REDACT_MORE;
-    sample->text[sample->len] = '\0';
     sample->cut = sample->len == REDACT_SAMPLE_BYTES && !ends_value(run, byte);
+    while (run == REDACT_RUN_ESCAPED && sample->len > 0 && sample->text[sample->len - 1] == '\\')
+        sample->len--;
+    sample->text[sample->len] = '\0';
     sample->plain = run == REDACT_RUN_VALUE;
     sample->next = byte;
     return REDACT_YES;
@@ -440,7 +521,86 @@ static void look_around(const struct redact_view *view, const struct name *name,
     sample->spaced = sign == '=' || (sign == ':' && after > 0 && strchr(",)]=", after));
 }
 
-/* Whether the value at `at` is a secret for this class, and the run that leaves it out. */
+/* DB_PASSWORD, as variables of a shell are named. */
+static bool is_variable(const struct name *name)
+{
+    return strspn(name->text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == strlen(name->text);
+}
+
+static bool is_alone(int before)
+{
+    return redact_is_blank(before) || redact_is_line_end(before);
+}
+
+/* NAME=value, or name=value that fills its line: the sample is then the whole value. */
+static enum redact_verdict take_setting(const struct redact_view *view, const struct name *name,
+                                        size_t at, enum redact_run run,
+                                        struct redact_sample *sample)
+{
+    size_t value = name->end + 1;
+    bool quoted = at == value + 1 && strchr("\"'", view->text[value]); /* `…` is a command */
+    if (view->text[name->end] != '=' || (at != value && !quoted) ||
+        (!is_alone(name->before) && !redact_is_quote(name->before)))
+        return REDACT_NO;
+    enum redact_verdict verdict =
+        take_sample(view, at, run == REDACT_RUN_VALUE ? REDACT_RUN_BARE : run, sample);
+    if (verdict != REDACT_YES)
+        return verdict;
+    char *closing = strchr(sample->text, name->before);
+    if (run == REDACT_RUN_VALUE && redact_is_quote(name->before) && closing) {
+        sample->len = (size_t)(closing - sample->text);
+        sample->cut = false;
+        *closing = '\0';
+    }
+    bool fills = redact_is_line_end(name->before) && !sample->cut &&
+                 (quoted || sample->next < 0 || redact_is_line_end(sample->next));
+    sample->plain = run == REDACT_RUN_VALUE;
+    sample->setting = is_variable(name);
+    sample->stated = sample->setting || fills;
+    return sample->stated ? REDACT_YES : REDACT_NO;
+}
+
+/* The beginning of the value, and what the text around it says about it. */
+static enum redact_verdict take_value(const struct redact_view *view, const struct name *name,
+                                      enum redact_name_class class, size_t at, enum redact_run *run,
+                                      struct redact_sample *sample)
+{
+    bool many_words = class == REDACT_NAME_COOKIE || class == REDACT_NAME_PHRASE;
+    enum redact_verdict verdict = take_setting(view, name, at, *run, sample);
+    bool setting = verdict == REDACT_YES && class != REDACT_NAME_PHRASE;
+    if (!setting && verdict != REDACT_MORE) {
+        *sample = (struct redact_sample){0};
+        *run = many_words && *run == REDACT_RUN_VALUE ? REDACT_RUN_LINE : *run;
+        verdict = take_sample(view, at, *run, sample);
+    }
+    if (verdict == REDACT_YES && !view->at_end && at + sample->len + 2 > view->len)
+        verdict = REDACT_MORE; /* the sentence may go on */
+    if (verdict != REDACT_YES)
+        return verdict;
+    if (*run == REDACT_RUN_VALUE && !setting)
+        look_around(view, name, at, sample);
+    if (many_words && setting && *run == REDACT_RUN_VALUE && strchr(sample->text, '='))
+        *run = REDACT_RUN_LINE; /* name=value; name=value */
+    bool member = name->before == '"' && view->text[name->end] == '"';
+    sample->stated = sample->stated || (member && *run == REDACT_RUN_DOUBLE);
+    return verdict;
+}
+
+/* What is left out: a value without quotes that is not one of a list goes on to the next blank. */
+static enum redact_verdict cover(const struct redact_view *view, const struct name *name, size_t at,
+                                 enum redact_run run, struct redact_find *ret_find)
+{
+    bool direct = view->text[name->end] == '=';
+    bool enclosed = direct && (redact_is_quote(name->before) || name->before == ';');
+    if (run == REDACT_RUN_VALUE && (enclosed || is_alone(name->before)))
+        return redact_cover_bare(view, at, enclosed ? name->before : 0, ret_find);
+    if (run == REDACT_RUN_ESCAPED)
+        return redact_cover_escaped(view, at, ret_find);
+    *ret_find = (struct redact_find){.from = at, .to = at, .run = run};
+    return REDACT_YES;
+}
+
+/* Whether the value at `at` is a secret for this class, and what leaves it out. */
 static enum redact_verdict judge(const struct redact_view *view, const struct name *name,
                                  enum redact_name_class class, size_t at, enum redact_run run,
                                  struct redact_find *ret_find)
@@ -453,17 +613,39 @@ static enum redact_verdict judge(const struct redact_view *view, const struct na
         if (scheme == REDACT_YES)
             class = REDACT_NAME_STRONG;
     }
-    if ((class == REDACT_NAME_COOKIE || class == REDACT_NAME_PHRASE) && run == REDACT_RUN_VALUE)
-        run = REDACT_RUN_LINE;
-    enum redact_verdict verdict = take_sample(view, at, run, &sample);
-    if (verdict == REDACT_YES && !view->at_end && at + sample.len + 2 > view->len)
-        verdict = REDACT_MORE; /* the sentence may go on */
+    enum redact_verdict verdict = take_value(view, name, class, at, &run, &sample);
     if (verdict != REDACT_YES)
         return verdict;
-    if (run == REDACT_RUN_VALUE)
-        look_around(view, name, at, &sample);
-    *ret_find = (struct redact_find){.from = at, .to = at, .run = run};
-    return sample.len > 0 && redact_sample_is_secret(class, &sample) ? REDACT_YES : REDACT_NO;
+    if (name->column)
+        class = REDACT_NAME_COLUMN;
+    bool words = run == REDACT_RUN_REST && strchr(sample.text, ' ');
+    /* <password>  the password to use: no element, but a placeholder. */
+    bool usage = run == REDACT_RUN_TAG && redact_is_blank(sample.text[0]);
+    /* undefined method `password=' */
+    bool method = name->before == '`' && run == REDACT_RUN_SINGLE;
+    if (sample.len == 0 || words || usage || method || !redact_sample_is_secret(class, &sample))
+        return REDACT_NO;
+    return cover(view, name, at, run, ret_find);
+}
+
+/* The ways without a sign between name and value; *at moves to the value, whose quote is at hand.
+ */
+static enum redact_verdict pass_gap(const struct redact_view *view, struct name *name,
+                                    size_t closed, size_t *at)
+{
+    typedef enum redact_verdict way(const struct redact_view *view, const struct name *name,
+                                    size_t *at);
+    static way *const ways[] = {pass_option, pass_sql, pass_column};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        *at = name->end;
+        enum redact_verdict verdict = ways[i](view, name, at);
+        name->column = ways[i] == pass_column;
+        if (verdict != REDACT_NO)
+            return verdict;
+    }
+    name->column = false;
+    *at = closed;
+    return pass_pair(view, at);
 }
 
 /* The value that follows the name, in any of the ways; *at moves to it. */
@@ -476,22 +658,17 @@ static enum redact_verdict find_value(const struct redact_view *view, size_t end
     if (verdict == REDACT_MORE)
         return verdict;
     read_name(view, end, name);
-    if (verdict == REDACT_NO) {
-        *at = end;
-        verdict = pass_tag(view, name, at);
-        *ret_run = REDACT_RUN_TAG;
-        if (verdict != REDACT_NO)
-            return verdict;
-        verdict = pass_option(view, name, at);
+    if (verdict == REDACT_YES) {
+        *ret_run = REDACT_RUN_REST;
+        verdict = pass_block(view, at);
+        return verdict == REDACT_NO ? pass_quote(view, at, ret_run) : verdict;
     }
-    if (verdict == REDACT_NO) {
-        *at = end;
-        verdict = pass_sql(view, name, at);
-    }
-    if (verdict == REDACT_NO) {
-        *at = closed;
-        verdict = pass_pair(view, at);
-    }
+    *at = end;
+    *ret_run = REDACT_RUN_TAG;
+    verdict = pass_tag(view, name, at);
+    if (verdict != REDACT_NO)
+        return verdict;
+    verdict = pass_gap(view, name, closed, at);
     return verdict == REDACT_YES ? pass_quote(view, at, ret_run) : verdict;
 }
 
@@ -561,8 +738,9 @@ static bool may_follow_equals(int byte)
 static void add_common(struct redactor *set, const char *word)
 {
     static const char *const pairs[] = {
-        "\":", "\" ", "\"=", "\"]", "\",", "':", "' ",   "'=",  "']", "',", ": ",  ":\"",
-        ":'",  ":\t", ":=",  "=>",  "] ",  "]=", "\\\"", "\\'", "]:", " =", "\n ", "\n-",
+        "\":", "\" ", "\"=", "\"]", "\",", "':",  "' ",  "'=",  "']",   "',",
+        ": ",  ":\"", ":'",  ":\t", ":=",  "=>",  "] ",  "]=",  "\\\"", "\\'",
+        "]:",  " =",  "\n ", "\n-", "  ",  " \t", "\t=", "\t ", "+=",
     };
     const struct redact_neighbours of_equals = {.after = may_follow_equals};
     char text[END_BYTES + 2];

@@ -6,9 +6,12 @@
 
 enum {
     URL_AUTHORITY_MAX_BYTES = 1024,
+    URL_PASSWORD_MAX_BYTES = 256,  /* of one that is not encoded */
     URL_BARE_TOKEN_MIN_BYTES = 20, /* user part of a URL that is a token, not a name */
     DSN_MAX_BYTES = 256,
     KEY_LABEL_MAX_BYTES = 48,
+    KEY_AHEAD_BYTES = 256,   /* headers may stand before the first line of a key */
+    KEY_WORD_MIN_BYTES = 24, /* of base64 */
     TOKEN_MIN_BYTES = 8,
     TOKEN_SURE_BYTES = 16, /* no word of a language is that long */
     BLANKS_MAX = 8,
@@ -132,21 +135,70 @@ static enum redact_verdict match_bearer(const struct redactor *redactor,
 
 static bool in_authority(int byte)
 {
-    switch (byte) {
-    case '/':
-    case '?':
-    case '#':
-    case '"':
-    case '\'':
-    case '`':
-    case '<':
-    case '>':
-    case '\\':
-    case 0x7F:
-        return false;
-    default:
-        return byte > ' ';
+    return byte > ' ' && byte != 0x7F && !strchr("/?#\"'`<>\\", byte);
+}
+
+struct authority {
+    size_t colon, host; /* just after the first ':' and the last '@'; 0: there is none */
+    bool has_digit;     /* before the host */
+    bool is_masked;     /* the password has no letter and no digit: *** */
+    int end;            /* the byte after it */
+};
+
+static enum redact_verdict read_authority(const struct redact_view *view, size_t at,
+                                          struct authority *found)
+{
+    int byte;
+    *found = (struct authority){.is_masked = true};
+    for (; in_authority(byte = redact_peek(view, at)) && at < URL_AUTHORITY_MAX_BYTES; at++) {
+        if (byte == ':' && found->colon == 0 && found->host == 0)
+            found->colon = at + 1;
+        if (byte == '@')
+            found->host = at + 1;
+        bool before_host = found->host == 0;
+        found->has_digit = found->has_digit || (redact_is_digit(byte) && before_host);
+        found->is_masked =
+            found->is_masked && (found->colon == 0 || !before_host || !redact_is_alnum(byte));
     }
+    found->end = byte;
+    return byte == REDACT_PEEK_MORE && at < URL_AUTHORITY_MAX_BYTES ? REDACT_MORE : REDACT_YES;
+}
+
+/* The quote in front of the URL, which then ends it. */
+static int opening_quote(const struct redact_view *view)
+{
+    enum { SCHEME_MAX_BYTES = 32 };
+    size_t distance = 1;
+    while (distance < SCHEME_MAX_BYTES && (redact_is_word(redact_back(view, distance)) ||
+                                           strchr("+.:", redact_back(view, distance))))
+        distance++;
+    int byte = redact_back(view, distance);
+    return redact_is_quote(byte) ? byte : '"';
+}
+
+/*
+ * Passwords hold signs that belong into a URL only when they are encoded. So a host with a port
+ * that is no number is none: what follows is a password, up to the last @ before a blank or a
+ * quote. *ret_host moves behind that @.
+ */
+static enum redact_verdict find_late_host(const struct redact_view *view, size_t colon,
+                                          size_t *ret_host)
+{
+    int byte, quote = opening_quote(view);
+    size_t at = colon;
+    while (redact_is_digit(redact_peek(view, at)))
+        at++;
+    if (at == colon ? !redact_is_alnum(redact_peek(view, at))
+                    : !in_authority(redact_peek(view, at)))
+        return REDACT_NO;
+    for (at = colon; (byte = redact_peek(view, at)) > ' ' && byte != quote && byte != '"' &&
+                     at < URL_PASSWORD_MAX_BYTES;
+         at++)
+        if (byte == '@' && redact_is_alnum(redact_peek(view, at + 1)))
+            *ret_host = at + 1;
+    return byte == REDACT_PEEK_MORE && at < URL_PASSWORD_MAX_BYTES ? REDACT_MORE
+           : *ret_host > 0                                         ? REDACT_YES
+                                                                   : REDACT_NO;
 }
 
 /* user:password up to the last @ of the authority; or a long user, which is a token when there is
@@ -156,38 +208,27 @@ static enum redact_verdict match_url(const struct redactor *redactor,
                                      const struct redact_view *view, struct redact_find *ret_find)
 {
     (void)redactor;
+    struct authority found;
+    size_t start = pattern->len;
     enum redact_verdict verdict = redact_bytes_at(view, 0, pattern->text);
+    if (verdict == REDACT_YES)
+        verdict = read_authority(view, start, &found);
+    if (verdict == REDACT_YES && found.host == 0 && found.colon > start + 1 && found.end > ' ')
+        verdict = find_late_host(view, found.colon, &found.host);
     if (verdict != REDACT_YES)
         return verdict;
-    size_t start = pattern->len;
-    size_t colon = 0, host = 0; /* just after the first ':' and the last '@' */
-    size_t at = start;
-    int byte;
-    bool has_digit = false, is_masked = true;
-    while (in_authority(byte = redact_peek(view, at)) && at < URL_AUTHORITY_MAX_BYTES) {
-        if (byte == ':' && colon == 0 && host == 0)
-            colon = at + 1;
-        if (byte == '@')
-            host = at + 1;
-        has_digit = has_digit || (redact_is_digit(byte) && host == 0);
-        is_masked = is_masked && (colon == 0 || host != 0 || !redact_is_alnum(byte));
-        at++;
-    }
-    if (byte == REDACT_PEEK_MORE && at < URL_AUTHORITY_MAX_BYTES)
-        return REDACT_MORE;
-    if (host == 0)
+    if (found.host == 0)
         return REDACT_NO;
-    size_t user_end = colon == 0 ? host - 1 : colon - 1;
-    bool long_user = has_digit && user_end - start >= URL_BARE_TOKEN_MIN_BYTES;
-    if (long_user && (colon == 0 || colon == host - 1 ||
-                      redact_bytes_at(view, colon, "x-oauth-basic@") == REDACT_YES)) {
-        *ret_find = (struct redact_find){.from = start, .to = user_end};
+    size_t user_end = found.colon == 0 ? found.host - 1 : found.colon - 1;
+    bool no_password = found.colon == 0 || found.colon == found.host - 1;
+    bool long_user = found.has_digit && user_end - start >= URL_BARE_TOKEN_MIN_BYTES;
+    *ret_find = (struct redact_find){.from = start, .to = user_end};
+    if (long_user &&
+        (no_password || redact_bytes_at(view, found.colon, "x-oauth-basic@") == REDACT_YES))
         return REDACT_YES;
-    }
-    size_t from = colon;
-    if (from == 0 || from == host - 1 || (colon != 0 && is_masked))
+    if (no_password || found.is_masked)
         return REDACT_NO; /* nothing, or ** */
-    *ret_find = (struct redact_find){.from = from, .to = host - 1};
+    *ret_find = (struct redact_find){.from = found.colon, .to = found.host - 1};
     return REDACT_YES;
 }
 
@@ -305,7 +346,7 @@ static enum redact_verdict match_pgpass(const struct redactor *redactor,
     if (verdict != REDACT_YES)
         return verdict;
     int byte = redact_peek(view, at);
-    *ret_find = (struct redact_find){.from = at, .to = at, .run = REDACT_RUN_VALUE};
+    *ret_find = (struct redact_find){.from = at, .to = at, .run = REDACT_RUN_REST};
     return byte == REDACT_PEEK_MORE ? REDACT_MORE : in_field(byte) ? REDACT_YES : REDACT_NO;
 }
 
@@ -387,6 +428,8 @@ static const struct command commands[] = {
     {"ipmitool", "P", APART},
     {"mosquitto_", "P", APART | FAMILY},
     {"cqlsh", "p", APART},
+    {"snowsql", "p", APART},
+    {"bcp", "P", APART},
     {"rabbitmqadmin", "p", APART},
     {"oc login", "p", APART},
     {"cf login", "p", APART},
@@ -422,7 +465,9 @@ static bool is_option(const struct redact_view *view, const struct command *comm
     while (is_gap(redact_peek(view, value)) && value - at < BLANKS_MAX)
         value++;
     *ret_value = value;
-    return value == at ? command->form & JOINED : command->form & APART;
+    bool joined = value == at || (value == at + 1 && redact_is_quote(redact_peek(view, at)) &&
+                                  !redact_is_quote(redact_peek(view, value)));
+    return joined ? command->form & JOINED : command->form & APART;
 }
 
 /* Where in the value the secret begins; 0: it has none. */
@@ -441,8 +486,26 @@ static size_t secret_of(const struct redact_view *view, const struct command *co
     return 0;
 }
 
+/* The secret in the argument at `at` goes on to the quote that the argument began with, or to a
+ * blank. The line may end before it: a password can hold what ends a command. */
+static enum redact_verdict cover_argument(const struct redact_view *view, size_t at, size_t secret,
+                                          struct redact_find *ret_find)
+{
+    *ret_find = (struct redact_find){.from = secret, .to = secret, .run = REDACT_RUN_DOUBLE};
+    switch (redact_peek(view, at - 1)) {
+    case '"':
+        return REDACT_YES;
+    case '\'':
+        ret_find->run = REDACT_RUN_SINGLE;
+        return REDACT_YES;
+    default:
+        return redact_cover_bare(view, secret, 0, ret_find);
+    }
+}
+
 /* The first such option of a whole command, from `at` on. */
-static enum redact_verdict find_option(const struct redact_view *line,
+static enum redact_verdict find_option(const struct redact_view *view,
+                                       const struct redact_view *line,
                                        const struct command *command, size_t at,
                                        struct redact_find *ret_find)
 {
@@ -454,8 +517,8 @@ static enum redact_verdict find_option(const struct redact_view *line,
         size_t secret = secret_of(line, command, value);
         if (secret == 0 || !redact_is_value(redact_peek(line, secret)))
             continue;
-        *ret_find = (struct redact_find){.from = secret, .to = secret, .run = REDACT_RUN_VALUE};
-        return REDACT_YES;
+        bool joined = !is_gap(redact_peek(line, value - 1));
+        return cover_argument(view, joined ? at : value, secret, ret_find);
     }
     return REDACT_NO;
 }
@@ -500,13 +563,28 @@ static enum redact_verdict match_command(const struct redactor *redactor,
     if (verdict != REDACT_YES)
         return verdict;
     for (size_t row = pattern->option;
-         row < COMMANDS && strcmp(commands[row].name, command->name) == 0; row++)
-        if (find_option(&line, &commands[row], at + 1, ret_find) == REDACT_YES)
-            return REDACT_YES;
+         row < COMMANDS && strcmp(commands[row].name, command->name) == 0; row++) {
+        verdict = find_option(view, &line, &commands[row], at + 1, ret_find);
+        if (verdict != REDACT_NO)
+            return verdict;
+    }
     return REDACT_NO;
 }
 
 /* ---- private keys ---- */
+
+/* A key follows, not only the mention of one: somewhere near is a long word of base64. */
+static enum redact_verdict is_key_ahead(const struct redact_view *view, size_t at)
+{
+    size_t word = 0, end = at + KEY_AHEAD_BYTES;
+    for (; at < end && word < KEY_WORD_MIN_BYTES; at++) {
+        int byte = redact_peek(view, at);
+        if (byte < 0)
+            return byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+        word = redact_is_alnum(byte) || byte == '+' || byte == '/' || byte == '=' ? word + 1 : 0;
+    }
+    return word == KEY_WORD_MIN_BYTES ? REDACT_YES : REDACT_NO;
+}
 
 /*
  * -----BEGIN RSA PRIVATE KEY----- or the END of it, PGP's "PRIVATE KEY BLOCK" and the four dashes
@@ -548,7 +626,7 @@ static enum redact_verdict match_key(const struct redactor *redactor,
         ret_find->ends_key = true;
     else
         ret_find->run = REDACT_RUN_KEY;
-    return REDACT_YES;
+    return pattern->option ? REDACT_YES : is_key_ahead(view, ret_find->to);
 }
 
 /* The private part of a key of PuTTY: Private-Lines: 14, lines of base64, Private-MAC: hex. */

@@ -152,6 +152,8 @@ static const struct secret_word secret_words[] = {
     {WORD("HMACKEY"), ENDS, REDACT_NAME_KEY},
     {WORD("SEED"), WHOLE, REDACT_NAME_SEED},
     {WORD("SALT"), WHOLE, REDACT_NAME_SEED},
+    {WORD("PEPPER"), WHOLE, REDACT_NAME_SEED},
+    {WORD("PSK"), WHOLE, REDACT_NAME_KEY},
 };
 
 /* The word before KEY: whatever follows is the secret, wherever in the name the two stand. */

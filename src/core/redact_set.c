@@ -154,6 +154,7 @@ static void fill(struct redactor *set, const struct redact_known *known)
     redact_add_shapes(set);
     redact_add_assignments(set);
     redact_add_formats(set);
+    redact_add_phrases(set);
     for (size_t i = 0; i < known->variable_count; i++)
         add_variable(set, &known->variables[i]);
     for (size_t i = 0; i < known->secret_count; i++)

@@ -250,6 +250,19 @@ size_t redact_pass_blanks(const struct redact_view *view, size_t at, size_t most
 enum redact_verdict redact_token_like(const struct redact_view *view, size_t at,
                                       bool (*belongs)(int));
 
+/*
+ * Leaves out the value at `at`, which goes on to the next blank or the quote that encloses it (0:
+ * none), whatever bytes it is made of: redact_extent.c. A bracket or a comma that only closes what
+ * the value stands in stays.
+ */
+enum redact_verdict redact_cover_bare(const struct redact_view *view, size_t at, int quote,
+                                      struct redact_find *ret_find);
+
+/* The same for the value at `at` after a quote with backslashes before it: it ends at the next
+ * quote with so many, for more of them stand before a quote in the value. */
+enum redact_verdict redact_cover_escaped(const struct redact_view *view, size_t at,
+                                         struct redact_find *ret_find);
+
 /* ---- many bytes at once ---- */
 
 enum { REDACT_LANES = 16 };
@@ -332,6 +345,9 @@ bool redact_may_be_token(const struct redactor *set, const unsigned char *text, 
 /* redact_assign.c: adds `password=…`, `Authorization: …`. */
 void redact_add_assignments(struct redactor *set);
 
+/* redact_phrase.c: adds sentences and commands in which a secret has its place. */
+void redact_add_phrases(struct redactor *set);
+
 /* redact_format.c: adds URLs, command lines, private keys and the like. */
 void redact_add_formats(struct redactor *set);
 
@@ -394,6 +410,7 @@ enum redact_name_class {
     REDACT_NAME_TOKEN,  /* token, auth: common words */
     REDACT_NAME_HEADER, /* authorization: a scheme may stand before the secret */
     REDACT_NAME_STRONG, /* password, secret, api_key: whatever follows */
+    REDACT_NAME_COLUMN, /* any of these, but the value is only the next column of a table */
 };
 
 enum redact_name_class redact_name_class(const struct redactor *redactor, const char *name);
@@ -416,6 +433,8 @@ struct redact_sample {
     bool plain;    /* not in quotes: it may be code */
     bool sentence; /* it follows "name: ", and may be the first word of a sentence */
     bool code;     /* it follows "name = ", and more code follows */
+    bool setting;  /* it follows "NAME=" */
+    bool stated;   /* the same, "name=" that begins its line, a string of JSON: it is no code */
     bool spaced;   /* it follows "name = ", or "name: " and a comma or a bracket comes after it */
     int next;      /* the byte after it, when it is not cut */
 };

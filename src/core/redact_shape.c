@@ -185,6 +185,8 @@ static const struct shape shapes[] = {
     {"duffel_live_", "w{40}", 0},
     {"duffel_test_", "w{40}", 0},
     {"live_", "w{30}", STRICT},
+    {"live_", "h{35}", EXACT | MIXED}, /* Lob */
+    {"test_", "h{35}", EXACT | MIXED},
     /* models */
     {"sk-", "w{21}", MIXED},
     {"api_org_", "a{34}", 0},
@@ -217,7 +219,9 @@ static const struct shape shapes[] = {
     {"dt0c01.", "u{24}'.'u{40}", 0},
     {"tfp_", "t{50}", 0},
     {"rdme_", "l{60}", 0},
-    {"pnu_", "l{36}", 0},
+    {"pnu_", "a{36}", 0},
+    {"tvly-", "w{20}", MIXED},
+    {"ddo_", "a{36}", 0},
     {"tk-us-", "w{40}", 0},
     {"aio_", "a{28}", EXACT | STRICT},
     {"p8e-", "l{32}", MIXED},
@@ -250,6 +254,7 @@ static const struct shape shapes[] = {
     {"X-Amz-Security-Token=", "t{20}", KEEP},
     {"X-Amz-Credential=", "t{16}", KEEP},
     {"sig=", "t{30}", KEEP | MIXED},
+    {"code_verifier=", "t{40}", KEEP | MIXED},
     {"nature=", "t{27}", KEEP | MIXED | INNER},
     {"nse=\"", "h{32}", KEEP | INNER}, /* response="…" of Digest */
     {"ttp -a ", "w{1,32}':'t{4}", KEEP | INNER},
@@ -268,6 +273,7 @@ static const struct shape shapes[] = {
     {"00", "w{40}", EXACT | STRICT},                       /* Okta */
     {"EAA", "a{80}", STRICT},                              /* Facebook */
     {"hf_", "a{30}", 0},                                   /* Hugging Face */
+    {"y0_", "w{50}", STRICT},                              /* Yandex */
     {"re_", "a{8}'_'a{20}", MIXED},                        /* Resend */
     {"sk_", "h{48}", EXACT},                               /* ElevenLabs */
     {"r8_", "w{36}", MIXED},                               /* Replicate */

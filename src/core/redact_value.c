@@ -235,16 +235,39 @@ static bool is_identifier(const struct redact_sample *sample)
     return true;
 }
 
-/* $NAME, ${NAME}, $(command), %s, {{ value }}, <value>, ***, xxxx: where a secret would stand. */
+/* $NAME, $name, $user->name, $1, ${…}, $(…): names of variables have digits only with capitals. */
+static bool is_expansion(const struct redact_sample *sample)
+{
+    static const char capitals[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const char *text = sample->text + 1;
+    if (sample->text[0] != '$')
+        return false;
+    if (*text == '\0' || strchr("({[.", *text) || strspn(text, capitals) == sample->len - 1)
+        return true;
+    return strcspn(text, "0123456789!@#$%^&*+=~\\/") == sample->len - 1;
+}
+
+/* <value>, also when it is made of several words. */
+static bool is_bracketed(const struct redact_sample *sample)
+{
+    bool word = sample->len > 1;
+    for (size_t i = 1; i < sample->len; i++)
+        word = word &&
+               (redact_is_lower((unsigned char)sample->text[i]) ||
+                redact_is_upper((unsigned char)sample->text[i]) || strchr("-_ ", sample->text[i]));
+    return sample->text[0] == '<' && (word || strchr(sample->text, '>'));
+}
+
+/* %s, {{ value }}, ***, xxxx and the above: where a secret would stand. */
 static bool is_placeholder(const struct redact_sample *sample)
 {
     const char *text = sample->text;
     char first = text[0];
-    if (first == '$' && !redact_is_digit((unsigned char)text[1]))
+    if (is_expansion(sample) || is_bracketed(sample))
         return true;
     if (first == '%' && (strchr("({s", text[1]) || text[sample->len - 1] == '%'))
         return true;
-    if (strncmp(text, "{{", 2) == 0 || first == '<')
+    if (strncmp(text, "{{", 2) == 0)
         return true;
     if (first == '[' && is_identifier(sample))
         return true;
@@ -292,10 +315,36 @@ static bool is_after_quote(const struct redact_sample *sample)
     return !sample->plain && strchr(",)", sample->text[0]) && strchr(" :;,", sample->text[1]);
 }
 
+/* getenv(…), Config{…}, (sensitive value): up to the bracket there is a name, or nothing. */
+static bool is_call(const struct redact_sample *sample)
+{
+    size_t name = strcspn(sample->text, "({");
+    struct redact_sample before = *sample;
+    before.len = name;
+    bool opens = name < sample->len || sample->next == '(' || sample->next == '{';
+    if (!sample->plain || sample->cut || !opens)
+        return false;
+    if (name == 0)
+        return kinds_of(sample->text, sample->len).digits == 0;
+    return is_identifier(&before) || (sample->spaced && kinds_of(sample->text, name).others > 0);
+}
+
+/* 0x55d0c8a1b2f0 in a stack trace. */
+static bool is_address(const struct redact_sample *sample)
+{
+    enum { ADDRESS_MAX_BYTES = 18 };
+    return strncmp(sample->text, "0x", 2) == 0 && sample->len <= ADDRESS_MAX_BYTES &&
+           strspn(sample->text + 2, "0123456789abcdef") == sample->len - 2;
+}
+
 /* Something that stands for a value in a program: a call, a member, a variable of the same name. */
 static bool is_code(const struct redact_sample *sample)
 {
-    if (sample->plain && !sample->cut && (sample->next == '(' || sample->next == '{'))
+    if (is_call(sample))
+        return true;
+    if (sample->stated)
+        return false;
+    if (sample->plain && is_address(sample))
         return true;
     if (is_after_quote(sample) || (sample->plain && (is_member(sample) || is_element(sample))))
         return true;
@@ -338,6 +387,21 @@ static bool is_mixed(const struct redact_sample *sample, size_t min_bytes)
     return strpbrk(sample->text, "!@#$^&*+=~\\") != NULL && kinds.lower + kinds.upper > 2;
 }
 
+/* Where only a value can stand, it may also be a word; but not a number or a path. */
+static bool is_setting_of(const struct redact_sample *sample, size_t min_bytes)
+{
+    struct kinds kinds = kinds_of(sample->text, sample->len);
+    return sample->setting && kinds.lower + kinds.upper > 0 && !is_usual_path(sample->text) &&
+           (sample->len >= min_bytes || strchr(sample->text, ':'));
+}
+
+/* One word that is longer than any word of a language. */
+static bool is_long_word(const struct redact_sample *sample)
+{
+    return sample->setting && sample->len >= TOKEN_SURE_BYTES &&
+           kinds_of(sample->text, sample->len).others == 0;
+}
+
 /* ParseResults: capitals begin its words, and there is nothing but words. */
 static bool is_type_name(const struct redact_sample *sample)
 {
@@ -353,12 +417,22 @@ static bool is_type_name(const struct redact_sample *sample)
     return lower >= 2 && !sample->cut;
 }
 
+/* tIDENTIFIER: a token of a grammar. */
+static bool is_symbol(const struct redact_sample *sample)
+{
+    size_t lower = strspn(sample->text, "abcdefghijklmnopqrstuvwxyz");
+    return lower <= 2 &&
+           lower + strspn(sample->text + lower, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == sample->len;
+}
+
 /* Digits or capitals inside, or longer than any word. */
 static bool is_token(const struct redact_sample *sample)
 {
     bool mixed = false;
     struct kinds kinds = kinds_of(sample->text, sample->len);
-    if (sample->plain && is_type_name(sample))
+    if (is_setting_of(sample, TOKEN_MIN_BYTES))
+        return true;
+    if (sample->plain && (is_type_name(sample) || is_symbol(sample)))
         return false;
     if (strspn(sample->text, "0123456789.") == sample->len && strchr(sample->text, '.'))
         return false; /* a version, an address, the name of an object in ASN.1 */
@@ -408,15 +482,17 @@ static bool is_random(const struct redact_sample *sample, size_t min_bytes)
 /* SESSION_COOKIE=x: the value alone. */
 static bool is_session(const struct redact_sample *sample)
 {
-    return count_of(sample, ' ') == 0 && is_random(sample, TOKEN_SURE_BYTES);
+    return count_of(sample, ' ') == 0 &&
+           (is_random(sample, TOKEN_SURE_BYTES) || is_long_word(sample));
 }
 
-/* "get_secret: Add a test" */
+/* "get_secret: Add a test", "secret: my-app created" */
 static bool is_first_word(const struct redact_sample *sample)
 {
     struct kinds kinds = kinds_of(sample->text, sample->len);
     bool apostrophe = sample->plain && sample->next == '\''; /* don't */
-    return (sample->sentence || apostrophe) && kinds.digits + kinds.others == 0 &&
+    return (sample->sentence || apostrophe) && kinds.digits == 0 &&
+           kinds.others == count_of(sample, '-') &&
            kinds.upper <= (redact_is_upper((unsigned char)sample->text[0]) ? 1u : 0u);
 }
 
@@ -436,9 +512,9 @@ bool redact_sample_is_secret(enum redact_name_class class, const struct redact_s
     case REDACT_NAME_SEED:
         return is_random(sample, TOKEN_MIN_BYTES);
     case REDACT_NAME_KEY:
-        return is_random(sample, TOKEN_MIN_BYTES);
+        return is_random(sample, TOKEN_MIN_BYTES) || is_long_word(sample);
     case REDACT_NAME_PASS:
-        return is_mixed(sample, MIXED_MIN_BYTES);
+        return is_mixed(sample, MIXED_MIN_BYTES) || is_setting_of(sample, MIXED_MIN_BYTES);
     case REDACT_NAME_PIN:
         return is_pin(sample) || is_random(sample, TOKEN_MIN_BYTES);
     case REDACT_NAME_PWD:
@@ -450,6 +526,8 @@ bool redact_sample_is_secret(enum redact_name_class class, const struct redact_s
         return is_token(sample);
     case REDACT_NAME_STRONG:
         return !is_number(sample) || sample->len >= PIN_MIN_DIGITS; /* HAVE_PASSWD=1 */
+    case REDACT_NAME_COLUMN:
+        return is_random(sample, TOKEN_MIN_BYTES) && !strpbrk(sample->text, ".:");
     }
     return false;
 }

@@ -21,6 +21,7 @@ struct scanner {
     const char *line;
     size_t len;
     int64_t failures; /* failed tests and errors; -1: none counted */
+    int64_t groups;   /* failed suites and files, whose tests may be counted as well */
     int64_t findings; /* problems, offenses …: they count where nothing else does */
 };
 
@@ -47,6 +48,7 @@ static const char *const failures_many[] = {"failures", "failure", "errors", NUL
 static const char *const findings[] = {"problems", "problem",  "offenses", "offense",
                                        "findings", "finding",  "issues",   "violations",
                                        "issue",    "mistakes", NULL};
+static const char *const group_nouns[] = {"suite", "suites", "file", "files", NULL};
 static const char *const others[] = {"passed", "passing", "pass", "skipped", "ok", NULL};
 /* "Failures: 2". Letter case counts: "download failed: 404" is no count. */
 static const char *const titles[] = {"Failures", "Errors",   "Failed",  "Fail",
@@ -91,6 +93,7 @@ static bool names_a_thing(const struct scanner *scanner, size_t number_at)
 /* What follows a number: "failed", "tests failed", "errors", "(s)". */
 static void read_counted(struct scanner *scanner, size_t number_at, size_t at, int64_t number)
 {
+    bool group = false;
     for (int nouns = 0; nouns <= NOUNS_MOST; nouns++) {
         if (at >= scanner->len || scanner->line[at] != ' ')
             return;
@@ -103,9 +106,10 @@ static void read_counted(struct scanner *scanner, size_t number_at, size_t at, i
         if (one && nouns == 0 && names_a_thing(scanner, number_at))
             return;
         if (one || is_one_of(word, failures_many)) {
-            add(&scanner->failures, number);
+            add(group ? &scanner->groups : &scanner->failures, number);
             return;
         }
+        group = group || is_one_of(word, group_nouns);
         if (is_one_of(word, findings)) {
             add(&scanner->findings, number);
             return;
@@ -179,7 +183,8 @@ static size_t read_number(const struct scanner *scanner, size_t at, int64_t *ret
 
 int64_t signature_count_line(const char *line, size_t len)
 {
-    struct scanner scanner = {.line = line, .len = len, .failures = -1, .findings = -1};
+    struct scanner scanner = {
+        .line = line, .len = len, .failures = -1, .groups = -1, .findings = -1};
     for (size_t at = 0; at < len; at++) {
         if (!is_digit(line[at]) || (at > 0 && is_digit(line[at - 1])))
             continue;
@@ -193,7 +198,9 @@ int64_t signature_count_line(const char *line, size_t len)
         else
             read_counted(&scanner, start, at, number);
     }
-    return scanner.failures >= 0 ? scanner.failures : scanner.findings;
+    if (scanner.failures >= 0)
+        return scanner.failures;
+    return scanner.groups >= 0 ? scanner.groups : scanner.findings;
 }
 
 int64_t signature_count(const char *tail, size_t tail_bytes)

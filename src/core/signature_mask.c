@@ -264,13 +264,25 @@ static size_t without_plural(const struct masker *masker, const char *word, size
     return plural && follows_mask(masker, " ") ? len - 1 : len;
 }
 
+/* /var/cache/build-qzkfmw/: what follows a dash in the name of a folder. */
+static bool is_folder_part(const struct masker *masker, const char *word, size_t len)
+{
+    enum { FOLDER_BYTES = 64 };
+    size_t at = masker->at, least = at > FOLDER_BYTES ? at - FOLDER_BYTES : 0;
+    if (at == 0 || !strchr("-_.", masker->line[at - 1]) || peek(masker, at + len) != '/')
+        return false;
+    while (at > least && masker->line[at - 1] != '/' && masker->line[at - 1] != ' ')
+        at--;
+    return at > least && masker->line[at - 1] == '/' && word_is_folder_part(word, len);
+}
+
 static bool is_masked_word(const struct masker *masker, const char *word, size_t len)
 {
     if (word_is_error_code(word, len))
         return false;
     bool pod = masker->at > 0 && masker->line[masker->at - 1] == '-' && word_is_pod_part(word, len);
-    return pod || word_is_generated(word, len) || is_date_word(masker, masker->at, len) ||
-           is_unit(masker, masker->at, len);
+    return pod || is_folder_part(masker, word, len) || word_is_generated(word, len) ||
+           is_date_word(masker, masker->at, len) || is_unit(masker, masker->at, len);
 }
 
 /* A word that starts with a letter. */

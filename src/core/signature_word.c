@@ -9,6 +9,7 @@ enum {
     RANDOM_ID_BYTES = 16,  /* letters and digits mixed: nobody types such names */
     NONCE_BYTES = 8,       /* of letters alone; shorter ones cannot be told from names */
     LONG_NONCE_BYTES = 10, /* where less is asked */
+    FOLDER_PART_BYTES = 6, /* ... also after the dash of a folder's name, where chance is usual */
     POD_SUFFIX_BYTES = 5,  /* of a pod */
     POD_HASH_BYTES = 8,    /* of its template: up to POD_HASH_MOST */
     POD_HASH_MOST = 10,
@@ -79,16 +80,25 @@ static size_t letter_index(char byte)
     return (size_t)(kind_of(byte) == UPPER ? byte - 'A' : byte - 'a');
 }
 
-/* Of random letters this finds nine in ten; of the names of functions it takes one in a hundred. */
-static bool is_nonce_of_letters(const char *word, size_t len)
+/* Whether the mean strangeness, times ten, is so high. */
+static bool is_strange(const char *word, size_t len, size_t tenths)
 {
-    if (len < NONCE_BYTES)
-        return false;
     size_t strange = 0;
     for (size_t i = 1; i < len; i++)
         strange += (size_t)(strangeness[letter_index(word[i - 1])][letter_index(word[i])] - '0');
-    size_t tenths = len >= LONG_NONCE_BYTES ? 35 : 38; /* mean strangeness, times ten */
     return strange * 10 >= (len - 1) * tenths;
+}
+
+/* Of random letters this finds nine in ten; of the names of functions it takes one in a hundred. */
+static bool is_nonce_of_letters(const char *word, size_t len)
+{
+    return len >= NONCE_BYTES && is_strange(word, len, len >= LONG_NONCE_BYTES ? 35 : 38);
+}
+
+bool word_is_folder_part(const char *word, size_t len)
+{
+    static const char small[] = "abcdefghijklmnopqrstuvwxyz";
+    return len >= FOLDER_PART_BYTES && strspn(word, small) >= len && is_strange(word, len, 40);
 }
 
 bool word_is_generated(const char *word, size_t len)

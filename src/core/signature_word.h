@@ -16,6 +16,9 @@ bool word_is_generated(const char *word, size_t len);
  * word fits. */
 bool word_is_pod_part(const char *word, size_t len);
 
+/* The part after the dash of a folder's name, as mkdtemp makes it: qzkfmw of build-qzkfmw. */
+bool word_is_folder_part(const char *word, size_t len);
+
 /* E0425, TS2304, SC2086: what a compiler calls a mistake tells failures apart. */
 bool word_is_error_code(const char *word, size_t len);
 

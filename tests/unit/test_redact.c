@@ -480,9 +480,7 @@ TEST(redact, a_mention_of_a_key_does_not_swallow_the_log)
     buf_puts(&text, "file does not begin with -----BEGIN PRIVATE KEY-----\n");
     for (int i = 0; i < 40; i++)
         buf_printf(&text, "line %d of the log\n", i);
-    const char *clean = redact_text(redactor, &arena, text.data);
-    check_contains(clean, "[redacted]");
-    check_contains(clean, "line 39 of the log\n");
+    check_str(redact_text(redactor, &arena, text.data), text.data);
     arena_done(&arena);
     buf_done(&text);
     redactor_free(redactor);

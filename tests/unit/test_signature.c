@@ -191,6 +191,8 @@ TEST(signature, counts_are_read_as_tools_write_them)
         {"# failed 9", 9},
         {"# failures 9 of 12", 9},
         {"1,200 tests failed", 1200},
+        {"2 suites failed, 14 tests failed", 14}, /* the tests of these suites */
+        {"3 test files failed", 3},
         {"1,234,567 tests failed", 1234567},
         {"Failures: 1,200", 1200},
         {"# tests 12", -1},
