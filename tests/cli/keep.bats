@@ -28,6 +28,17 @@ load keeping
     json '.error.code == "ESTATE"'
 }
 
+# Symptom: an unfinished {"job_id":1,"patches":[ stood on standard output before the error.
+@test "without a patch there is nothing on standard output" {
+    tend add -- true >/dev/null
+    for option in '' --failed --stat; do
+        run --separate-stderr -3 tend patch 1 --json $option
+        [ -z "$output" ]
+        output=$stderr
+        json '.error.code == "ENOTFOUND"'
+    done
+}
+
 @test "patches come from the store: of all steps, of one, of the failed attempt" {
     patches_are_printed
 }
