@@ -313,6 +313,8 @@ static int run(struct cli *cli, int argc, char **argv)
         status = check_plan(cli, &spec);
     if (status == EXIT_DONE)
         status = check_spec(cli, &spec);
+    if (status == EXIT_DONE && argc > 0)
+        command_job_hint(cli, argv[0], spec.workspace);
     if (status == EXIT_DONE)
         status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
     buf_done(&payload);

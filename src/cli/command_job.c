@@ -191,6 +191,22 @@ int command_job_plan(struct cli *cli, const struct command_job_args *args, int a
     return status == EXIT_DONE && out->failed ? no_memory(cli) : status;
 }
 
+/* A folder that is not here may be where the worker is: then nothing is known of its files. */
+void command_job_hint(struct cli *cli, const char *command, const char *folder)
+{
+    struct buf path;
+    bool absolute = command[0] == '/';
+    if (!strchr(command, '/') || (!absolute && (!folder || access(folder, F_OK) != 0)))
+        return;
+    buf_init(&path);
+    buf_printf(&path, "%s%s%s", absolute ? "" : folder, absolute ? "" : "/", command);
+    if (!path.failed && access(path.data, F_OK) != 0 && errno == ENOENT)
+        cli_note(cli,
+                 "hint: there is no file %s%s%s now; the job fails unless it is there when it runs",
+                 command, absolute ? "" : " in ", absolute ? "" : folder);
+    buf_done(&path);
+}
+
 /* --- folder --- */
 
 bool command_job_has_near_repo(const char *payload)

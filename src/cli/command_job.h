@@ -47,6 +47,11 @@ int command_job_check(struct cli *cli, const struct command_job_args *args, bool
 int command_job_plan(struct cli *cli, const struct command_job_args *args, int argc, char **argv,
                      struct buf *out);
 
+/* A hint when a command names a file by a path which is not there. folder: that of the job, or
+ * NULL.
+ */
+void command_job_hint(struct cli *cli, const char *command, const char *folder);
+
 /* Whether a payload (or NULL) is a plan with a repository that counts from the folder of the job.
  */
 bool command_job_has_near_repo(const char *payload);
