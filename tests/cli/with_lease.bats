@@ -217,3 +217,22 @@ tree_is_gone() {
     wait "$started_pid" || true
     until_true tree_is_gone
 }
+
+# codes ENDING: the exit codes with this ending in the table of docs/steps.md
+codes() {
+    sed -n "s/^| \([0-9, ]*\) | .* | $1 |\$/\1/p" "$TEND_SOURCE/docs/steps.md" | tr -d ,
+}
+
+# Symptom: README, queue.md, steps.md and the help had lists of their own, each another.
+@test "exit codes end a job as docs/steps.md says" {
+    [ "$(codes 'fails for good' | wc -w)" = 11 ]
+    for code in $(codes 'fails for good') $(codes 'is tried again') 1; do
+        id=$(tend add)
+        run -1 tend claim --exec "exit $code"
+        state=$(state_of "$id")
+        case " $(codes 'fails for good' | tr '\n' ' ') " in
+        *" $code "*) [ "$state" = failed ] ;;
+        *) [ "$state" = scheduled ] ;;
+        esac || { echo "exit $code: $state"; return 1; }
+    done
+}
