@@ -17,7 +17,10 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
     json_text(out, "reason", explanation->reason);
     json_text(out, "text", explanation->text);
     json_text(out, "hint", *explanation->hint ? explanation->hint : NULL);
-    json_text(out, "by", *explanation->by ? explanation->by : NULL);
+    /* Of a paused queue the library has the reason in place of a name. */
+    bool paused = strcmp(explanation->reason, "paused") == 0;
+    json_text(out, "by", *explanation->by && !paused ? explanation->by : NULL);
+    json_text(out, "why", *explanation->by && paused ? explanation->by : NULL);
     json_int_or_null(out, "until_ms", explanation->until_ms);
     json_int(out, "ahead", explanation->ahead);
     json_text(out, "given_back", *explanation->given_back ? explanation->given_back : NULL);

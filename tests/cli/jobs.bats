@@ -130,7 +130,7 @@ load helper
     third=$(tend add)
     tend queue set default --paused on >/dev/null
     run -0 tend explain "$third" --json
-    json '.reason == "paused" and .hint != null'
+    json '.reason == "paused" and .hint != null and .by == null and has("why")'
     tend hold "$third" --why 'just so' >/dev/null
     run -0 tend explain "$third"
     [[ "$output" == *held*'just so'* ]]

@@ -126,7 +126,7 @@ tree_is_gone() {
     [ "$status" = 4 ]
     tree_is_gone
     [ "$(cat asked)" = asked ]
-    grep -q 'was cancelled by .*: no longer wanted; the command was stopped' log
+    grep -q '^tend: job [0-9]* was cancelled by .*: no longer wanted; the command was stopped' log
 }
 
 @test "a command whose lease is lost is killed with all it has started" {
