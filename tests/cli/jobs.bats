@@ -271,3 +271,14 @@ load helper
     run -0 tend jobs
     [[ "$output" != *$'\e'* && "$output" != *…* ]]
 }
+
+# Symptom: an error of 100 kB was one line of 100 kB where there was no terminal to cut it.
+@test "a long error is cut in tables, and whole in JSON" {
+    id=$(tend add)
+    claim
+    tend fail "$lease" --final --text "$(printf 'x%.0s' {1..5000})" >/dev/null
+    tend jobs >table
+    [ "$(wc -L <table)" -lt 300 ]
+    grep -q 'xxx…' table
+    [ "$(tend jobs --json | jq '.error_text | length')" -ge 4096 ]
+}
