@@ -572,6 +572,9 @@ TEND_API void tend_attempts_free(struct tend_attempts *attempts);
 TEND_API int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret);
 /* Those that run now, of all jobs; limit 0: 1,000. */
 TEND_API int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret);
+/* Those that have ended in running jobs whose step waits until next_at_ms before its next attempt;
+ * limit 0: 1,000. */
+TEND_API int tend_attempts_waiting(tend *t, size_t limit, struct tend_attempts **ret);
 /*
  * Attempts that ran on this host and boot and whose lease is no longer held: something of their
  * process trees may be left. Told again until tend_attempt_swept. Of one job, or of all (0), by job
@@ -818,13 +821,16 @@ struct tend_explanation {
     int64_t until_ms; /* until when, or TEND_UNSET */
     int64_t ahead;    /* jobs before it in its queue that are pending or due */
     char given_back[256]; /* of a job that waits: why its last owner gave it back, or "" */
-    /* Of a running job: what its step does, as its worker has reported it. */
-    char step_id[132];           /* "": no step runs */
+    /* Of a running job: what its step does, as its worker has reported it. Between two attempts:
+     * the step, the attempt that failed and its last line. */
+    char step_id[132];           /* "": no step runs or waits */
     int64_t step_index, attempt; /* or TEND_UNSET, as the next two */
     int64_t attempt_ms;          /* for so long */
     int64_t percent;             /* its progress */
     char progress[128];          /* ... in words, or "" */
     char line[256];              /* the last line it has printed, or "" */
+    int64_t next_at_ms;          /* when the next attempt of the step begins, or TEND_UNSET */
+    int no_worker;               /* 1: it could run, and no living worker is there */
 };
 /* A scheduled job whose due time has come is explained as a pending one: state says
  * TEND_SCHEDULED, reason what keeps it waiting. */

@@ -52,15 +52,6 @@ int argument_words(struct cli *cli, int argc, char **argv, struct buf *out)
     return EXIT_DONE;
 }
 
-int argument_command(struct cli *cli, int argc, char **argv, struct buf *out)
-{
-    json_open(out, NULL, '{');
-    int status = argument_words(cli, argc, argv, out);
-    json_close(out, '}');
-    return status == EXIT_DONE && out->failed ? cli_fail(cli, TEND_ENOMEM, "out of memory")
-                                              : status;
-}
-
 int argument_lease(struct cli *cli, const char *text, struct tend_lease *ret)
 {
     const char *end;

@@ -11,10 +11,7 @@ struct cli;
 /* A job's id. 0, or an exit status after telling what is wrong. */
 int argument_id(struct cli *cli, const char *text, int64_t *ret);
 
-/* A command as the payload of a job that runs it, a plan of one step: {"exec": […]}. 0, or an exit
- * status. */
-int argument_command(struct cli *cli, int argc, char **argv, struct buf *out);
-/* The member of that plan alone: "exec": […]. */
+/* A command as a member of a plan that runs it: "exec": […]. 0, or an exit status. */
 int argument_words(struct cli *cli, int argc, char **argv, struct buf *out);
 
 /* ID:TOKEN, as `tend claim` prints it. 0, or an exit status. */

@@ -61,7 +61,9 @@ static const struct option options[] = {
     OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
     OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
     COMMAND_JOB_OPTIONS(args.command),
-    OPTION("max-attempts", 0, "N", OPTION_INT, "attempts in all (else as the queue says)",
+    OPTION("max-attempts", 0, "N", OPTION_INT,
+           "how often the queue tries the job (else as the queue says); see --attempts for its "
+           "command",
            &args.max_attempts, .min = 1, .max = 1000000),
     OPTION("max-crashes", 0, "N", OPTION_INT,
            "crashes until it is quarantined (else as the queue says)", &args.max_crashes, .min = 1,
@@ -77,7 +79,8 @@ static const struct option options[] = {
            "a job for each line of JSON; the other options are its defaults; see tend-batch(5)",
            &args.batch),
     OPTION("wait", 0, NULL, OPTION_FLAG,
-           "wait until the job has ended and exit as it did, as 'tend wait'", &args.wait),
+           "wait until the job has ended and exit as it did, as 'tend wait'", &args.wait,
+           .timed_by = "timeout"),
     OPTION("timeout", 0, "DURATION", OPTION_DURATION,
            "with --wait: give up waiting after this time, with exit status 5", &args.timeout_ms),
     OPTION("result", 0, NULL, OPTION_FLAG, "with --wait: print the job's result, and not its id",
@@ -313,6 +316,8 @@ static int run(struct cli *cli, int argc, char **argv)
         status = check_plan(cli, &spec);
     if (status == EXIT_DONE)
         status = check_spec(cli, &spec);
+    if (status == EXIT_DONE && argc > 0)
+        command_job_hint(cli, argv[0], spec.workspace);
     if (status == EXIT_DONE)
         status = args.batch ? batch_add(cli, args.batch, &spec) : add_one(cli, &spec);
     buf_done(&payload);
@@ -340,11 +345,13 @@ const struct command cmd_add = {
         "submission under the key of a running job (--unique) it waits for that job and then for the one "
         "that the submission becomes, and exits as this one does; with --if-running keep, as the running "
         "job does. ^C leaves the job alone. With --json there are two objects: {id, outcome}, then that of 'tend wait'.",
-    .examples = "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
-                "tend add --in 10m -- make report\n"
-                "tend add --wait --timeout 1h -- make test\n"
-                "tend add -q build --unique main --subject 4f2a91c\n"
-                "generate-jobs | tend add -q crawl --batch -",
+    .examples =
+        "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
+        "tend add --in 10m -- make report\n"
+        "tend add --wait --timeout 1h -- make test\n"
+        "tend add --attempts 1 --max-attempts 1 -- ./send-once  # not again after a failure\n"
+        "tend add -q build --unique main --subject 4f2a91c\n"
+        "generate-jobs | tend add -q crawl --batch -",
     .options = options,
     .args_max = ARGS_ANY,
     .behind_dashes = true,

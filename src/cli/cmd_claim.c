@@ -120,10 +120,15 @@ static int nothing_claimed(struct cli *cli, struct tend_none *none)
     const char *reason = say_why(cli, queue, &why, none);
     json_text(&members, "reason", reason);
     json_text(&members, "what", *none->what ? none->what : NULL);
-    json_text(&members, "by", *none->by ? none->by : NULL);
+    bool paused = none->code == TEND_EPAUSED; /* then the library has the reason in its place */
+    json_text(&members, "by", *none->by && !paused ? none->by : NULL);
+    json_text(&members, "why", *none->by && paused ? none->by : NULL);
     json_int_or_null(&members, "until_ms", none->until_ms);
-    int status = cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
-                               "nothing to claim in queue \"%s\": %s", queue, why.data);
+    int status =
+        strcmp(reason, "unknown_queue") == 0
+            ? cli_fail_more(cli, EXIT_NOTHING, none->code, members.data, "claim: %s", why.data)
+            : cli_fail_more(cli, EXIT_NOTHING, none->code, members.data,
+                            "nothing to claim in queue \"%s\": %s", queue, why.data);
     buf_done(&why);
     buf_done(&members);
     return status;
@@ -228,7 +233,7 @@ const struct command cmd_claim = {
         "longest. The lease ends with its time (--ttl, else 60 s) unless heartbeats are sent; with "
         "--while-pid it also ends, at once, with that process. When there is nothing to claim the exit "
         "status is 5 and the answer says why; with --json its member reason is scheduled, running, "
-        "held, empty, unknown_queue, paused, limited or busy. With --exec one job is claimed and worked "
+        "held, empty, unknown_queue, paused (with \"why\"), limited or busy (with \"by\"). With --exec one job is claimed and worked "
         "on, and the exit status is that of 'tend with-lease'.",
     .examples =
         "job=$(tend claim -q mail -w $(hostname):$$ --while-pid $$ --wait)\n"

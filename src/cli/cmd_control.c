@@ -3,6 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,12 +83,29 @@ static void describe(const struct action *action, int64_t asked_of,
                  result->follower);
 }
 
+/* Whoever takes over a job with a workspace has to say that the changes are to stay. */
+static void add_keep_edits(struct cli *cli, int64_t id, char *out, size_t size)
+{
+    struct tend_jobs *jobs;
+    if (tend_get(cli->store, id, &jobs) < 0)
+        return;
+    size_t used = strlen(out);
+    if (plan_has_repo(jobs->items[0].payload, jobs->items[0].payload_bytes))
+        snprintf(out + used, size - used,
+                 "; 'tend resume %" PRId64
+                 " --keep-edits' keeps your changes; without it the step begins afresh",
+                 id);
+    tend_jobs_free(jobs);
+}
+
 static void print_result(struct cli *cli, const struct action *action, int64_t asked_of,
                          const struct tend_control_result *result)
 {
     struct buf *out = &cli->out;
-    char sentence[256];
+    char sentence[512];
     describe(action, asked_of, result, sentence, sizeof sentence);
+    if (strcmp(action->name, "takeover") == 0 && result->open)
+        add_keep_edits(cli, asked_of, sentence, sizeof sentence);
     if (!cli->json) {
         buf_printf(out, "%s\n", sentence);
         return;

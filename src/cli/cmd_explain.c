@@ -5,6 +5,7 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void print_document(struct cli *cli, int64_t id, const struct tend_explanation *explanation)
 {
@@ -16,7 +17,10 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
     json_text(out, "reason", explanation->reason);
     json_text(out, "text", explanation->text);
     json_text(out, "hint", *explanation->hint ? explanation->hint : NULL);
-    json_text(out, "by", *explanation->by ? explanation->by : NULL);
+    /* Of a paused queue the library has the reason in place of a name. */
+    bool paused = strcmp(explanation->reason, "paused") == 0;
+    json_text(out, "by", *explanation->by && !paused ? explanation->by : NULL);
+    json_text(out, "why", *explanation->by && paused ? explanation->by : NULL);
     json_int_or_null(out, "until_ms", explanation->until_ms);
     json_int(out, "ahead", explanation->ahead);
     json_text(out, "given_back", *explanation->given_back ? explanation->given_back : NULL);
@@ -27,16 +31,26 @@ static void print_document(struct cli *cli, int64_t id, const struct tend_explan
     json_int_or_null(out, "percent", explanation->percent);
     json_text(out, "progress", *explanation->progress ? explanation->progress : NULL);
     json_text(out, "line", *explanation->line ? explanation->line : NULL);
+    json_int_or_null(out, "next_at_ms", explanation->next_at_ms);
+    json_bool(out, "no_worker", explanation->no_worker);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
 
 static void print_text(struct cli *cli, int64_t id, const struct tend_explanation *explanation)
 {
+    static const char it[] = "It ";
     enum color color = color_of_state(explanation->state);
-    buf_printf(&cli->out, "job %" PRId64 " is %s%s%s. ", id, color_on(cli, color),
-               tend_state_name(explanation->state), color_off(cli, color));
-    put_clean(&cli->out, explanation->text);
+    const char *text = explanation->text;
+    bool says_state = explanation->state == TEND_FAILED || explanation->state == TEND_CANCELLED;
+    if (says_state && strncmp(text, it, strlen(it)) == 0) {
+        buf_printf(&cli->out, "%sjob %" PRId64 "%s ", color_on(cli, color), id,
+                   color_off(cli, color));
+        text += strlen(it);
+    } else
+        buf_printf(&cli->out, "job %" PRId64 " is %s%s%s. ", id, color_on(cli, color),
+                   tend_state_name(explanation->state), color_off(cli, color));
+    put_clean(&cli->out, text);
     buf_putc(&cli->out, '\n');
     if (*explanation->hint)
         buf_printf(&cli->out, "%s\n", explanation->hint);
@@ -69,7 +83,8 @@ const struct command cmd_explain = {
     .about =
         "Says what the job waits for, who holds that and until when, whether its worker is alive, "
         "what was asked of it and is not done yet, and what can be done. Of a running job: which step it is at, the "
-        "attempt, how long that runs, its progress and the last line it has printed.",
+        "attempt, how long that runs, its progress and the last line it has printed; between two attempts, "
+        "with what the step failed and when the next attempt begins.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

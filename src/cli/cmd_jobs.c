@@ -37,7 +37,8 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 static void details_cell(struct table *table, const struct tend_job *job, int64_t now_ms)
 {
     char when[DURATION_TEXT_BYTES];
-    const char *error = job->error_text ? job->error_text : "";
+    const char *error = table_cut(table, job->error_text ? job->error_text : "");
+    const char *why = table_cut(table, job->changed_why ? job->changed_why : "");
     bool released;
     switch (job->state) {
     case TEND_SCHEDULED:
@@ -46,7 +47,7 @@ static void details_cell(struct table *table, const struct tend_job *job, int64_
                    released ? ", given back: "
                    : *error ? ", last: "
                             : "",
-                   released ? job->changed_why : error);
+                   released ? why : error);
         break;
     case TEND_RUNNING:
         table_cell(table, COLOR_NONE, "%s%s%s", job->owner ? job->owner : "",
@@ -58,7 +59,7 @@ static void details_cell(struct table *table, const struct tend_job *job, int64_
         break;
     case TEND_HELD:
     case TEND_CANCELLED:
-        table_cell(table, COLOR_NONE, "%s", job->changed_why ? job->changed_why : "");
+        table_cell(table, COLOR_NONE, "%s", why);
         break;
     default:
         table_cell(table, COLOR_NONE, "%s", "");

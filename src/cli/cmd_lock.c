@@ -378,7 +378,8 @@ static const struct command release = {
     .form = "NAME",
     .text = "give a lock back",
     .about =
-        "Only its holder can release it: for anybody else nothing changes, the answer is false and the exit status 4. "
+        "Only its holder can release it. When nobody holds it, or somebody else does, nothing changes: false is printed on "
+        "standard output, without an error, and the exit status is 4. "
         "With --token, which acquire prints, a lock that the same owner has taken anew since is left alone.",
     .options = release_options,
     .args_min = 1,
@@ -392,7 +393,8 @@ static const struct command extend = {
     .form = "NAME",
     .text = "hold a lock for longer, from now",
     .about =
-        "Refused (false, exit status 4) once it has expired, been taken, or its process has ended.",
+        "When it has expired, nobody holds it, somebody else does, or its process has ended, nothing changes: false is "
+        "printed on standard output, without an error, and the exit status is 4.",
     .options = extend_options,
     .args_min = 1,
     .args_max = 1,

@@ -80,6 +80,14 @@ static int no_such_hook(struct cli *cli, const char *name, const struct tend_hoo
                     cli->path, name);
 }
 
+static const struct tend_hook *find_hook(const struct tend_hooks *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0)
+            return &all->items[i];
+    return NULL;
+}
+
 /* Calls use with the hook of that name; gives its exit status. */
 static int with_hook(struct cli *cli, const char *name,
                      int (*use)(struct cli *cli, const struct tend_hook *hook))
@@ -88,30 +96,10 @@ static int with_hook(struct cli *cli, const char *name,
     int code = tend_hook_list(cli->store, &all);
     if (code < 0)
         return cli_fail_store(cli, code);
-    const struct tend_hook *found = NULL;
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->items[i].name, name) == 0)
-            found = &all->items[i];
+    const struct tend_hook *found = find_hook(all, name);
     int status = found ? use(cli, found) : no_such_hook(cli, name, all);
     tend_hooks_free(all);
     return status;
-}
-
-/* ---- the commands ---- */
-
-static int print_put(struct cli *cli, const struct tend_hook *hook)
-{
-    if (cli->json) {
-        print_hook(&cli->out, hook, NULL);
-        return EXIT_DONE;
-    }
-    buf_printf(&cli->out,
-               "hook \"%s\" runs on %s of %s%s%s; its jobs are added to queue \"%s\": 'tend work "
-               "-q %s' runs them\n",
-               hook->name, hook->on, hook->for_queue ? "queue \"" : "any queue",
-               hook->for_queue ? hook->for_queue : "", hook->for_queue ? "\"" : "", hook->queue,
-               hook->queue);
-    return EXIT_DONE;
 }
 
 /* ---- a name for a hook that was given none ---- */
@@ -121,21 +109,33 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Whether the hook that is there does the same. */
+/* Whether two plans run the same words, whatever variables they give them. */
+static bool same_command(const char *a, const char *b)
+{
+    json_t *one = json_loads(a, 0, NULL);
+    json_t *other = json_loads(b, 0, NULL);
+    const json_t *words = json_object_get(one, "exec");
+    bool same = words && json_equal(words, json_object_get(other, "exec"));
+    json_decref(one);
+    json_decref(other);
+    return same;
+}
+
+/* Whether the hook that is there runs the same command for the same jobs. */
+static bool is_its_successor(const struct tend_hook *hook, const struct tend_hook *there)
+{
+    return same_text(hook->for_queue, there->for_queue) &&
+           same_text(hook->workspace, there->workspace) &&
+           same_command(hook->payload, there->payload);
+}
+
+/* Whether the hook that is there does the same in every way. */
 static bool is_same(const struct tend_hook *hook, const struct tend_hook *there)
 {
     const char *into = hook->queue ? hook->queue : hook->for_queue ? hook->for_queue : "default";
     return hook_read_words(hook->on) == hook_read_words(there->on) &&
            same_text(hook->for_queue, there->for_queue) && same_text(into, there->queue) &&
            same_text(hook->payload, there->payload) && same_text(hook->workspace, there->workspace);
-}
-
-static bool is_free(const struct tend_hooks *all, const struct tend_hook *hook, const char *name)
-{
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->items[i].name, name) == 0)
-            return is_same(hook, &all->items[i]);
-    return true;
 }
 
 /* The name of the command's file, as far as it can be the name of a hook. */
@@ -150,40 +150,92 @@ static void put_base_name(const char *command, char out[OWN_NAME_BYTES])
         snprintf(out, OWN_NAME_BYTES, "hook");
 }
 
-/* "tell", "tell-2"…: the first that no hook has, or that a hook has that does the same, so that a
- * repeated command makes no second hook. */
-static int find_name(struct cli *cli, const struct tend_hook *hook, char name[OWN_NAME_BYTES])
+/* "tell", "tell-2"…: the first that no hook has, or that a hook has which runs the same command for
+ * the same jobs, so that a repeated command makes no second hook. */
+static void find_name(const struct tend_hooks *all, const struct tend_hook *hook,
+                      char name[OWN_NAME_BYTES])
+{
+    const struct tend_hook *there;
+    size_t len = strlen(name);
+    for (size_t number = 2; (there = find_hook(all, name)) && !is_its_successor(hook, there);
+         number++)
+        snprintf(name + len, OWN_NAME_BYTES - len, "-%zu", number);
+}
+
+/* ---- add ---- */
+
+enum outcome { OUTCOME_MADE, OUTCOME_REPLACED, OUTCOME_UNCHANGED };
+static const char *const outcome_names[] = {"made", "replaced", "unchanged"};
+
+/* own_name: that of the hook, where nobody has given it one; NULL: somebody has. */
+static int find_outcome(struct cli *cli, const struct tend_hook *hook,
+                        char own_name[OWN_NAME_BYTES], enum outcome *ret)
 {
     struct tend_hooks *all;
     int code = tend_hook_list(cli->store, &all);
     if (code < 0)
         return cli_fail_store(cli, code);
-    size_t len = strlen(name);
-    for (size_t number = 2; !is_free(all, hook, name); number++)
-        snprintf(name + len, OWN_NAME_BYTES - len, "-%zu", number);
+    if (own_name)
+        find_name(all, hook, own_name);
+    const struct tend_hook *there = find_hook(all, hook->name);
+    *ret = !there ? OUTCOME_MADE : is_same(hook, there) ? OUTCOME_UNCHANGED : OUTCOME_REPLACED;
     tend_hooks_free(all);
     return EXIT_DONE;
 }
 
-/* ---- add ---- */
+static int print_put(struct cli *cli, const struct tend_hook *hook, enum outcome outcome)
+{
+    char more[32];
+    const char *name = outcome_names[outcome];
+    snprintf(more, sizeof more, "\"outcome\":\"%s\"", name);
+    if (cli->json) {
+        print_hook(&cli->out, hook, more);
+        return EXIT_DONE;
+    }
+    buf_printf(&cli->out,
+               "hook \"%s\" %s: it runs on %s of %s%s%s; its jobs are added to queue \"%s\": "
+               "'tend work -q %s' runs them\n",
+               hook->name, name, hook->on, hook->for_queue ? "queue \"" : "any queue",
+               hook->for_queue ? hook->for_queue : "", hook->for_queue ? "\"" : "", hook->queue,
+               hook->queue);
+    return EXIT_DONE;
+}
 
-/* own_name: that of the hook, where nobody has given it one; NULL: somebody has. */
+static int print_made(struct cli *cli, const struct tend_hook *hook)
+{
+    return print_put(cli, hook, OUTCOME_MADE);
+}
+
+static int print_replaced(struct cli *cli, const struct tend_hook *hook)
+{
+    return print_put(cli, hook, OUTCOME_REPLACED);
+}
+
+static int print_unchanged(struct cli *cli, const struct tend_hook *hook)
+{
+    return print_put(cli, hook, OUTCOME_UNCHANGED);
+}
+
 static int put(struct cli *cli, const struct tend_hook *hook, char own_name[OWN_NAME_BYTES])
 {
+    static int (*const print[])(struct cli * cli, const struct tend_hook *hook) = {
+        print_made, print_replaced, print_unchanged};
     struct err err;
+    enum outcome outcome = OUTCOME_MADE;
     int code = hook_check(hook, &err);
     if (code < 0)
         return cli_fail(cli, code, "notify add: %s", err.text);
     int status = cli_open_store(cli, STORE_MADE);
-    if (status == EXIT_DONE && own_name)
-        status = find_name(cli, hook, own_name);
+    if (status == EXIT_DONE)
+        status = find_outcome(cli, hook, own_name, &outcome);
     if (status != EXIT_DONE)
         return status;
-    code = tend_hook_put(cli->store, hook, NULL);
+    code = outcome == OUTCOME_UNCHANGED ? 0 : tend_hook_put(cli->store, hook, NULL);
     if (code < 0)
         return cli_fail_store(cli, code);
-    cli_did(cli, "hook \"%s\" was set, but the answer", hook->name);
-    return with_hook(cli, hook->name, print_put);
+    if (outcome != OUTCOME_UNCHANGED)
+        cli_did(cli, "hook \"%s\" was set, but the answer", hook->name);
+    return with_hook(cli, hook->name, print[outcome]);
 }
 
 static int run_add(struct cli *cli, int argc, char **argv)
@@ -208,6 +260,8 @@ static int run_add(struct cli *cli, int argc, char **argv)
     if (status == EXIT_DONE)
         status = command_job_plan(cli, &args.command, argc - words, argv + words, &payload);
     hook.payload = payload.data;
+    if (status == EXIT_DONE)
+        command_job_hint(cli, argv[words], hook.workspace);
     if (status == EXIT_DONE)
         status = put(cli, &hook, words > 0 ? NULL : own_name);
     buf_done(&payload);
@@ -284,7 +338,9 @@ static const struct command add = {
         "one for each ending); and in the file TEND_INPUT the same as JSON (payload.notify). "
         "failed is told of poison, too. After exhausted the queue may try the job again; TEND_NOTIFY_STATE tells. "
         "CMD runs in the current folder, or as --workspace and --no-folder say; --env-from gives it variables of its worker, "
-        "such as a token. Without NAME the hook is called as the file of CMD, with a number where another hook is called so. "
+        "such as a token. Without NAME the hook is called as the file of CMD, with a number where another hook is called so; the "
+        "same CMD for the same queue replaces that hook. The answer says whether the hook was made, replaced or unchanged; "
+        "with --json, as \"outcome\". "
         "The job of a hook that fails calls no hook.",
     .examples =
         "tend notify add --on failed,poison,exhausted -- ./tell-ops\n"

@@ -125,6 +125,25 @@ static void put_json(struct cli *cli, const struct piece *piece, const struct te
     json_close(out, '}');
 }
 
+/* Called with the first patch and not before: an error must leave standard output empty. */
+static void open_document(struct cli *cli, int64_t id)
+{
+    if (!cli->json)
+        return;
+    json_open(&cli->out, NULL, '{');
+    json_int(&cli->out, "job_id", id);
+    json_open(&cli->out, "patches", '[');
+}
+
+static void close_document(struct cli *cli)
+{
+    if (!cli->json)
+        return;
+    json_close(&cli->out, ']');
+    json_close(&cli->out, '}');
+    buf_putc(&cli->out, '\n');
+}
+
 /* 0, or an exit status. */
 static int put(struct cli *cli, const struct piece *piece, const struct tend_patch *patch)
 {
@@ -163,7 +182,8 @@ static int no_checkpoint(struct cli *cli, int64_t id, const struct tend_checkpoi
     return status;
 }
 
-static int print_checkpoint(struct cli *cli, int64_t id, const struct tend_checkpoint *checkpoint)
+static int print_checkpoint(struct cli *cli, int64_t id, const struct tend_checkpoint *checkpoint,
+                            bool first)
 {
     struct tend_patch *patch;
     const struct piece piece = {.step_index = checkpoint->step_index,
@@ -173,6 +193,8 @@ static int print_checkpoint(struct cli *cli, int64_t id, const struct tend_check
     int code = tend_checkpoint_patch(cli->store, id, checkpoint->step_index, &patch);
     if (code < 0)
         return cli_fail_store(cli, code);
+    if (first)
+        open_document(cli, id);
     int status = put(cli, &piece, patch);
     tend_patch_free(patch);
     return status;
@@ -191,7 +213,7 @@ static int print_checkpoints(struct cli *cli, int64_t id)
         if (checkpoint->step_index == 0 || checkpoint->patch_bytes == TEND_UNSET ||
             (args.step && strcmp(args.step, checkpoint->step_id) != 0))
             continue;
-        status = print_checkpoint(cli, id, checkpoint);
+        status = print_checkpoint(cli, id, checkpoint, printed == 0);
         printed++;
     }
     if (status == EXIT_DONE && printed == 0)
@@ -213,6 +235,7 @@ static int print_kept(struct cli *cli, int64_t id, const struct tend_keep *keep)
     int code = tend_keep_patch(cli->store, id, keep->number, &patch);
     if (code < 0)
         return cli_fail_store(cli, code);
+    open_document(cli, id);
     int status = put(cli, &piece, patch);
     tend_patch_free(patch);
     return status;
@@ -260,22 +283,10 @@ static int run(struct cli *cli, int argc, char **argv)
     if (code < 0)
         return cli_fail_store(cli, code);
     tend_jobs_free(job);
-    if (cli->json) {
-        json_open(&cli->out, NULL, '{');
-        json_int(&cli->out, "job_id", id);
-        json_open(&cli->out, "patches", '[');
-    }
     status = args.failed ? print_failed(cli, id) : print_checkpoints(cli, id);
-    if (status != EXIT_DONE) {
-        buf_clear(&cli->out);
-        return status;
-    }
-    if (cli->json) {
-        json_close(&cli->out, ']');
-        json_close(&cli->out, '}');
-        buf_putc(&cli->out, '\n');
-    }
-    return EXIT_DONE;
+    if (status == EXIT_DONE)
+        close_document(cli);
+    return status;
 }
 
 const struct command cmd_patch = {

@@ -62,6 +62,23 @@ static void print_resumed(struct cli *cli, const struct job_work *work, const ch
                    bytes_text((int64_t)change->patch.len, size));
 }
 
+/* The job is not one that was taken over, but a failed attempt has left its workspace. */
+static int refuse_failed(struct cli *cli, const struct job_work *work, const char *folder)
+{
+    int64_t id = work->source.job_id;
+    int state = work->job->items[0].state;
+    if (state == TEND_HELD)
+        return cli_fail(cli, TEND_ESTATE,
+                        "job %" PRId64 " was not taken over; the workspace of its failed attempt "
+                        "is %s: give --from %s to go on with what is in it",
+                        id, folder, folder);
+    return cli_fail(cli, TEND_ESTATE,
+                    "job %" PRId64 " is %s; only held jobs can be resumed. The workspace of its "
+                    "failed attempt is %s: after 'tend retry %" PRId64 "' and 'tend hold %" PRId64
+                    "', 'tend resume %" PRId64 " --keep-edits --from %s' goes on with it",
+                    id, tend_state_name(state), folder, id, id, id, folder);
+}
+
 /* The folder with the edits. NULL: *ret_status says how that ends. */
 static const char *find_edits(struct cli *cli, struct job_work *work, int *ret_status)
 {
@@ -72,15 +89,18 @@ static const char *find_edits(struct cli *cli, struct job_work *work, int *ret_s
     const char *folder = job_work_kept(work, &elsewhere);
     if (folder)
         return folder;
+    const char *failed = job_work_failed(work);
     *ret_status =
-        elsewhere ? cli_fail(cli, TEND_ENOTFOUND,
-                             "the workspace of job %" PRId64 " is on %s: resume it there, or give "
-                             "a folder with the edits with --from",
-                             id, elsewhere)
-                  : cli_fail(cli, TEND_ENOTFOUND,
-                             "no workspace was kept of job %" PRId64 ", which was not taken over; "
-                             "'tend workspace %" PRId64 "' makes one: give it with --from",
-                             id, id);
+        failed && !elsewhere ? refuse_failed(cli, work, failed)
+        : elsewhere
+            ? cli_fail(cli, TEND_ENOTFOUND,
+                       "the workspace of job %" PRId64 " is on %s: resume it there, or give "
+                       "a folder with the edits with --from",
+                       id, elsewhere)
+            : cli_fail(cli, TEND_ENOTFOUND,
+                       "no workspace was kept of job %" PRId64 ", which was not taken over; "
+                       "'tend workspace %" PRId64 "' makes one: give it with --from",
+                       id, id);
     return NULL;
 }
 
@@ -90,7 +110,11 @@ static int resume_edited(struct cli *cli, struct job_work *work)
     struct tend_control_result result;
     struct err err;
     int status = EXIT_DONE;
-    if (work->job->items[0].state != TEND_HELD)
+    bool held = work->job->items[0].state == TEND_HELD;
+    const char *failed = held ? NULL : job_work_failed(work);
+    if (failed)
+        return refuse_failed(cli, work, failed);
+    if (!held)
         return cli_fail(cli, TEND_ESTATE, "job %" PRId64 " is %s; only held jobs can be resumed",
                         work->source.job_id, tend_state_name(work->job->items[0].state));
     const char *folder = find_edits(cli, work, &status);

@@ -74,7 +74,7 @@ static int tell_end(struct cli *cli, const struct tend_job *job)
         buf_printf(&cli->out, "job %" PRId64 " is done, %s after it was added\n", id,
                    span_text(job->finished_at_ms - job->created_at_ms, time));
     else
-        note_bad_end(cli, job);
+        note_bad_end(cli, job, job_has_output(cli->store, id));
     return done ? EXIT_DONE : EXIT_FAILED;
 }
 

@@ -264,6 +264,8 @@ static int run_add(struct cli *cli, int argc, char **argv)
     }
     if (status == EXIT_DONE)
         status = check_plan(cli, &schedule);
+    if (status == EXIT_DONE && has_command)
+        command_job_hint(cli, argv[words], schedule.workspace);
     if (status == EXIT_DONE)
         status = put(cli, &schedule, &replaced);
     buf_done(&cron);

@@ -52,6 +52,7 @@ static void put_document(struct cli *cli, const struct look *look)
         json_worker(out, NULL, &look->workers->items[i]);
     json_close(out, ']');
     json_attempts(out, "running", look->running);
+    json_attempts(out, "waiting", look->waiting);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -225,7 +226,7 @@ const struct command cmd_top = {
         "Looks once a second; q or ^C ends it. While the store is away the last look stays, below a "
         "line that says since when. Where the output is no terminal, and with --once, what "
         "is there now is printed; with --json as one document {\"now_ms\", \"queues\", \"workers\", "
-        "\"running\"}.",
+        "\"running\", \"waiting\"}: the attempts that run, and those after which a step waits for its next.",
     .options = options,
     .store = STORE_EXISTING,
     .run = run,

@@ -58,8 +58,8 @@ const struct command cmd_wait = {
     .about =
         "The exit status is 0 when all are done, 1 when one has failed or was cancelled (which, and "
         "why, is said on standard error), 3 when there is no such job, and 5 when --timeout is over. "
-        "An id that is given again counts once. A job that is tried again later is waited for, and so is a held one, which is said once. "
-        "Nothing runs the jobs here: that is what workers do. A job that is deleted after its end, "
+        "An id that is given again counts once. A job that is tried again later is waited for, and so is a held one; both are said on standard error. "
+        "Nothing runs the jobs here: that is what workers do; after a second without any, that is said, too. A job that is deleted after its end, "
         "as its queue's retention says, counts as it ended, but its result is gone. On a terminal a "
         "line shows what is waited for. With --json an object per job: id, state, error_class, "
         "error_text, result. ^C ends the wait and leaves the jobs alone.",

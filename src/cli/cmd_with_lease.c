@@ -38,8 +38,8 @@ const struct command cmd_with_lease = {
     .text = "run a command that keeps a lease, and ends its job as it ends",
     .about =
         "Heartbeats are sent while CMD runs, four in the time of the lease. When CMD ends with 0, the job is completed. "
-        "Otherwise it fails, and its exit status says whether it is tried again, as in a step: 75 and others that pass "
-        "are, 64, 65, 77 and 78 are not; see the class in 'tend show'. When the lease is lost, CMD and everything it has "
+        "Otherwise it fails, and its exit status says whether it is tried again, as in a step: 64 to 68, 72, 73, 77, "
+        "78, 126 and 127 fail the job for good, 75 and others are tried again; see the class in 'tend show'. When the lease is lost, CMD and everything it has "
         "started is killed; when the job is cancelled or held, it is stopped with its grace. HUP, INT, QUIT and TERM are "
         "passed on; then the job is given back, free of charge, unless CMD ends with 0. If this command is killed, CMD ends "
         "with it. CMD has TEND_JOB_ID, TEND_QUEUE, TEND_KIND and TEND_LEASE in its environment. "

@@ -37,6 +37,7 @@ struct option {
         *choices; /* OPTION_CHOICE: words with | between; other types: offered in completion */
     bool required;
     bool redacted; /* OPTION_TEXT, OPTION_JSON: kept in the store, without secrets: redacted.h */
+    const char *timed_by; /* OPTION_FLAG: the option for a time that is given to this one */
 };
 
 /* A row of a table of options; behind the target may stand more members (.min = 1, .max = 9). */

@@ -25,6 +25,11 @@ int command_job_check(struct cli *cli, const struct command_job_args *args, bool
         return cli_fail(cli, TEND_EINVAL,
                         "%s: --%s is for a command after --; a payload has its own \"env\"",
                         cli->path, args->env.count > 0 ? "env" : "env-from");
+    if (!has_command && args->attempts > 0)
+        return cli_fail(cli, TEND_EINVAL,
+                        "%s: --attempts is for a command after --; a step of a plan has its own "
+                        "\"attempts\", and --max-attempts is for the job",
+                        cli->path);
     return EXIT_DONE;
 }
 
@@ -181,14 +186,30 @@ int command_job_plan(struct cli *cli, const struct command_job_args *args, int a
     int status = warn_of_secrets(cli, argc, argv);
     if (status != EXIT_DONE)
         return status;
-    if (args->env.count + args->env_from.count == 0)
-        return argument_command(cli, argc, argv, out);
     json_open(out, NULL, '{');
     status = argument_words(cli, argc, argv, out);
-    if (status == EXIT_DONE)
+    if (args->attempts > 0)
+        json_int(out, "attempts", args->attempts);
+    if (status == EXIT_DONE && args->env.count + args->env_from.count > 0)
         status = put_env(cli, args, out);
     json_close(out, '}');
     return status == EXIT_DONE && out->failed ? no_memory(cli) : status;
+}
+
+/* A folder that is not here may be where the worker is: then nothing is known of its files. */
+void command_job_hint(struct cli *cli, const char *command, const char *folder)
+{
+    struct buf path;
+    bool absolute = command[0] == '/';
+    if (!strchr(command, '/') || (!absolute && (!folder || access(folder, F_OK) != 0)))
+        return;
+    buf_init(&path);
+    buf_printf(&path, "%s%s%s", absolute ? "" : folder, absolute ? "" : "/", command);
+    if (!path.failed && access(path.data, F_OK) != 0 && errno == ENOENT)
+        cli_note(cli,
+                 "hint: there is no file %s%s%s now; the job fails unless it is there when it runs",
+                 command, absolute ? "" : " in ", absolute ? "" : folder);
+    buf_done(&path);
 }
 
 /* --- folder --- */

@@ -1,6 +1,6 @@
 /*
  * A command that becomes a job, for `tend add`, `tend schedule add` and `tend notify add`: the
- * folder in which it runs and the variables it gets.
+ * folder in which it runs, the variables it gets and how often it is tried.
  *
  * A command runs in the folder in which it was given, as it would in the shell. Secrets are given
  * by name: the plan has {"env": NAME}, and the worker puts in the value.
@@ -9,6 +9,7 @@
 #define CLI_COMMAND_JOB_H
 
 #include "cli/command.h"
+#include "core/budget.h"
 
 #include <limits.h>
 
@@ -19,6 +20,7 @@ struct command_job_args {
     const char *workspace; /* NULL: not given */
     bool no_folder;
     struct text_list env, env_from;
+    int64_t attempts; /* of the command within one run of the job; 0: not given */
 };
 
 /* Rows for a table of options. */
@@ -38,14 +40,24 @@ struct command_job_args {
         OPTION("env-from", 0, "NAME[,NAME]", OPTION_LIST,                                          \
                "variables that the command after -- gets from its worker: only the names are "     \
                "stored; may be given again",                                                       \
-               &(args).env_from)
+               &(args).env_from),                                                                  \
+        OPTION("attempts", 0, "N", OPTION_INT,                                                     \
+               "how often the command after -- is tried within one run of the job (else as the "   \
+               "queue says, 3)",                                                                   \
+               &(args).attempts, .min = 1, .max = BUDGET_ATTEMPTS_MOST)
 
 /* What does not fit together. 0, or an exit status after telling it. */
 int command_job_check(struct cli *cli, const struct command_job_args *args, bool has_command);
 
-/* The plan of a job that runs the command: {"exec": […], "env": {…}}. 0, or an exit status. */
+/* The plan of a job that runs the command: {"exec": […], "attempts": N, "env": {…}}. 0, or an exit
+ * status. */
 int command_job_plan(struct cli *cli, const struct command_job_args *args, int argc, char **argv,
                      struct buf *out);
+
+/* A hint when a command names a file by a path which is not there. folder: that of the job, or
+ * NULL.
+ */
+void command_job_hint(struct cli *cli, const char *command, const char *folder);
 
 /* Whether a payload (or NULL) is a plan with a repository that counts from the folder of the job.
  */

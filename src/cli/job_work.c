@@ -139,7 +139,8 @@ static void use_copies_of(struct job_work *work, const char *workspace)
         work->keeper.cache_folder = cache;
 }
 
-const char *job_work_kept(struct job_work *work, const char **ret_elsewhere)
+/* The newest workspace that is kept of an attempt that failed, or of one that did not. */
+static const char *find_kept(struct job_work *work, bool failed, const char **ret_elsewhere)
 {
     struct tend_keeps *keeps;
     char host[HOST_BYTES];
@@ -150,7 +151,7 @@ const char *job_work_kept(struct job_work *work, const char **ret_elsewhere)
         return NULL;
     for (size_t i = keeps->count; !folder && !*ret_elsewhere && i-- > 0;) {
         const struct tend_keep *keep = &keeps->items[i];
-        if (!keep->workspace || !keep->there || keep->state == TEND_ATTEMPT_FAILED)
+        if (!keep->workspace || !keep->there || (keep->state == TEND_ATTEMPT_FAILED) != failed)
             continue;
         if (strcmp(keep->host, host) == 0)
             folder = arena_strdup(&work->arena, keep->workspace);
@@ -158,7 +159,19 @@ const char *job_work_kept(struct job_work *work, const char **ret_elsewhere)
             *ret_elsewhere = arena_strdup(&work->arena, keep->host);
     }
     tend_keeps_free(keeps);
+    return folder;
+}
+
+const char *job_work_kept(struct job_work *work, const char **ret_elsewhere)
+{
+    const char *folder = find_kept(work, false, ret_elsewhere);
     if (folder)
         use_copies_of(work, folder);
     return folder;
+}
+
+const char *job_work_failed(struct job_work *work)
+{
+    const char *elsewhere;
+    return find_kept(work, true, &elsewhere);
 }

@@ -38,5 +38,8 @@ int job_work_edits(struct job_work *work, const char *folder, struct workspace_c
 /* The workspace that is kept on this machine for whoever took the job over, in the arena; NULL:
  * there is none. *ret_elsewhere: the machine that has it, or NULL. */
 const char *job_work_kept(struct job_work *work, const char **ret_elsewhere);
+/* The same of an attempt that failed, on this machine; its changes are taken only where --from
+ * names it. NULL: none. */
+const char *job_work_failed(struct job_work *work);
 
 #endif

@@ -154,6 +154,10 @@ static int take_option(struct reader *reader, const struct option *option, const
     }
     bool more = reader->at < reader->count;
     if (option->type == OPTION_FLAG) {
+        const char *time = value ? value : more ? reader->words[reader->at] : NULL;
+        if (option->timed_by && option_wait_takes(time))
+            return cli_fail(reader->cli, TEND_EINVAL, "--%s of %s takes no time; give --%s %s",
+                            option->name, reader->cli->path, option->timed_by, time);
         if (value)
             return cli_fail(reader->cli, TEND_EINVAL, "%s%s--%s takes no value", reader->cli->path,
                             path_colon(reader->cli), option->name);

@@ -2,9 +2,9 @@
 #include "cli/plan.h"
 
 #include "base/arena.h"
+#include "base/err.h"
 #include "core/spec.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static bool is_ours(const char *kind)
@@ -38,4 +38,15 @@ int plan_kind(const char *payload, size_t bytes, const char *const *more_names,
         *ret_kind = spec_job_kind(&plan);
     arena_done(&arena);
     return code < 0 ? code : 0;
+}
+
+bool plan_has_repo(const char *payload, size_t bytes)
+{
+    struct arena arena;
+    struct job_plan plan;
+    struct err err;
+    arena_init(&arena);
+    bool has = spec_parse(payload, bytes, &arena, &plan, &err) == SPEC_PLAN && plan.workspace_repo;
+    arena_done(&arena);
+    return has;
 }

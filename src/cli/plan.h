@@ -9,6 +9,7 @@
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct cli;
@@ -26,6 +27,9 @@ int plan_check(const char *payload, size_t bytes, const char **kind, struct err 
 /* The kind of what must be a plan; more_names as for spec_parse_plan. As above. */
 int plan_kind(const char *payload, size_t bytes, const char *const *more_names,
               const char **ret_kind, struct err *err);
+
+/* Whether a payload is a plan whose steps work in a copy of a repository. */
+bool plan_has_repo(const char *payload, size_t bytes);
 
 /* A note when a job that is to be added looks as if nobody would run it: a plan that is misspelt,
  * or a kind that a worker has just given back. The store is open. */

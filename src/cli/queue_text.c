@@ -66,9 +66,11 @@ bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out)
         suggestion_offer(&near, stats->items[i].settings.name);
     }
     if (!known) {
-        buf_printf(out, "no queue \"%s\" has jobs or settings", name);
+        buf_printf(out, "there is no queue \"%s\"; ", name);
         if (near.best)
-            buf_printf(out, "; did you mean \"%s\"?", near.best);
+            buf_printf(out, "did you mean \"%s\"?", near.best);
+        else
+            buf_puts(out, "'tend queues' lists them");
     }
     tend_stats_free(stats);
     return !known;

@@ -14,6 +14,7 @@
 #include "cli/store_place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -50,13 +51,34 @@ static int no_restored_store(struct cli *cli)
                     "where it is with --store URL or TEND_STORE");
 }
 
+/* A folder that was just made in somebody's repository is not theirs to commit. Without the file
+ * all goes on as well. */
+static void hide_from_git(const char *folder)
+{
+    static const char all[] = "*\n";
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/.gitignore", folder) >= (int)sizeof path)
+        return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    if (write(fd, all, strlen(all)) != (ssize_t)strlen(all))
+        unlink(path);
+    close(fd);
+}
+
 /* A default store lives in a folder .tend of its own, made on first use, for its owner alone. That
  * the folder above a named one is missing is the engine's to tell. */
 static int make_folder(struct cli *cli, const struct store_place *place)
 {
     char folder[PATH_MAX];
-    if (!store_place_own_folder(place, folder) || mkdir(folder, 0700) == 0 || errno == EEXIST ||
-        (errno == ENOENT && place->how == STORE_NAMED))
+    if (!store_place_own_folder(place, folder))
+        return EXIT_DONE;
+    if (mkdir(folder, 0700) == 0) {
+        hide_from_git(folder);
+        return EXIT_DONE;
+    }
+    if (errno == EEXIST || (errno == ENOENT && place->how == STORE_NAMED))
         return EXIT_DONE;
     int code = errno == ENOSPC || errno == EDQUOT ? TEND_EFULL : TEND_EUNREACHABLE;
     if (place->how == STORE_NAMED)

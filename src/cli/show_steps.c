@@ -102,7 +102,7 @@ static void attempt_row(struct table *table, const struct tend_attempt *attempt,
     table_cell(table, COLOR_NONE, "%s",
                timed ? span_text(end_ms - attempt->started_at_ms, time) : "-");
     progress_cell(table, attempt);
-    table_cell(table, COLOR_DIM, "%s", because_of(attempt));
+    table_cell(table, COLOR_DIM, "%s", table_cut(table, because_of(attempt)));
 }
 
 static int print_attempts(struct cli *cli, const struct tend_attempts *attempts, int64_t now_ms)

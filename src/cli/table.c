@@ -12,7 +12,7 @@
 
 /* Columns of text give way down to NARROW, then all but the first, which tells rows apart, down to
  * NARROWEST. */
-enum { GAP = 2, NARROW = 8, NARROWEST = 4 };
+enum { GAP = 2, NARROW = 8, NARROWEST = 4, CUT_BYTES = 200 };
 
 void table_init(struct table *table, const struct column *columns, size_t column_count)
 {
@@ -64,6 +64,17 @@ void table_cell(struct table *table, enum color color, const char *format, ...)
     }
     add_cell(table, color, arena_strndup(&table->texts, formatted, (size_t)len));
     free(formatted);
+}
+
+const char *table_cut(struct table *table, const char *text)
+{
+    size_t len = strlen(text);
+    if (len <= CUT_BYTES)
+        return text;
+    const char *cut =
+        arena_printf(&table->texts, "%.*s…", (int)utf8_floor(text, len, CUT_BYTES), text);
+    table->failed |= cut == NULL;
+    return cut ? cut : "";
 }
 
 void table_number(struct table *table, enum color color, long long number)

@@ -64,6 +64,9 @@ void table_done(struct table *table);
 /* The next cell of the current row; a row is full after column_count of them. */
 void table_cell(struct table *table, enum color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The beginning of a text that may be of any length, with "…" where it was cut; also where there is
+ * no terminal to cut it. As long as the table. */
+const char *table_cut(struct table *table, const char *text);
 /* A number, or "-" for TEND_UNSET. */
 void table_number(struct table *table, enum color color, long long number);
 

@@ -18,6 +18,7 @@ void look_done(struct look *look)
     tend_stats_free(look->stats);
     tend_workers_free(look->workers);
     tend_attempts_free(look->running);
+    tend_attempts_free(look->waiting);
 }
 
 int look_read(tend *store, struct look *ret)
@@ -28,6 +29,8 @@ int look_read(tend *store, struct look *ret)
         code = tend_worker_list(store, &ret->workers);
     if (code >= 0)
         code = tend_attempts_running(store, STEPS_MAX, &ret->running);
+    if (code >= 0)
+        code = tend_attempts_waiting(store, STEPS_MAX, &ret->waiting);
     return code;
 }
 
@@ -82,18 +85,32 @@ static const struct column step_columns[] = {
     {"TIME", COLUMN_RIGHT}, {"HOST", COLUMN_WIDE}, {"PROGRESS", COLUMN_WIDE},
 };
 
-static void step_row(struct table *table, const struct tend_attempt *attempt, int64_t now_ms)
+/* All but the last column. time_ms: for so long it has been as it is. */
+static void step_cells(struct table *table, const struct tend_attempt *attempt, int64_t time_ms)
 {
     char time[DURATION_TEXT_BYTES];
-    char percent[32] = "";
-    int64_t running_ms = now_ms - attempt->started_at_ms;
-    if (attempt->progress_percent != TEND_UNSET)
-        snprintf(percent, sizeof percent, "%" PRId64 "%% ", attempt->progress_percent);
     table_number(table, COLOR_CYAN, attempt->job_id);
     table_cell(table, COLOR_NONE, "%" PRId64 " %s", attempt->step_index, attempt->step_id);
     table_number(table, attempt->attempt > 1 ? COLOR_MAGENTA : COLOR_NONE, attempt->attempt);
-    table_cell(table, COLOR_NONE, "%s", span_text(running_ms, time));
+    table_cell(table, COLOR_NONE, "%s", span_text(time_ms, time));
     table_cell(table, COLOR_NONE, "%s", attempt->host ? attempt->host : "");
+}
+
+static void waiting_row(struct table *table, const struct tend_attempt *attempt, int64_t now_ms)
+{
+    char when[DURATION_TEXT_BYTES];
+    step_cells(table, attempt, now_ms - attempt->ended_at_ms);
+    table_cell(table, COLOR_YELLOW, "failed (%s); attempt %" PRId64 " begins %s",
+               attempt->failure_class ? attempt->failure_class : "?", attempt->attempt + 1,
+               coming_text(attempt->next_at_ms, now_ms, when));
+}
+
+static void step_row(struct table *table, const struct tend_attempt *attempt, int64_t now_ms)
+{
+    char percent[32] = "";
+    if (attempt->progress_percent != TEND_UNSET)
+        snprintf(percent, sizeof percent, "%" PRId64 "%% ", attempt->progress_percent);
+    step_cells(table, attempt, now_ms - attempt->started_at_ms);
     table_cell(table, COLOR_NONE, "%s%s", percent,
                attempt->progress_text ? attempt->progress_text : "");
 }
@@ -114,13 +131,13 @@ static void put_summary(struct cli *cli, const struct look *look)
             jobs[state] += look->stats->items[i].jobs[state];
     struct pen pen = line_pen(cli);
     pen_put(&pen, COLOR_BOLD, "tend");
+    size_t steps = look->running->count + look->waiting->count;
     pen_put(&pen, COLOR_NONE,
             "  %s  %" PRId64 " pending, %" PRId64 " running, %" PRId64
             " failed, %zu worker%s, %zu step%s",
             time_text(look->stats->now_ms / 1000 * 1000, time), jobs[TEND_PENDING],
             jobs[TEND_RUNNING], jobs[TEND_FAILED], look->workers->count,
-            plural((int64_t)look->workers->count), look->running->count,
-            plural((int64_t)look->running->count));
+            plural((int64_t)look->workers->count), steps, plural((int64_t)steps));
     buf_putc(&cli->out, '\n');
 }
 
@@ -131,19 +148,33 @@ static void put_more(struct cli *cli, size_t count, size_t shown)
                    color_off(cli, COLOR_DIM));
 }
 
+/* Those that run, then those that wait before an attempt. */
+static int put_steps(struct cli *cli, const struct look *look, size_t rows)
+{
+    int64_t now_ms = look->stats->now_ms;
+    size_t running = look->running->count, waiting = look->waiting->count;
+    struct table steps;
+    table_init(&steps, step_columns, sizeof step_columns / sizeof *step_columns);
+    for (size_t i = 0; i < running && i < rows; i++)
+        step_row(&steps, &look->running->items[i], now_ms);
+    for (size_t i = 0; i < waiting && running + i < rows; i++)
+        waiting_row(&steps, &look->waiting->items[i], now_ms);
+    int status = table_print(&steps, cli);
+    put_more(cli, running + waiting, rows);
+    table_done(&steps);
+    return status;
+}
+
 int look_put(struct cli *cli, const struct look *look, size_t rows, const char *notice)
 {
     int64_t now_ms = look->stats->now_ms;
-    struct table queues, workers, steps;
+    struct table queues, workers;
     table_init(&queues, queue_columns, sizeof queue_columns / sizeof *queue_columns);
     table_init(&workers, worker_columns, sizeof worker_columns / sizeof *worker_columns);
-    table_init(&steps, step_columns, sizeof step_columns / sizeof *step_columns);
     for (size_t i = 0; i < look->stats->count && i < rows; i++)
         queue_row(&queues, &look->stats->items[i], now_ms);
     for (size_t i = 0; i < look->workers->count && i < rows; i++)
         worker_row(&workers, &look->workers->items[i], now_ms);
-    for (size_t i = 0; i < look->running->count && i < rows; i++)
-        step_row(&steps, &look->running->items[i], now_ms);
     put_summary(cli, look);
     struct pen pen = line_pen(cli);
     pen_put(&pen, COLOR_RED, "%s", notice);
@@ -156,10 +187,8 @@ int look_put(struct cli *cli, const struct look *look, size_t rows, const char *
     put_more(cli, look->workers->count, rows);
     buf_putc(&cli->out, '\n');
     if (status == EXIT_DONE)
-        status = table_print(&steps, cli);
-    put_more(cli, look->running->count, rows);
+        status = put_steps(cli, look, rows);
     table_done(&queues);
     table_done(&workers);
-    table_done(&steps);
     return status;
 }

@@ -1,7 +1,8 @@
 /*
- * One look of `tend top`: queues, workers and running steps, read together and shown as tables.
+ * One look of `tend top`: queues, workers and the steps that run or wait for their next attempt,
+ * read together and shown as tables.
  *
- * Three reads of the store and nothing else. Shown for people; no line is wider than the terminal.
+ * Four reads of the store and nothing else. Shown for people; no line is wider than the terminal.
  */
 #ifndef CLI_TOP_LOOK_H
 #define CLI_TOP_LOOK_H
@@ -15,6 +16,7 @@ struct look {
     struct tend_stats *stats;
     struct tend_workers *workers;
     struct tend_attempts *running;
+    struct tend_attempts *waiting; /* before their next attempt */
 };
 
 /* 0, or a negative code; to be ended with look_done in any case. */

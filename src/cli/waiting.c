@@ -9,6 +9,7 @@
 #include "cli/json_out.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,9 @@ enum {
     NAMED_MOST = 10,
     USUAL_WIDTH = 79,
     PAGE_EVENTS = 1000,
-    LOOK_MS = 50, /* until events that others hold back are looked for again */
+    LOOK_MS = 50,     /* until events that others hold back are looked for again */
+    SILENT_MS = 1000, /* then it is said why a job that nobody runs waits */
+    ERROR_SHOWN_BYTES = 200,
 };
 
 #define EVER_MS (INT64_MAX / 4)
@@ -30,6 +33,7 @@ enum {
 struct fate {
     bool held_told; /* that it is held */
     bool deleted;   /* the store has its events alone */
+    int64_t version_seen, attempts_told;
 };
 
 /* On the heap: the thread that asks may outlive the command. */
@@ -43,9 +47,13 @@ struct waiting {
     int64_t asked_id;
     int64_t asked_after; /* an event */
     struct tend_jobs *jobs;
+    bool has_output;
+    struct tend_explanation explanation;
     struct tend_events *events;
-    bool draws;     /* a line on standard error */
-    bool away_told; /* ... and has said that the store is away */
+    int64_t since_ms; /* monotonic */
+    bool why_told;    /* of the first job that waits */
+    bool draws;       /* a line on standard error */
+    bool away_told;   /* ... and has said that the store is away */
 };
 
 bool job_has_ended(int state)
@@ -53,16 +61,39 @@ bool job_has_ended(int state)
     return state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
 }
 
-void note_bad_end(struct cli *cli, const struct tend_job *job)
+/* Without the full stop that a sentence of a step may have. */
+static int error_bytes(const char *text)
 {
-    if (job->state == TEND_CANCELLED)
+    size_t len = strlen(text);
+    while (len > 0 && (text[len - 1] == '.' || text[len - 1] == ' ' || text[len - 1] == '\n'))
+        len--;
+    return len < INT_MAX ? (int)len : INT_MAX;
+}
+
+bool job_has_output(tend *store, int64_t id)
+{
+    struct tend_outputs *first;
+    if (tend_output_read(store, id, 0, 0, 1, &first) < 0)
+        return false;
+    bool has = first->count > 0;
+    tend_outputs_free(first);
+    return has;
+}
+
+void note_bad_end(struct cli *cli, const struct tend_job *job, bool has_output)
+{
+    const char *error = job->error_text ? job->error_text : "";
+    char logs[64] = "";
+    if (job->state == TEND_CANCELLED) {
         cli_note(cli, "job %" PRId64 " was cancelled%s%s", job->id, job->changed_why ? ": " : "",
                  job->changed_why ? job->changed_why : "");
-    else
-        cli_note(cli,
-                 "job %" PRId64 " has failed, %s: %s; 'tend logs %" PRId64 "' shows its output",
-                 job->id, job->error_class ? job->error_class : "",
-                 job->error_text ? job->error_text : "", job->id);
+        return;
+    }
+    if (has_output)
+        snprintf(logs, sizeof logs, "; 'tend logs %" PRId64 "' shows its output", job->id);
+    cli_note(cli, "job %" PRId64 " has failed, %s%s%.*s%s", job->id,
+             job->error_class ? job->error_class : "", *error ? ": " : "", error_bytes(error),
+             error, logs);
 }
 
 /* --- questions --- */
@@ -76,7 +107,17 @@ static int ask_change(tend *store, void *arg)
 static int ask_job(tend *store, void *arg)
 {
     struct waiting *waiting = arg;
-    return tend_get(store, waiting->asked_id, &waiting->jobs);
+    int code = tend_get(store, waiting->asked_id, &waiting->jobs);
+    waiting->has_output = code >= 0 && waiting->jobs->items[0].state == TEND_FAILED &&
+                          job_has_output(store, waiting->asked_id);
+    return code;
+}
+
+static int ask_why(tend *store, void *arg)
+{
+    struct waiting *waiting = arg;
+    int code = tend_explain(store, waiting->asked_id, &waiting->explanation);
+    return code < 0 ? code : tend_get(store, waiting->asked_id, &waiting->jobs);
 }
 
 static int ask_events(tend *store, void *arg)
@@ -233,11 +274,97 @@ static void note_held(struct waiting *waiting, size_t i)
     waiting->fates[i].held_told = held;
 }
 
+static void tell_failure(struct waiting *waiting, const struct tend_job *job)
+{
+    char left[DURATION_TEXT_BYTES];
+    int64_t now_ms = cli_now_ms(waiting->cli);
+    const char *error = job->error_text && *job->error_text ? job->error_text
+                        : job->error_class                  ? job->error_class
+                                                            : "?";
+    int bytes = error_bytes(error);
+    bool cut = bytes > ERROR_SHOWN_BYTES;
+    if (cut)
+        bytes = (int)utf8_floor(error, (size_t)bytes, ERROR_SHOWN_BYTES);
+    wipe(waiting);
+    cli_note(waiting->cli, "%s: job %" PRId64 " failed (%.*s%s); it is tried again %s",
+             path_of(waiting), job->id, bytes, error, cut ? "…" : "",
+             job->due_at_ms > now_ms ? coming_text(job->due_at_ms, now_ms, left) : "now");
+}
+
+/* A job that waits again after a failure: said once for each. */
+static int note_failure(struct waiting *waiting, size_t i)
+{
+    const struct tend_watch *watch = &waiting->watches[i];
+    struct fate *fate = &waiting->fates[i];
+    bool changed = watch->version != fate->version_seen;
+    bool many = fate->version_seen == 0 && waiting->wish.count > NAMED_MOST;
+    fate->version_seen = watch->version;
+    if (!changed || many || waiting->cli->json ||
+        (watch->state != TEND_SCHEDULED && watch->state != TEND_PENDING))
+        return EXIT_DONE;
+    waiting->asked_id = watch->id;
+    int code = asking_ask(waiting->asking, ask_job, waiting);
+    if (code == TEND_ENOTFOUND)
+        return EXIT_DONE; /* the next look tells */
+    if (code < 0)
+        return fail(waiting, code);
+    const struct tend_job *job = &waiting->jobs->items[0];
+    if (job->attempts > fate->attempts_told && job->error_text &&
+        (job->state == TEND_SCHEDULED || job->state == TEND_PENDING))
+        tell_failure(waiting, job);
+    fate->attempts_told = job->attempts;
+    tend_jobs_free(waiting->jobs);
+    return EXIT_DONE;
+}
+
+/* The first job that waits: what it waits for, where that is somebody's to mend. */
+static void tell_why(struct waiting *waiting, const struct tend_job *job)
+{
+    const struct tend_explanation *why = &waiting->explanation;
+    const char *path = path_of(waiting);
+    bool stands = strcmp(why->reason, "no_handler") == 0 || strcmp(why->reason, "paused") == 0;
+    if (!why->no_worker && !stands)
+        return;
+    waiting->why_told = true;
+    wipe(waiting);
+    if (why->no_worker)
+        cli_note(waiting->cli,
+                 "%s: job %" PRId64 " waits: no worker is there for queue \"%s\"; %.*s", path,
+                 job->id, job->queue, error_bytes(why->hint), why->hint);
+    else
+        cli_note(waiting->cli, "%s: job %" PRId64 " waits. %s %s", path, job->id, why->text,
+                 why->hint);
+    draw(waiting);
+}
+
+static int look_for_why(struct waiting *waiting)
+{
+    size_t i = 0;
+    if (waiting->why_told || waiting->cli->json || clock_mono_ms() - waiting->since_ms < SILENT_MS)
+        return EXIT_DONE;
+    while (i < waiting->wish.count && waiting->watches[i].state != TEND_SCHEDULED &&
+           waiting->watches[i].state != TEND_PENDING)
+        i++;
+    if (i == waiting->wish.count)
+        return EXIT_DONE;
+    waiting->asked_id = waiting->watches[i].id;
+    int code = asking_ask(waiting->asking, ask_why, waiting);
+    if (code == TEND_ENOTFOUND)
+        return EXIT_DONE;
+    if (code < 0)
+        return fail(waiting, code);
+    tell_why(waiting, &waiting->jobs->items[0]);
+    tend_jobs_free(waiting->jobs);
+    return EXIT_DONE;
+}
+
 static int look_at_all(struct waiting *waiting)
 {
     for (size_t i = 0; i < waiting->wish.count; i++) {
         note_held(waiting, i);
-        int status = EXIT_DONE;
+        int status = note_failure(waiting, i);
+        if (status != EXIT_DONE)
+            return status;
         if (waiting->watches[i].state < 0)
             status = look_for_deleted(waiting, i);
         if (status != EXIT_DONE)
@@ -261,18 +388,21 @@ static int time_is_over(struct waiting *waiting)
     char time[DURATION_TEXT_BYTES];
     int status;
     const struct tend_watch *first = &waiting->watches[0];
+    bool waited = waiting->wish.timeout_ms > 0; /* else it was only a look */
     duration_text(waiting->wish.timeout_ms, time);
     buf_init(&jobs);
     wipe(waiting);
     size_t left = put_unended(waiting, &jobs);
     if (waiting->wish.count == 1 && first->state >= 0)
-        status = cli_fail_as(waiting->cli, EXIT_NOTHING, TEND_EEMPTY,
-                             "%s: job %" PRId64 " is still %s after %s", path_of(waiting),
-                             first->id, tend_state_name(first->state), time);
+        status =
+            cli_fail_as(waiting->cli, EXIT_NOTHING, TEND_EEMPTY, "%s: job %" PRId64 " is %s%s%s%s",
+                        path_of(waiting), first->id, waited ? "still " : "",
+                        tend_state_name(first->state), waited ? " after " : "", waited ? time : "");
     else
         status = cli_fail_as(waiting->cli, EXIT_NOTHING, TEND_EEMPTY,
-                             "%s: %zu of %zu jobs have not ended within %s: %s", path_of(waiting),
-                             left, waiting->wish.count, time, jobs.data);
+                             "%s: %zu of %zu jobs %s not ended%s%s: %s", path_of(waiting), left,
+                             waiting->wish.count, left == 1 ? "has" : "have",
+                             waited ? " within " : "", waited ? time : "", jobs.data);
     buf_done(&jobs);
     return status;
 }
@@ -378,9 +508,18 @@ static int go_on_with_follower(struct waiting *waiting)
     return EXIT_DONE;
 }
 
+/* Until the next look: shorter while it may have to be said why a job waits. */
+static int64_t next_ask_ms(const struct waiting *waiting, int64_t left_ms)
+{
+    int64_t silent_ms = waiting->since_ms + SILENT_MS - clock_mono_ms();
+    int64_t most_ms = silent_ms > 0 && !waiting->why_told ? silent_ms : ASK_MS;
+    return left_ms < most_ms ? left_ms : most_ms;
+}
+
 static int wait_for_all(struct waiting *waiting)
 {
     int64_t end_ms = end_of(&waiting->wish);
+    waiting->since_ms = clock_mono_ms();
     if (end_ms != INT64_MAX) /* it ends by itself, unless the store is away */
         asking_end_at(waiting->asking, end_ms + AWAY_MS);
     for (;;) {
@@ -400,7 +539,9 @@ static int wait_for_all(struct waiting *waiting)
         int64_t left_ms = end_ms - clock_mono_ms();
         if (left_ms <= 0)
             return time_is_over(waiting);
-        waiting->ask_ms = left_ms < ASK_MS ? left_ms : ASK_MS;
+        if ((status = look_for_why(waiting)) != EXIT_DONE)
+            return status;
+        waiting->ask_ms = next_ask_ms(waiting, left_ms);
     }
     wipe(waiting);
     return EXIT_DONE;
@@ -438,7 +579,7 @@ static int tell_job(struct waiting *waiting, const struct tend_job *job, bool de
         cli_note(cli, "%s: job %" PRId64 " %s and was then deleted", path_of(waiting), job->id,
                  job->state == TEND_FAILED ? "has failed" : "was cancelled");
     else if (!done && !cli->json)
-        note_bad_end(cli, job);
+        note_bad_end(cli, job, waiting->has_output);
     if (deleted && done && waiting->wish.result)
         return EXIT_NOT_FOUND;
     return done ? EXIT_DONE : EXIT_FAILED;

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tend.h>
 
 struct cli;
-struct tend_job;
 
 struct waiting_wish {
     const int64_t *ids;
@@ -28,14 +28,18 @@ struct waiting_wish {
 
 /*
  * The exit status: 0, all are done; 1, one has failed or was cancelled; 3, there is no such job; 5,
- * the time is over; or that of the signal that came. On a terminal, standard error shows what is
+ * the time is over; or that of the signal that came. Standard error tells of failures after which a
+ * job is tried again and, after a second, that nobody can run it; on a terminal it shows what is
  * waited for.
  */
 int wait_for_jobs(struct cli *cli, const struct waiting_wish *wish);
 
 bool job_has_ended(int state);
 
+/* Whether 'tend logs' has something of it; not when the store does not answer. */
+bool job_has_output(tend *store, int64_t id);
+
 /* Says on standard error that a job has failed or was cancelled, and why. */
-void note_bad_end(struct cli *cli, const struct tend_job *job);
+void note_bad_end(struct cli *cli, const struct tend_job *job, bool has_output);
 
 #endif

@@ -64,8 +64,10 @@ static void say(struct cli *cli, int64_t id, const struct leased_result *result)
     char when[DURATION_TEXT_BYTES];
     if (result->end == LEASED_COMPLETED && strcmp(result->text, "completed") == 0)
         return;
+    /* "was cancelled by …" has the job for its subject. */
+    bool of_job = strncmp(result->text, "was ", strlen("was ")) == 0;
     if (result->end != LEASED_FAILED)
-        cli_note(cli, "job %" PRId64 ": %s", id, result->text);
+        cli_note(cli, "job %" PRId64 "%s %s", id, of_job ? "" : ":", result->text);
     else if (result->due_ms == TEND_UNSET)
         cli_note(cli, "job %" PRId64 " %s; it is not tried again", id, result->text);
     else

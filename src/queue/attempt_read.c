@@ -148,12 +148,15 @@ struct read_call {
     struct attempts_box *box;
     enum db_query query;
     struct db_value params[5];
+    bool needs_now; /* as the second parameter */
 };
 
 static int read_body(struct db_tx *tx, void *arg)
 {
     struct read_call *call = arg;
     struct db_result rows;
+    if (call->needs_now)
+        call->params[1] = db_now(tx);
     int rc = db_run(tx, call->query, DB_LAST, call->params, &rows);
     if (rc < 0)
         return rc;
@@ -189,6 +192,13 @@ int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret)
 int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret)
 {
     struct read_call call = {.query = Q_ATTEMPT_RUNNING, .params = {db_int(page_limit(limit))}};
+    return read_attempts(t, &call, ret);
+}
+
+int tend_attempts_waiting(tend *t, size_t limit, struct tend_attempts **ret)
+{
+    struct read_call call = {
+        .query = Q_ATTEMPT_WAITING, .params = {db_int(page_limit(limit))}, .needs_now = true};
     return read_attempts(t, &call, ret);
 }
 

@@ -8,6 +8,7 @@
 #include "queue/explain.h"
 
 #include "base/text.h"
+#include "core/spec.h"
 #include "queue/control.h"
 #include "queue/row.h"
 
@@ -106,25 +107,61 @@ static const char *error_colon(const struct tend_job *job)
     return job->error_text != NULL && job->error_text[0] != '\0' ? ": " : "";
 }
 
+/* Steps have attempts of their own, which the error text counts: these are those of the job. */
+static void explain_failed(struct explain_call *call)
+{
+    const struct tend_job *job = call->job;
+    SAY(call, "It has failed (%s); the queue has tried the job %lld time%s",
+        job->error_class != NULL ? job->error_class : "?", (long long)job->attempts,
+        plural(job->attempts));
+    if (job->crashes > 0)
+        explain_add(call, " and lost %lld worker%s with it", (long long)job->crashes,
+                    plural(job->crashes));
+    explain_add(call, "%s%.200s%s", error_colon(job),
+                job->error_text != NULL ? job->error_text : "", *error_colon(job) ? "" : ".");
+}
+
 static void explain_finished(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
     explain_because(call, "finished", job->changed_by, TEND_UNSET);
     if (job->state == TEND_DONE) {
-        SAY(call, "%s completed it after %lld %s.", job->changed_by, (long long)job->attempts,
-            job->attempts == 1 ? "attempt" : "attempts");
-    } else if (job->state == TEND_FAILED) {
-        SAY(call, "It has failed (%s) after %lld %s and %lld %s%s%.200s%s",
-            job->error_class != NULL ? job->error_class : "?", (long long)job->attempts,
-            job->attempts == 1 ? "attempt" : "attempts", (long long)job->crashes,
-            job->crashes == 1 ? "crash" : "crashes", error_colon(job),
-            job->error_text != NULL ? job->error_text : "", *error_colon(job) ? "" : ".");
-        HINT(call, "'tend retry %lld' gives it a new life.", (long long)job->id);
-    } else {
+        SAY(call, "%s completed it; the queue has tried the job %lld time%s.", job->changed_by,
+            (long long)job->attempts, plural(job->attempts));
+        return;
+    }
+    if (job->state == TEND_FAILED)
+        explain_failed(call);
+    else
         SAY(call, "It was cancelled by %s%s%s.", job->changed_by,
             job->changed_why != NULL ? ": " : "", job->changed_why != NULL ? job->changed_why : "");
-        HINT(call, "'tend retry %lld' gives it a new life.", (long long)job->id);
-    }
+    HINT(call, "'tend retry %lld' gives it a new life.", (long long)job->id);
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return text != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* A reason of the runner (run/step_run.c) says itself who asked for it. */
+static void explain_held(struct explain_call *call)
+{
+    const struct tend_job *job = call->job;
+    const char *why = job->changed_why;
+    long long id = (long long)call->id;
+    explain_because(call, "held", job->changed_by, TEND_UNSET);
+    if (begins_with(why, "taken over by ") || begins_with(why, "paused by "))
+        SAY(call, "It is held: %s.", why);
+    else
+        SAY(call, "It is held by %s%s%s.", job->changed_by, why != NULL ? ": " : "",
+            why != NULL ? why : "");
+    if (begins_with(why, "taken over by ") && strstr(why, "; its workspace is ") != NULL)
+        HINT(call,
+             "'tend resume %lld --keep-edits' keeps your changes; without it the step begins "
+             "afresh.",
+             id);
+    else
+        HINT(call, "'tend resume %lld' lets it go on.", id);
 }
 
 /* What was asked of the job and has yet to be carried out. */
@@ -168,32 +205,27 @@ static const char *cut_why(const char *why, char out[WHY_BYTES])
     return out;
 }
 
-static int explain_last_end(struct db_tx *tx, struct explain_call *call)
+/* end: of Q_JOB_LAST_END. */
+static void explain_last_end(struct explain_call *call, const struct db_result *end)
 {
     const struct tend_job *job = call->job;
-    struct db_result end;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_JOB_LAST_END, 0, params, &end);
-    if (rc < 0)
-        return rc;
     char part[WHY_BYTES];
-    const char *why = end.rows > 0 ? db_string(&end, 0, 2) : NULL;
-    if (end.rows > 0 && strcmp(db_string(&end, 0, 1), "job.released") == 0) {
+    const char *why = end->rows > 0 ? db_string(end, 0, 2) : NULL;
+    if (end->rows > 0 && strcmp(db_string(end, 0, 1), "job.released") == 0) {
         if (why == NULL)
-            return 0;
-        if (strncmp(why, NO_HANDLER_WHY, strlen(NO_HANDLER_WHY)) == 0)
-            explain_unhandled(call, db_string(&end, 0, 0), why);
-        if (strncmp(why, NO_FOLDER_WHY, strlen(NO_FOLDER_WHY)) == 0)
+            return;
+        if (begins_with(why, NO_HANDLER_WHY))
+            explain_unhandled(call, db_string(end, 0, 0), why);
+        if (begins_with(why, NO_FOLDER_WHY))
             HINT(call, "%s.", NO_FOLDER_HINT);
         snprintf(call->out.given_back, sizeof call->out.given_back, "%s", cut_why(why, part));
         if (strcmp(call->out.reason, "no_handler") != 0)
-            explain_add(call, " %s gave it back: %s.", db_string(&end, 0, 0), part);
+            explain_add(call, " %s gave it back: %s.", db_string(end, 0, 0), part);
     } else if (job->state == TEND_SCHEDULED && job->attempts > 0 && job->error_text != NULL) {
         explain_add(call, " Its last attempt failed (%s)%s%s.",
                     job->error_class != NULL ? job->error_class : "?", error_colon(job),
                     cut_why(job->error_text, part));
     }
-    return 0;
 }
 
 static int explain_scheduled(struct db_tx *tx, struct explain_call *call)
@@ -228,10 +260,7 @@ static int explain_state(struct db_tx *tx, struct explain_call *call)
             explain_running(call);
         return 0;
     case TEND_HELD:
-        explain_because(call, "held", job->changed_by, TEND_UNSET);
-        SAY(call, "It is held by %s%s%s.", job->changed_by, job->changed_why != NULL ? ": " : "",
-            job->changed_why != NULL ? job->changed_why : "");
-        HINT(call, "'tend resume %lld' lets it go on.", (long long)call->id);
+        explain_held(call);
         return 0;
     default:
         explain_finished(call);
@@ -239,11 +268,30 @@ static int explain_state(struct db_tx *tx, struct explain_call *call)
     }
 }
 
-static int explain_body(struct db_tx *tx, void *arg)
+/* What outlives the transaction, and an answer with nothing in it. */
+static void begin_answer(struct db_tx *tx, struct explain_call *call)
 {
-    struct explain_call *call = arg;
+    const struct tend_job *job = call->job;
+    struct job_plan plan;
+    struct err err;
+    call->worker_id = job->worker_id;
+    snprintf(call->queue, sizeof call->queue, "%s", job->queue);
+    snprintf(call->kind, sizeof call->kind, "%s", job->kind);
+    call->is_plan =
+        spec_parse(job->payload, job->payload_bytes, db_arena(tx), &plan, &err) == SPEC_PLAN;
+    call->out = (struct tend_explanation){.state = job->state,
+                                          .until_ms = TEND_UNSET,
+                                          .step_index = TEND_UNSET,
+                                          .attempt = TEND_UNSET,
+                                          .attempt_ms = TEND_UNSET,
+                                          .percent = TEND_UNSET,
+                                          .next_at_ms = TEND_UNSET};
+    call->out.waiting = job->state != TEND_RUNNING && job->state < TEND_DONE;
+}
+
+static int read_job(struct db_tx *tx, struct explain_call *call, struct tend_jobs *jobs)
+{
     struct db_result found;
-    struct tend_jobs jobs;
     const struct db_value params[] = {db_int(call->id), db_now(tx)};
     int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
     if (rc < 0 || (rc = db_owed(tx, &call->owed)) < 0)
@@ -252,27 +300,49 @@ static int explain_body(struct db_tx *tx, void *arg)
         return err_set(db_err(tx), TEND_ENOTFOUND,
                        "there is no job %lld; 'tend jobs' lists those that are",
                        (long long)call->id);
-    if ((rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
+    if ((rc = jobs_read(db_arena(tx), &found, jobs)) < 0)
         return rc;
-    call->job = &jobs.items[0];
+    call->job = &jobs->items[0];
     call->now_ms = db_number(&found, 0, found.columns - 1);
-    call->worker_id = call->job->worker_id;
-    snprintf(call->queue, sizeof call->queue, "%s", call->job->queue);
-    call->out = (struct tend_explanation){.state = call->job->state,
-                                          .until_ms = TEND_UNSET,
-                                          .step_index = TEND_UNSET,
-                                          .attempt = TEND_UNSET,
-                                          .attempt_ms = TEND_UNSET,
-                                          .percent = TEND_UNSET};
-    call->out.waiting = call->job->state != TEND_RUNNING && call->job->state < TEND_DONE;
-    if (call->job->state == TEND_RUNNING &&
-        ((rc = read_lease(tx, call)) < 0 || (rc = holder_read(tx, call->id, call->locked_by)) < 0))
+    return 0;
+}
+
+static int explain_waiting(struct db_tx *tx, struct explain_call *call)
+{
+    struct db_result end;
+    const struct db_value params[] = {db_int(call->id)};
+    int rc = db_run(tx, Q_JOB_LAST_END, 0, params, &end);
+    if (rc < 0)
         return rc;
-    if ((rc = explain_state(tx, call)) < 0 || call->job->state >= TEND_DONE)
+    call->leased_before = end.rows > 0 || call->job->attempts > 0;
+    if ((rc = explain_state(tx, call)) == 0)
+        explain_last_end(call, &end);
+    return rc;
+}
+
+static int explain_work(struct db_tx *tx, struct explain_call *call)
+{
+    int rc;
+    if ((rc = read_lease(tx, call)) < 0 || (rc = holder_read(tx, call->id, call->locked_by)) < 0 ||
+        (rc = explain_state(tx, call)) < 0 || (rc = explain_step(tx, call)) < 0)
         return rc;
-    if (call->job->state <= TEND_PENDING && (rc = explain_last_end(tx, call)) < 0)
+    call->told_bytes = strlen(call->out.text);
+    return 0;
+}
+
+static int explain_body(struct db_tx *tx, void *arg)
+{
+    struct explain_call *call = arg;
+    struct tend_jobs jobs;
+    int rc = read_job(tx, call, &jobs);
+    if (rc < 0)
         return rc;
-    if (call->job->state == TEND_RUNNING && (rc = explain_step(tx, call)) < 0)
+    begin_answer(tx, call);
+    int state = call->job->state;
+    rc = state <= TEND_PENDING   ? explain_waiting(tx, call)
+         : state == TEND_RUNNING ? explain_work(tx, call)
+                                 : explain_state(tx, call);
+    if (rc < 0 || state >= TEND_DONE)
         return rc;
     if (call->job->followed)
         explain_add(call, " A newer submission under its key waits for its end.");

@@ -17,6 +17,10 @@ struct explain_call {
     bool warned;         /* ... and that it ended once already (recover.c) */
     int64_t worker_id;   /* of a running job, or TEND_UNSET */
     char queue[NAME_BYTES];
+    char kind[NAME_BYTES];
+    bool is_plan;                 /* its payload: any worker of the queue can run it */
+    bool leased_before;           /* of a job that waits: somebody had it */
+    size_t told_bytes;            /* of the text: what it does, with its step */
     char locked_by[HOLDER_BYTES]; /* of a running job: who keeps its row from being taken back; or
                                      "" */
 };
@@ -56,8 +60,11 @@ int explain_pending(struct db_tx *tx, struct explain_call *call);
     "Make the folder, start a worker where it is, or cancel the job and add it again with "        \
     "--workspace FOLDER or --no-folder"
 
-/* A running job: its step, and what that has said last. */
+/* A running job: its step, and what that has said last; or until when it waits, and why. */
 int explain_step(struct db_tx *tx, struct explain_call *call);
+
+/* How a job can be run whose payload is no plan. */
+void explain_hint_at_handler(struct explain_call *call);
 
 /* A job that waits: worker `who` cannot run it, and has said why. */
 void explain_unhandled(struct explain_call *call, const char *who, const char *why);

@@ -148,6 +148,7 @@ int explain_pending(struct db_tx *tx, struct explain_call *call)
         SAY(call, "It is ready; %lld %s first.", (long long)call->out.ahead,
             call->out.ahead == 1 ? "job of its queue comes" : "jobs of its queue come");
     else
-        SAY(call, "It is ready and first in its queue; no worker has asked for it yet.");
+        SAY(call, "It is ready and first in its queue; no worker has asked for it %s.",
+            call->leased_before ? "again yet" : "yet");
     return 0;
 }

@@ -50,40 +50,100 @@ static void say_step(struct explain_call *call)
     explain_add(call, ".");
 }
 
+/* Between two attempts. why: what the last one failed with, or NULL. */
+static void say_wait(struct explain_call *call, const char *class, const char *why)
+{
+    const struct tend_explanation *out = &call->out;
+    char left[DURATION_TEXT_BYTES];
+    explain_add(call, " Step %" PRId64 " (%s) failed with attempt %" PRId64 " (%s)%s%.200s",
+                out->step_index, out->step_id, out->attempt, class != NULL ? class : "?",
+                why != NULL ? ": " : "", why != NULL ? why : "");
+    explain_add(call, "; attempt %" PRId64 " begins in %s.", out->attempt + 1,
+                explain_left(call, out->next_at_ms, left));
+}
+
+/* The order of attempt_now in sql/attempt.sql. */
+enum now_column {
+    NOW_NUMBER,
+    NOW_STEP_INDEX,
+    NOW_STEP_ID,
+    NOW_ATTEMPT,
+    NOW_STARTED_AT,
+    NOW_PERCENT,
+    NOW_PROGRESS,
+    NOW_STATE,
+    NOW_CLASS,
+    NOW_WHY,
+    NOW_NEXT_AT,
+    NOW_TOKEN
+};
+
+static void read_step(struct explain_call *call, const struct db_result *now)
+{
+    struct tend_explanation *out = &call->out;
+    out->step_index = db_number(now, 0, NOW_STEP_INDEX);
+    snprintf(out->step_id, sizeof out->step_id, "%s", db_string(now, 0, NOW_STEP_ID));
+    out->attempt = db_number(now, 0, NOW_ATTEMPT);
+}
+
+static void read_progress(struct explain_call *call, const struct db_result *now)
+{
+    struct tend_explanation *out = &call->out;
+    const char *progress = db_string(now, 0, NOW_PROGRESS);
+    out->attempt_ms = call->now_ms - db_number(now, 0, NOW_STARTED_AT);
+    out->percent = db_number(now, 0, NOW_PERCENT);
+    if (progress != NULL)
+        text_plain(progress, strlen(progress), out->progress, sizeof out->progress);
+}
+
 int explain_step(struct db_tx *tx, struct explain_call *call)
 {
     struct db_result now;
-    struct tend_explanation *out = &call->out;
-    const struct db_value params[] = {db_int(call->id), db_int(call->job->token)};
+    const struct db_value params[] = {db_int(call->id)};
     int rc = db_run(tx, Q_ATTEMPT_NOW, 0, params, &now);
-    if (rc < 0 || now.rows == 0)
+    if (rc < 0 || now.rows == 0 || db_number(&now, 0, NOW_TOKEN) != call->job->token)
         return rc;
-    out->step_index = db_number(&now, 0, 1);
-    snprintf(out->step_id, sizeof out->step_id, "%s", db_string(&now, 0, 2));
-    out->attempt = db_number(&now, 0, 3);
-    out->attempt_ms = call->now_ms - db_number(&now, 0, 4);
-    out->percent = db_number(&now, 0, 5);
-    const char *progress = db_string(&now, 0, 6);
-    if (progress != NULL)
-        text_plain(progress, strlen(progress), out->progress, sizeof out->progress);
-    if ((rc = read_line(tx, call, db_number(&now, 0, 0))) < 0)
+    bool runs = db_number(&now, 0, NOW_STATE) == TEND_ATTEMPT_RUNNING;
+    int64_t next_at_ms = db_number(&now, 0, NOW_NEXT_AT);
+    if (!runs && (next_at_ms == TEND_UNSET || next_at_ms <= call->now_ms))
+        return 0;
+    read_step(call, &now);
+    if ((rc = read_line(tx, call, db_number(&now, 0, NOW_NUMBER))) < 0)
         return rc;
-    say_step(call);
+    if (runs) {
+        read_progress(call, &now);
+        say_step(call);
+    } else {
+        call->out.next_at_ms = next_at_ms;
+        say_wait(call, db_string(&now, 0, NOW_CLASS), db_string(&now, 0, NOW_WHY));
+    }
     return 0;
 }
 
-static void hint_at_handler(struct explain_call *call)
+/* Whoever has no kind to give a handler for can still take the job by hand. */
+void explain_hint_at_handler(struct explain_call *call)
+{
+    if (call->kind[0] != '\0')
+        HINT(call,
+             "'tend claim -q %.60s' takes it, or 'tend work -q %.60s --handler %.60s=COMMAND' runs "
+             "it.",
+             call->queue, call->queue, call->kind);
+    else
+        HINT(call,
+             "'tend claim -q %.50s' takes it; 'tend work -q %.50s' runs plans (run, exec, http, "
+             "sleep or steps) and, with --handler, kinds.",
+             call->queue, call->queue);
+}
+
+static void hint_at_remedy(struct explain_call *call)
 {
     const struct tend_job *job = call->job;
     struct spec_slip slip;
     if (spec_find_slip(job->payload, job->payload_bytes, &slip))
         HINT(call, "Its payload has \"%s\"; a plan has \"%s\": add it again with that.",
              slip.member, slip.meant);
-    else if (job->kind[0] != '\0')
-        HINT(call, "'tend work -q %.60s --handler %.60s=COMMAND' runs it.", job->queue, job->kind);
     else
-        HINT(call, "A plan has run, exec, http, sleep or steps; anything else needs a kind, and a "
-                   "worker with --handler KIND=COMMAND.");
+        explain_hint_at_handler(call);
 }
 
 void explain_unhandled(struct explain_call *call, const char *who, const char *why)
@@ -100,7 +160,7 @@ void explain_unhandled(struct explain_call *call, const char *who, const char *w
     SAY(call, "Worker %s cannot run it: %.300s.", who, why);
     if (due_ms > call->now_ms)
         explain_add(call, " It is offered again in %s.", explain_left(call, due_ms, left));
-    hint_at_handler(call);
+    hint_at_remedy(call);
 }
 
 struct kind_call {

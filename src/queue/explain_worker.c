@@ -13,11 +13,18 @@ static const struct registry_entry *entry_of(const struct registry *registry, in
     return NULL;
 }
 
+/* What was said of its doing is replaced: nobody is at it any more. */
 static void explain_dead(struct explain_call *call, const struct registry_entry *entry)
 {
-    explain_add(call,
-                " But that worker (pid %lld on %s) is dead: the next claim takes the job back.",
-                (long long)entry->process.pid, entry->host);
+    char rest[sizeof call->out.text];
+    const struct tend_explanation *out = &call->out;
+    snprintf(rest, sizeof rest, "%s", out->text + call->told_bytes);
+    SAY(call, "Its worker (pid %lld on %s) is dead; the next claim takes the job back.",
+        (long long)entry->process.pid, entry->host);
+    if (out->step_id[0] != '\0')
+        explain_add(call, " It was at step %lld (%s), attempt %lld.", (long long)out->step_index,
+                    out->step_id, (long long)out->attempt);
+    explain_add(call, "%s", rest);
     explain_because(call, "worker_dead", entry->name, call->out.until_ms);
     explain_take_back(call);
 }
@@ -70,12 +77,19 @@ static void explain_lack(tend *t, struct explain_call *call, const struct regist
     if (alive > 0) {
         explain_add(call, " %zu worker%s alive: busy, or not for this queue or kind.", alive,
                     alive == 1 ? " is" : "s are");
-        HINT(call, "'tend workers' shows who is there.");
+        if (call->is_plan)
+            HINT(call, "'tend workers' shows who is there.");
+        else
+            explain_hint_at_handler(call);
         return;
     }
+    call->out.no_worker = 1;
     explain_add(call, registry->count == 0 ? " No worker is there."
                                            : " No worker is there: all that were are dead.");
-    HINT(call, "'tend work -q %.200s' starts one.", call->queue);
+    if (call->is_plan)
+        HINT(call, "'tend work -q %.160s' in another terminal runs it.", call->queue);
+    else
+        explain_hint_at_handler(call);
 }
 
 int explain_workers(tend *t, struct explain_call *call)

@@ -29,9 +29,15 @@ static int missing(struct search *search, const struct secret_name *secret, cons
 {
     struct job_run *run = search->attempt->run;
     search->attempt->no_secret = true;
-    snprintf(run->last_error, sizeof run->last_error, "%s%s%.80s%s needs %s \"%.400s\", which %s",
-             search->user, search->user_name[0] ? " \"" : "", search->user_name,
-             search->user_name[0] ? "\"" : "", place_name(secret), secret->name, why);
+    if (secret->place == SECRET_IN_ENV && strcmp(search->user, "variable") == 0 &&
+        strcmp(search->user_name, secret->name) == 0) /* as --env-from writes it: said once */
+        snprintf(run->last_error, sizeof run->last_error, "variable \"%.400s\" (--env-from) %s",
+                 secret->name, why);
+    else
+        snprintf(run->last_error, sizeof run->last_error,
+                 "%s%s%.80s%s needs %s \"%.400s\", which %s", search->user,
+                 search->user_name[0] ? " \"" : "", search->user_name,
+                 search->user_name[0] ? "\"" : "", place_name(secret), secret->name, why);
     return TEND_EINVAL;
 }
 

@@ -281,6 +281,8 @@ static void visit_leases(struct collect *collect, const struct found *found,
         enum keep_fate fate = fate_of(collect, known, &lease, now_ms);
         if (fate == FATE_KEPT && lease.why == KEEP_FAILED && ++failed_ones > KEEP_FAILED_MOST)
             fate = FATE_GARBAGE;
+        if (fate == FATE_KEPT && !has_workspace) /* the mark alone: there is nothing for people */
+            fate = FATE_GARBAGE;
         if (fate == FATE_KEPT && collect->removes && keep_is_lost(&known->job, &lease))
             note_lost(collect, place, known->job_id, lease.token);
         take_lease(collect, kinds[fate], place, found->tokens[i]);

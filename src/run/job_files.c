@@ -131,7 +131,8 @@ void job_clean_files(struct job_run *run, enum keep_why why)
         unlock(run);
         return;
     }
-    if (why != KEEP_NOT && lease_folder_keep(run->lease_folder, why, &err) < 0)
+    bool has_workspace = run->has_workspace || run->has_old;
+    if (why != KEEP_NOT && has_workspace && lease_folder_keep(run->lease_folder, why, &err) < 0)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
                     "job %lld: its workspace may go before its time: %s",
                     (long long)run->task->job->id, err.text);

@@ -408,7 +408,7 @@ static void judge(struct leased *leased)
     bool done = event->kind == TREE_EXITED && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
                 !event->deadline_passed;
     if (leased->taken == TAKEN_BY_OPERATOR)
-        say(leased, LEASED_LOST, "the job %s; the command was stopped", leased->taken_why);
+        say(leased, LEASED_LOST, "%s; the command was stopped", leased->taken_why);
     else if (leased->taken == TAKEN_BY_OTHERS)
         say(leased, LEASED_LOST, "the lease is lost; the command was killed");
     else if (done)

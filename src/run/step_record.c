@@ -152,9 +152,7 @@ static const char *ended_how(const struct attempt *attempt, char out[ENDED_HOW_B
                  "wall timeout of %s reached (\"timeout\" of the step, or step_timeout_seconds)",
                  duration_text(budgets->step_timeout_ms, limit));
     else if (attempt->ending.kind == ENDED_IDLE_TIMEOUT)
-        snprintf(out, ENDED_HOW_BYTES,
-                 "idle timeout of %s without output reached (\"idle_timeout\" of the step, or "
-                 "step_idle_timeout_seconds)",
+        snprintf(out, ENDED_HOW_BYTES, "no output for %s (idle_timeout)",
                  duration_text(budgets->step_idle_timeout_ms, limit));
     else if (attempt->note[0] != '\0')
         return attempt->note;
@@ -197,7 +195,10 @@ static void describe(struct attempt *attempt, struct failure *failure)
              attempt_number(attempt, number),
              attempt->run->last_error[0] != '\0' ? attempt->run->last_error
                                                  : ended_how(attempt, how),
-             line[0] != '\0' ? ": " : "", line);
+             line[0] == '\0'                              ? ""
+             : attempt->ending.kind == ENDED_IDLE_TIMEOUT ? "; last line: "
+                                                          : ": ",
+             line);
 }
 
 static void find_changes(struct attempt *attempt, struct failure *failure)

@@ -217,3 +217,26 @@ load helper
     run --separate-stderr -0 tend add -q elsewhere -k mail --payload '{"to": "ben"}'
     [[ "$stderr" != *"given back"* ]]
 }
+
+# Symptom: with --max-attempts 1 a command ran twice, as its step has attempts of its own.
+@test "--attempts 1 --max-attempts 1 runs a command once, whatever it ends with" {
+    id=$(tend add --attempts 1 --max-attempts 1 -- sh -c 'echo x >>runs; exit 1')
+    TEND_STEP_PAUSE_SECONDS=0 tend work --drain >/dev/null
+    [ "$(cat runs)" = x ]
+    [ "$(state_of "$id")" = failed ]
+    run -0 tend show "$id" --json
+    json '.job.payload.attempts == 1'
+    run -0 tend explain "$id"
+    [[ "$output" == "job $id has failed ("*"; the queue has tried the job 1 time: step step-1, attempt 1 of 1: exit 1"* ]]
+    fails 2 tend add --attempts 1 --payload '{}'
+    says 'add: --attempts is for a command after --'
+    fails 2 tend add --attempts 0 -- true
+}
+
+# Symptom: unexpected argument "5s"; give the command after --.
+@test "--wait takes no time, and says which option does" {
+    for form in '--wait 5s' --wait=5s; do
+        fails 2 tend add $form -- true
+        says '--wait of add takes no time; give --timeout 5s'
+    done
+}

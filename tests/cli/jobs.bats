@@ -130,7 +130,7 @@ load helper
     third=$(tend add)
     tend queue set default --paused on >/dev/null
     run -0 tend explain "$third" --json
-    json '.reason == "paused" and .hint != null'
+    json '.reason == "paused" and .hint != null and .by == null and has("why")'
     tend hold "$third" --why 'just so' >/dev/null
     run -0 tend explain "$third"
     [[ "$output" == *held*'just so'* ]]
@@ -270,4 +270,15 @@ load helper
     [[ "$output" != *$'\e'* ]]
     run -0 tend jobs
     [[ "$output" != *$'\e'* && "$output" != *…* ]]
+}
+
+# Symptom: an error of 100 kB was one line of 100 kB where there was no terminal to cut it.
+@test "a long error is cut in tables, and whole in JSON" {
+    id=$(tend add)
+    claim
+    tend fail "$lease" --final --text "$(printf 'x%.0s' {1..5000})" >/dev/null
+    tend jobs >table
+    [ "$(wc -L <table)" -lt 300 ]
+    grep -q 'xxx…' table
+    [ "$(tend jobs --json | jq '.error_text | length')" -ge 4096 ]
 }

@@ -28,6 +28,17 @@ load keeping
     json '.error.code == "ESTATE"'
 }
 
+# Symptom: an unfinished {"job_id":1,"patches":[ stood on standard output before the error.
+@test "without a patch there is nothing on standard output" {
+    tend add -- true >/dev/null
+    for option in '' --failed --stat; do
+        run --separate-stderr -3 tend patch 1 --json $option
+        [ -z "$output" ]
+        output=$stderr
+        json '.error.code == "ENOTFOUND"'
+    done
+}
+
 @test "patches come from the store: of all steps, of one, of the failed attempt" {
     patches_are_printed
 }
@@ -225,4 +236,28 @@ load keeping
     [ ! -e nowhere ]
     run -0 tend doctor --folder nowhere
     [[ "$output" == *"note files: the folder that was given is not there"* ]]
+}
+
+# Symptom: "no workspace was kept of job 4", though show named one.
+@test "resume --keep-edits names the workspace of a failed attempt" {
+    fail_work
+    folder=$(tend show "$id" --json | jq -r '.kept[0].workspace')
+    fails 4 tend resume "$id" --keep-edits
+    says "job $id is failed; only held jobs can be resumed. The workspace of its failed attempt is $folder"
+    says "--keep-edits --from $folder"
+    tend retry "$id" >/dev/null
+    tend hold "$id" >/dev/null
+    fails 4 tend resume "$id" --keep-edits
+    says "was not taken over; the workspace of its failed attempt is $folder: give --from $folder"
+    run -0 tend resume "$id" --keep-edits --from "$folder"
+}
+
+# Symptom: "1 workspace kept for people" of a job that never had a workspace.
+@test "the mark of a failed attempt without a workspace is not counted as one" {
+    id=$(tend add --payload '{"workspace": {"repo": "/nowhere/at/all"}, "steps": [{"id": "a", "run": "true"}]}')
+    tend add --payload '{"run": "exit 65"}' >/dev/null
+    tend work --drain >/dev/null
+    [ "$(state_of "$id")" = failed ]
+    run -0 tend doctor --json
+    json '.disk.kept.count == 0 and .disk.left.count == 0'
 }

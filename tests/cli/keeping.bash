@@ -62,7 +62,8 @@ take_over() {
         '[{id: "build", run: "echo new >made"}, {id: "test", run: $gate, grace: "100ms"}]')")
     start_worker
     until_true test -e begun
-    tend control "$id" takeover >/dev/null
+    run -0 tend control "$id" takeover
+    [[ "$output" == *"'tend resume $id --keep-edits' keeps your changes; without it the step begins afresh" ]]
     until_true has_state "$id" held
     kill "$worker"
     ended "$worker"

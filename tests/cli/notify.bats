@@ -16,7 +16,7 @@ END
 @test "BY-3: a job that fails for good runs the hook's command, which is told what has happened" {
     make_tell
     run --separate-stderr -0 tend notify add ops --on failed -- ./tell ops
-    [[ "$output" == 'hook "ops" runs on failed of any queue; its jobs are added to queue "default"'* ]]
+    [[ "$output" == 'hook "ops" made: it runs on failed of any queue; its jobs are added to queue "default"'* ]]
     id=$(tend add -k build -- sh -c 'echo no such thing; exit 64')
     tend work --drain >/dev/null
     [[ "$(cat told)" == "ops: job $id of default, failed, deterministic_contract: "*"no such thing"* ]]
@@ -91,19 +91,41 @@ END
 }
 
 @test "BY-3: a hook without a name is called as its command, and a repeated one is not made twice" {
-    run --separate-stderr -0 tend notify add --on failed,poison,exhausted -- ./tell-ops
-    [[ "$output" == 'hook "tell-ops" runs on failed,poison,exhausted of any queue'* ]]
-    run --separate-stderr -0 tend notify add --on poison,exhausted,failed -- ./tell-ops
-    [[ "$output" == 'hook "tell-ops" runs'* ]]
+    touch tell-ops
+    run -0 tend notify add --on failed,poison,exhausted -- ./tell-ops
+    [[ "${lines[-1]}" == 'hook "tell-ops" made: it runs on failed,poison,exhausted of any queue'* ]]
+    run -0 tend notify add --on poison,exhausted,failed -- ./tell-ops
+    [[ "$output" == 'hook "tell-ops" unchanged: it runs'* ]]
+    # Symptom: with another --on there was a second hook, and each ending was told twice.
     run -0 tend notify add --on failed -- ./tell-ops
-    [[ "$output" == 'hook "tell-ops-2" runs on failed of'* ]]
+    [[ "$output" == 'hook "tell-ops" replaced: it runs on failed of'* ]]
+    run -0 tend notify add --on failed --into alerts --json -- ./tell-ops
+    json '.name == "tell-ops" and .outcome == "replaced" and .queue == "alerts"'
     run -0 tend notify add --on failed -- ./tell-ops ann
-    [[ "$output" == 'hook "tell-ops-3" runs'* ]]
-    run -0 tend notify add --on failed --into alerts -- ./tell-ops ann
-    [[ "$output" == 'hook "tell-ops-4" runs'* ]]
+    [[ "$output" == 'hook "tell-ops-2" made: it runs'* ]]
+    run -0 tend notify add --on failed -q mail -- ./tell-ops ann
+    [[ "$output" == 'hook "tell-ops-3" made: it runs'* ]]
     run -0 tend notify add --on failed -- /
-    [[ "$output" == 'hook "hook" runs'* ]]
-    [ "$(tend notify ls --json | jq -r .name | tr '\n' ' ')" = 'hook tell-ops tell-ops-2 tell-ops-3 tell-ops-4 ' ]
+    [[ "$output" == 'hook "hook" made: it runs'* ]]
+    [ "$(tend notify ls --json | jq -r .name | tr '\n' ' ')" = 'hook tell-ops tell-ops-2 tell-ops-3 ' ]
+    [ "$(tend events --json | jq -r .what | grep -c hook.set)" = 6 ]
+}
+
+# Symptom: a misspelt path was noticed only when a job had failed and nobody was told.
+@test "a command that is not there is hinted at, and accepted" {
+    tend migrate >/dev/null
+    run --separate-stderr -0 tend notify add --on failed -- ./tell-ops
+    [[ "$stderr" == *"tend: hint: there is no file ./tell-ops in $PWD now; the job fails unless it is there when it runs" ]]
+    run --separate-stderr -0 tend schedule add night '0 3 * * *' -- bin/report
+    [[ "$stderr" == *"tend: hint: there is no file bin/report in $PWD now;"* ]]
+    run --separate-stderr -0 tend add -- "$PWD/report"
+    [[ "$stderr" == *"tend: hint: there is no file $PWD/report now;"* ]]
+    for command in tell-ops /bin/sh; do
+        run --separate-stderr -0 tend add -- "$command"
+        [ -z "$stderr" ]
+    done
+    run --separate-stderr -0 tend add --no-folder -- ./report
+    [ -z "$stderr" ]
 }
 
 # Only the first word of the command was made absolute, and a secret had to be written into it.

@@ -176,3 +176,17 @@ load helper
     chown 65534 .tend
     [ -z "$(tend __complete jobs --queue '')" ]
 }
+
+# Symptom: in a git repository the store showed up as an untracked folder.
+@test "a folder that tend makes for its store is ignored by git, one that was there is left alone" {
+    git init -q repo
+    cd repo
+    tend add >/dev/null
+    [ -z "$(git status --porcelain)" ]
+    [ "$(cat .tend/.gitignore)" = '*' ]
+    git init -q ../other
+    cd ../other
+    mkdir .tend
+    tend add >/dev/null
+    [ ! -e .tend/.gitignore ]
+}

@@ -219,7 +219,7 @@ load helper
     for call in 'queue show mial' 'jobs -q mial' 'hold -q mial' 'hold -q mial --dry-run'; do
         # shellcheck disable=SC2086
         run --separate-stderr -0 tend $call
-        [ "$stderr" = 'tend: no queue "mial" has jobs or settings; did you mean "mail"?' ]
+        [ "$stderr" = 'tend: there is no queue "mial"; did you mean "mail"?' ]
     done
     for call in 'queue show mail' 'jobs -q mail -s held' 'resume -q mail' 'queue set new --lease 5s' 'queue show new'; do
         # shellcheck disable=SC2086
@@ -229,9 +229,9 @@ load helper
     run --separate-stderr -0 tend jobs -q mial --json
     [ -z "$stderr" ]
     fails 5 tend claim -q mial
-    says 'nothing to claim in queue "mial": no queue "mial" has jobs or settings; did you mean "mail"?'
+    says 'claim: there is no queue "mial"; did you mean "mail"?'
     fails 5 tend claim -q other
-    says 'nothing to claim in queue "other": no queue "other" has jobs or settings'
+    says "claim: there is no queue \"other\"; 'tend queues' lists them"
 }
 
 # "schedule.put        , by ann"

@@ -158,3 +158,18 @@ metric() {
     [ "$(grep -c '^# TYPE' <<<"$output")" = "$(grep '^# TYPE' <<<"$output" | cut -d' ' -f3 | sort -u | wc -l)" ]
     run -2 tend stats --prometheus --json
 }
+
+# Symptom: between two attempts of a step, top showed no step and explain none either.
+@test "a step that waits for its next attempt is shown" {
+    export TEND_STEP_PAUSE_SECONDS=600
+    id=$(tend add --payload '{"steps": [{"id": "two", "run": "echo no route to host; exit 1"}]}')
+    start_worker
+    waits() { tend top --json | jq -e '.waiting[0].step_id == "two"' >/dev/null; }
+    until_true waits
+    run -0 tend top --once
+    [[ "$output" == *"1 two"*"failed ("*"); attempt 2 begins in "* ]]
+    run -0 tend explain "$id"
+    [[ "$output" == *"Step 1 (two) failed with attempt 1 ("*"attempt 2 begins in "* ]]
+    run -0 tend explain "$id" --json
+    json '.step_id == "two" and .attempt == 1 and .line == "no route to host" and .next_at_ms > 0'
+}

@@ -218,7 +218,10 @@ load helper
     sed -n '/^; tables: begin/,/^; tables: end/p' "$page" | sed '1d;$d' >in_page
     tend help --man >in_program
     diff in_page in_program
-    for page in "$TEND_SOURCE"/docs/man/*.scd; do scdoc <"$page" >/dev/null; done
+    for page in "$TEND_SOURCE"/docs/man/*.scd; do
+        scdoc <"$page" >rendered
+        run ! grep "[A-Z]__[A-Z]" rendered # a name that was taken for emphasis
+    done
 }
 
 @test "completion answers from the tables" {

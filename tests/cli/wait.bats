@@ -24,7 +24,7 @@ failing='{"run": "exit 65"}'
     run -1 --separate-stderr tend wait 1 2 "$id"
     [ -z "$output" ]
     [ "${#stderr_lines[@]}" = 2 ]
-    [[ "${stderr_lines[0]}" == "tend: job 2 has failed, deterministic_contract: "*"'tend logs 2' shows its output" ]]
+    [[ "${stderr_lines[0]}" == "tend: job 2 has failed, deterministic_contract: "*"exit 65" ]]
     [[ "${stderr_lines[1]}" == "tend: job $id was cancelled: not needed" ]]
 }
 
@@ -52,13 +52,31 @@ failing='{"run": "exit 65"}'
 
 @test "wait sleeps until the job has ended, also after it is tried again" {
     tend add --max-attempts 2 --backoff 0s -k flaky >/dev/null
-    "$TEND" wait 1 --result >result 2>&1 3>&- &
+    "$TEND" wait 1 --result >result 2>notes 3>&- &
     waiter=$!
     started+=("$waiter")
     start_worker --handler 'flaky=[ -e been ] || { touch been; exit 75; }; echo "\"second\""'
     ended "$waiter"
     [ "$status" = 0 ]
     [ "$(cat result)" = '"second"' ]
+}
+
+# Symptom: a job that failed again and again was waited for without a word.
+@test "each failure after which a job is tried again is told once" {
+    tend add >/dev/null
+    claim
+    "$TEND" wait 1 >said 2>&1 3>&- &
+    waiter=$!
+    started+=("$waiter")
+    until_true catches "$waiter"
+    tend fail "$lease" --text 'exit 1.' --retry-in 600s >/dev/null
+    until_true grep -q failed said
+    tend hold 1 >/dev/null
+    tend resume 1 >/dev/null
+    tend cancel 1 >/dev/null
+    ended "$waiter"
+    grep -Eqx "tend: wait: job 1 failed \(exit 1\); it is tried again in (10m|9m ?59s|599s|600s)" said
+    [ "$(grep -c failed said)" = 1 ]
 }
 
 @test "wait for a job of a script that completes it" {
@@ -79,8 +97,11 @@ failing='{"run": "exit 65"}'
     tend add >/dev/null
     tend claim >/dev/null
     fails 5 tend wait 1 2 --timeout 0
-    says 'wait: 2 of 2 jobs have not ended within 0s: 1 running, 2 pending'
-    run -5 --separate-stderr tend wait 1 --timeout 1ms --json
+    says 'wait: 2 of 2 jobs have not ended: 1 running, 2 pending'
+    tend cancel 1 >/dev/null
+    fails 5 tend wait 1 2 --timeout 1ms
+    says 'wait: 1 of 2 jobs has not ended within 1ms: 2 pending'
+    run -5 --separate-stderr tend wait 2 --timeout 1ms --json
     output=$stderr
     json '.error.code == "EEMPTY" and .error.exit == 5'
 }
@@ -89,9 +110,9 @@ failing='{"run": "exit 65"}'
     tend add >/dev/null
     tend add >/dev/null
     fails 5 tend wait 1 2 1 --timeout 0
-    says 'wait: 2 of 2 jobs have not ended within 0s: 1 pending, 2 pending'
+    says 'wait: 2 of 2 jobs have not ended: 1 pending, 2 pending'
     fails 5 tend wait 1 1 --timeout 0
-    says 'wait: job 1 is still pending after 0s'
+    says 'wait: job 1 is pending'
 }
 
 @test "wait for a job that is not there is exit status 3" {
@@ -169,6 +190,31 @@ catches() {
     [[ "$output" == *'waiting for 2 of 2 jobs: 1 running, 2'* && "$output" != *'2 p'*'tend:'*'waiting'* ]]
     run on_terminal 80 "$TEND wait 1 2 --timeout 50ms --json"
     [[ "$output" != *waiting* ]]
+}
+
+# Symptom: without a worker the wait was silent for ever.
+@test "after a second it is said once that no worker is there" {
+    tend add -q mail -- true >/dev/null
+    run -5 --separate-stderr tend wait 1 --timeout 2500ms
+    [ "${#stderr_lines[@]}" = 2 ]
+    [ "${stderr_lines[0]}" = "tend: wait: job 1 waits: no worker is there for queue \"mail\"; 'tend work -q mail' in another terminal runs it" ]
+    run -5 --separate-stderr tend add -k send --wait --timeout 1500ms
+    [[ "${stderr_lines[0]}" == *'no worker is there for queue "default"'*"'tend claim -q default' takes it, or 'tend work -q default --handler send=COMMAND' runs it" ]]
+    run -5 --separate-stderr tend wait 1 --timeout 1500ms --json
+    [ "${#stderr_lines[@]}" = 1 ]
+}
+
+# Symptom: "…Stop.; 'tend logs 1' shows its output", also of a job without any.
+@test "logs are named where there are any, behind no full stop" {
+    tend add --payload '{"run": "echo make: Stop.; exit 65"}' >/dev/null
+    tend work --drain >/dev/null
+    run -1 --separate-stderr tend wait 1
+    [[ "$stderr" == *"make: Stop; 'tend logs 1' shows its output" ]]
+    id=$(tend add -q hand)
+    claim -q hand
+    tend fail "$lease" --final --text 'It is wrong.' >/dev/null
+    run -1 --separate-stderr tend wait "$id"
+    [[ "$stderr" == *": It is wrong" ]]
 }
 
 # --- add --wait ---

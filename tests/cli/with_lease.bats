@@ -140,7 +140,7 @@ tree_is_gone() {
     [ "$status" = 4 ]
     tree_is_gone
     [ "$(cat asked)" = asked ]
-    grep -q 'was cancelled by .*: no longer wanted; the command was stopped' log
+    grep -q '^tend: job [0-9]* was cancelled by .*: no longer wanted; the command was stopped' log
 }
 
 @test "a command whose lease is lost is killed with all it has started" {
@@ -314,4 +314,24 @@ works_on() {
     [ "$status" = 0 ]
     [ "$(state_of "$id")" = 'done' ]
     [ "$(tend show "$id" --json | jq .job.crashes)" = 0 ]
+}
+
+# codes ENDING: the exit codes with this ending in the table of docs/steps.md
+codes() {
+    sed -n "s/^| \([0-9, ]*\) | .* | $1 |\$/\1/p" "$TEND_SOURCE/docs/steps.md" | tr -d ,
+}
+
+# Symptom: README, queue.md, steps.md and the help had lists of their own, each another.
+@test "exit codes end a job as docs/steps.md says" {
+    [ "$(codes 'fails for good' | wc -w)" = 11 ]
+    for code in $(codes 'fails for good') $(codes 'is tried again') 1; do
+        tend add >/dev/null
+        claim
+        run -1 tend with-lease "$lease" -- sh -c "exit $code"
+        state=$(state_of "$id")
+        case " $(codes 'fails for good' | tr '\n' ' ') " in
+        *" $code "*) [ "$state" = failed ] ;;
+        *) [ "$state" = scheduled ] ;;
+        esac || { echo "exit $code: $state"; return 1; }
+    done
 }

@@ -62,7 +62,7 @@ load helper
 @test "nothing to claim: there is no such queue, and which may be meant" {
     tend add -q mail >/dev/null
     fails 5 tend claim -q mial
-    says 'queue "mial": no queue "mial" has jobs or settings; did you mean "mail"?'
+    says 'claim: there is no queue "mial"; did you mean "mail"?'
     run --separate-stderr -5 tend claim -q mial --json
     output=$stderr
     json '.error.reason == "unknown_queue" and .error.code == "EEMPTY"'
@@ -75,7 +75,7 @@ load helper
     says "paused: provider is down; 'tend queue set default --paused off'"
     run --separate-stderr -5 tend claim --json
     output=$stderr
-    json '.error.code == "EPAUSED" and .error.reason == "paused" and .error.by == "provider is down"'
+    json '.error.code == "EPAUSED" and .error.reason == "paused" and .error.by == null and .error.why == "provider is down"'
 }
 
 @test "nothing to claim: a limit is reached, and which" {

@@ -76,8 +76,7 @@ TEST(runner, SH_2_a_step_that_hangs_is_ended_and_tried_again)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_DONE);
     check_contains(attempts_of(t, id), "1:failed:transient_runtime:timeout.idle");
-    check_contains(summaries_of(t, id), "idle timeout of 3s without output reached "
-                                        "(\"idle_timeout\" of the step");
+    check_contains(summaries_of(t, id), "no output for 3s (idle_timeout)");
     wait_until(kill((pid_t)file_number("child"), 0) < 0, PATIENCE_MS);
 }
 

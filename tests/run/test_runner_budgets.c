@@ -45,7 +45,8 @@ TEST(runner_budgets, SH_17_times_of_queue_and_environment_bound_a_step)
     check_contains(why_it_ended(t, "{\"run\":\"sleep 600\"}"), "wall timeout of 150ms");
     set_queue(t, "q", "step-timeout", "default");
     setenv("TEND_STEP_IDLE_TIMEOUT_SECONDS", "0.25", 1);
-    check_contains(why_it_ended(t, "{\"run\":\"sleep 600\"}"), "idle timeout of 250ms");
+    check_contains(why_it_ended(t, "{\"run\":\"echo start; sleep 600\"}"),
+                   "no output for 250ms (idle_timeout); last line: start");
 }
 
 /* A worker that cannot do as it is told does not begin. */

@@ -288,6 +288,13 @@ TEST(secret_step, a_command_whose_secret_is_missing_is_not_started)
     check_contains(job_of(t, id)->error_text, "variable \"CREW\" needs variable \"NOT_THERE\"");
     check(access("begun", F_OK) < 0);
     check_contains(job_of(t, body)->error_text, "the body needs variable \"NOT_THERE\"");
+    /* Symptom: variable "NOT_THERE" needs variable "NOT_THERE", which is not set. */
+    int64_t same =
+        add_plan(t, "{\"run\":\"touch begun\",\"env\":{\"NOT_THERE\":{\"env\":\"NOT_THERE\"}}}");
+    run_until_drained(t);
+    check_contains(
+        job_of(t, same)->error_text,
+        "variable \"NOT_THERE\" (--env-from) is not set in the environment of the worker");
 }
 
 /* The largest file that is allowed, with the newline that does not count for the value. */

@@ -46,7 +46,8 @@ TEST(explain, a_job_that_waits_for_its_next_attempt)
     check_contains(why.text, "network is down");
 }
 
-/* Symptom: "Its last attempt failed: ." and "It has failed … and 0 crashes: ". */
+/* Symptom: "Its last attempt failed: ." and "It has failed … after 1 attempt and 0 crashes: ",
+ * where nobody knew whether attempts of a step or of the job were meant. */
 TEST(explain, a_failure_without_a_text_leaves_no_colon)
 {
     tend *t = store_open("w");
@@ -59,7 +60,7 @@ TEST(explain, a_failure_without_a_text_leaves_no_colon)
     id = add_one(t, "q");
     check_ok(t, tend_fail(t, claim_one(t, "q"), &failure, NULL));
     check_str(explain(t, id).text,
-              "It has failed (transient_runtime) after 1 attempt and 0 crashes.");
+              "It has failed (transient_runtime); the queue has tried the job 1 time.");
 }
 
 /* With no worker left, a job was "due in 0s" for as long as nobody asked for jobs. */
@@ -109,7 +110,10 @@ TEST(explain, a_job_that_was_given_back_says_why)
     check_str(why.text, "It is due in 30s. w gave it back: no handler for kind k.");
 
     clock_advance(40 * SECOND_MS);
-    check_contains(explain(t, id).text, "w gave it back: no handler for kind k.");
+    why = explain(t, id);
+    check_contains(why.text, "w gave it back: no handler for kind k.");
+    /* Symptom: "no worker has asked for it yet. w gave it back". */
+    check_contains(why.text, "no worker has asked for it again yet.");
     check_int(claim_many(t, "other", 1, NULL), ==, 0); /* makes it pending */
     check_int(state_of(t, id), ==, TEND_PENDING);
     check_str(explain(t, id).given_back, "no handler for kind k");
@@ -140,11 +144,12 @@ TEST(explain, BY_1_a_job_that_its_worker_cannot_run_says_so_and_what_to_do)
     check_int(why.until_ms, ==, clock_now() + 30 * SECOND_MS);
     check_str(why.text, "Worker worker-1 cannot run it: it has no handler for kind 'k', and the "
                         "payload is no plan. It is offered again in 30s.");
-    check_str(why.hint, "'tend work -q q --handler k=COMMAND' runs it.");
+    check_str(why.hint,
+              "'tend claim -q q' takes it, or 'tend work -q q --handler k=COMMAND' runs it.");
     id = give_back_unhandled(t, "", "{\"command\":\"make\"}");
     check_contains(explain(t, id).hint, "Its payload has \"command\"; a plan has \"run\"");
     id = give_back_unhandled(t, "", "{\"to\":\"ann\"}");
-    check_contains(explain(t, id).hint, "A plan has run, exec, http, sleep or steps");
+    check_contains(explain(t, id).hint, "runs plans (run, exec, http, sleep or steps)");
     /* Once it is offered again: nobody has it, and it is still true. */
     clock_advance(40 * SECOND_MS);
     check_str(explain(t, id).reason, "no_handler");
@@ -194,6 +199,45 @@ TEST(explain, BY_1_a_running_job_says_step_attempt_time_progress_and_last_line)
     check_str(why.line, "second red");
     end_step(t, lease, number, TEND_ATTEMPT_FAILED);
     check_str(explain(t, lease.id).step_id, "");
+}
+
+/* BY-1: between two attempts nothing was told of the step. */
+TEST(explain, BY_1_a_step_that_waits_says_with_what_it_failed_and_when_it_is_tried_again)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    struct tend_attempts *waiting;
+    int64_t number = begin_step(t, lease, 1, "build");
+    const struct tend_output piece = {
+        .seq = 1, .at_ms = TEND_UNSET, .stream = 1, .text = "no route\n", .text_bytes = 9};
+    check_ok(t, tend_output_append(t, lease, number, &piece, 1));
+    check_ok(t, tend_attempts_waiting(t, 0, &waiting));
+    check_int(waiting->count, ==, 0);
+    tend_attempts_free(waiting);
+    struct tend_attempt_end ended = end_of(number, TEND_ATTEMPT_FAILED);
+    ended.failure_class = "transient_network";
+    ended.evidence = "no route";
+    ended.next_in_ms = 5 * SECOND_MS;
+    const struct tend_step_change change = {.ended = &ended};
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    struct tend_explanation why = explain(t, lease.id);
+    check_contains(why.text, " Step 1 (build) failed with attempt 1 (transient_network): no route; "
+                             "attempt 2 begins in 5.0s.");
+    check_str(why.reason, "leased");
+    check_str(why.step_id, "build");
+    check_int(why.attempt, ==, 1);
+    check_int(why.attempt_ms, ==, TEND_UNSET);
+    check_str(why.line, "no route");
+    check_int(why.next_at_ms, ==, clock_now() + 5 * SECOND_MS);
+    check_ok(t, tend_attempts_waiting(t, 0, &waiting));
+    check_int(waiting->count, ==, 1);
+    check_int(waiting->items[0].next_at_ms, ==, clock_now() + 5 * SECOND_MS);
+    tend_attempts_free(waiting);
+    clock_advance(5 * SECOND_MS);
+    check_str(explain(t, lease.id).step_id, "");
+    check_ok(t, tend_attempts_waiting(t, 0, &waiting));
+    check_int(waiting->count, ==, 0);
+    tend_attempts_free(waiting);
 }
 
 TEST(explain, a_job_that_is_first_and_one_that_is_behind)
@@ -256,8 +300,12 @@ TEST(explain, a_job_whose_worker_is_dead)
     check_str(why.reason, "worker_dead");
     check_str(why.by, "doomed");
     check_int(why.until_ms, ==, clock_now() + 10 * MINUTE_MS);
-    check_contains(why.text, keep_text("pid %d", (int)worker.pid));
-    check_contains(why.text, "next claim takes the job back");
+    /* Symptom: "It is being worked on by doomed; …" came first. */
+    check_int(strncmp(why.text, keep_text("Its worker (pid %d on ", (int)worker.pid),
+                      strlen(keep_text("Its worker (pid %d on ", (int)worker.pid))),
+              ==, 0);
+    check_contains(why.text, ") is dead; the next claim takes the job back.");
+    check(strstr(why.text, "worked on") == NULL);
     check_contains(why.hint, "heal");
 }
 
@@ -337,13 +385,24 @@ TEST(explain, a_job_for_which_there_is_no_worker)
     check_str(why.reason, "ready");
     check_contains(why.text, "No worker is there.");
     check_contains(why.hint, "tend work -q q");
+    check_int(why.no_worker, ==, 1);
+    /* Symptom: "'tend work -q q' starts one", which could not run it. */
+    struct tend_job_spec data = spec_for("data");
+    data.kind = "mail";
+    check_str(explain(t, add_spec(t, &data)).hint,
+              "'tend claim -q data' takes it, or 'tend work -q data --handler mail=COMMAND' runs "
+              "it.");
+    data.payload = "{\"run\":\"true\"}";
+    data.queue = "plans";
+    check_str(explain(t, add_spec(t, &data)).hint,
+              "'tend work -q plans' in another terminal runs it.");
     add_one(t, "other");
     struct helper worker = helper_start(hold_a_job, NULL);
     helper_hear(&worker);
     id = add_one(t, "q");
     why = explain(t, id);
     check_contains(why.text, "1 worker is alive");
-    check_contains(why.hint, "tend workers");
+    check_int(why.no_worker, ==, 0);
     helper_kill(&worker);
     why = explain(t, id);
     check_contains(why.text, "all that were are dead");
@@ -454,6 +513,19 @@ TEST(explain, a_rate_that_is_used_up)
     check_int(why.until_ms, ==, clock_now() + MINUTE_MS);
     clock_advance(MINUTE_MS);
     check_str(explain(t, id).reason, "ready");
+}
+
+/* Symptom: "It is held by ann: taken over by ann: I do it", and nothing of --keep-edits. */
+TEST(explain, SH_12_a_job_that_was_taken_over_says_so_once_and_how_the_changes_are_kept)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    check_ok(t,
+             tend_act(t, TEND_HOLD, id, "ann", "taken over by ann: I do it; its workspace is /w"));
+    struct tend_explanation why = explain(t, id);
+    check_str(why.text, "It is held: taken over by ann: I do it; its workspace is /w.");
+    check_contains(why.hint,
+                   "--keep-edits' keeps your changes; without it the step begins afresh.");
 }
 
 TEST(explain, a_held_job_says_who_and_why)

@@ -31,10 +31,11 @@ ORDER BY number DESC
 LIMIT 1;
 
 -- name: attempt_now
--- What the running attempt of a job does. Primary key. Called by queue/explain_step.c.
-SELECT number, step_index, step_id, attempt, started_at, progress_percent, progress_text
+-- The newest attempt of a job: what it does, or how it ended. Primary key. Called by queue/explain_step.c.
+SELECT number, step_index, step_id, attempt, started_at, progress_percent, progress_text, state, failure_class,
+       coalesce(evidence, summary), next_at, token
 FROM attempt
-WHERE job_id = $1 AND token = $2 AND state = 0
+WHERE job_id = $1
 ORDER BY number DESC
 LIMIT 1;
 
@@ -121,6 +122,15 @@ LIMIT $1;
 SELECT {attempt}
 FROM attempt a CROSS JOIN job j
 WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = 0 AND j.state + 0 = 2 AND j.token = a.token
+LIMIT $1;
+
+-- name: attempt_waiting
+-- The newest attempts of running jobs whose step waits before its next one. Index job_alarm, then primary keys.
+-- Called by queue/attempt_read.c.
+SELECT {attempt}
+FROM job j CROSS JOIN attempt a
+WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND a.job_id = j.id AND a.token = j.token AND a.next_at > now($2)
+  AND a.number = (SELECT max(number) FROM attempt WHERE job_id = j.id)
 LIMIT $1;
 
 -- name: attempt_left_behind
