@@ -75,14 +75,29 @@ static __attribute__((noinline)) uint64_t beginnings(const struct redactor *set,
     return found;
 }
 
+/* Whether a pattern begins with these bytes, fewer than a gram. The filter before it is met by
+ * chance, and text that is held back for nothing is shown late. */
+static bool may_become(const struct redactor *set, const unsigned char *text, size_t len)
+{
+    unsigned char padded[REDACT_GRAM_BYTES] = {0};
+    uint32_t mask = (1u << 8 * len) - 1;
+    memcpy(padded, text, len);
+    uint32_t gram = redact_gram(padded);
+    if (!redact_in_filter(set->prefixes, redact_prefix_slot(text, len)))
+        return false;
+    for (size_t i = 0; i < set->count; i++)
+        if (((gram ^ set->patterns[i].gram) & mask & set->patterns[i].gram_mask) == 0)
+            return true;
+    return false;
+}
+
 /* The same for a place near the end. */
 static bool may_begin(const struct redactor *set, const struct redact_view *whole, size_t at)
 {
     size_t left = whole->len - at;
     if (left >= REDACT_GRAM_BYTES)
         return is_beginning(set, whole->text, at);
-    return !whole->at_end &&
-           redact_in_filter(set->prefixes, redact_prefix_slot(whole->text + at, left));
+    return !whole->at_end && may_become(set, whole->text + at, left);
 }
 
 /* ---- long words ---- */

@@ -97,14 +97,17 @@ TEST(redact_corpus, SH_15_planted_secrets_are_found)
     struct redactor *redactor = plain_redactor();
     struct score score = {0};
     char *columns[COLUMNS];
-    FILE *file = open_data("secrets/planted.tsv");
-    while (next_row(file, columns)) {
-        const char *secret = arena_printf(&arena, "%s%s", columns[2], columns[3]);
-        const char *heart = strlen(columns[3]) >= HEART_BYTES ? columns[3] : secret;
-        plant(redactor, columns[0], fill(columns[1], secret), secret, heart, &score);
+    static const char *const names[] = {"secrets/planted.tsv", "secrets/planted_forms.tsv"};
+    for (size_t i = 0; i < CASES(names); i++) {
+        FILE *file = open_data(names[i]);
+        while (next_row(file, columns)) {
+            const char *secret = arena_printf(&arena, "%s%s", columns[2], columns[3]);
+            const char *heart = strlen(columns[3]) >= HEART_BYTES ? columns[3] : secret;
+            plant(redactor, columns[0], fill(columns[1], secret), secret, heart, &score);
+        }
+        fclose(file);
     }
-    fclose(file);
-    check_int(score.all, >=, 400);
+    check_int(score.all, >=, 900);
     check_score(&score, 99);
     redactor_free(redactor);
     arena_done(&arena);
