@@ -72,6 +72,26 @@ static const char *what_is_there(const char *at)
     return empty ? NULL : " and not empty";
 }
 
+/* Whether a folder, which need not be there yet, lies in the runner's: there, what no lease has is
+ * removed. */
+static bool is_in_run_folder(const char *folder)
+{
+    char path[PATH_MAX];
+    char top[PATH_MAX];
+    char found[PATH_MAX];
+    snprintf(path, sizeof path, "%s", folder);
+    while (!realpath(path, found)) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            snprintf(path, sizeof path, "%s", slash ? "/" : ".");
+            continue;
+        }
+        *slash = '\0';
+    }
+    size_t len = realpath(disk_folder(args.folder), top) ? strlen(top) : 0;
+    return len > 0 && strncmp(found, top, len) == 0 && (found[len] == '/' || found[len] == '\0');
+}
+
 /* Where the workspace is made first: beside its final place, so that it can be moved there. */
 static int find_place(struct cli *cli, int64_t id, char at[PATH_MAX], char parent[PATH_MAX])
 {
@@ -92,6 +112,11 @@ static int find_place(struct cli *cli, int64_t id, char at[PATH_MAX], char paren
         strcpy(parent, ".");
     else
         slash[slash == parent] = '\0';
+    if (is_in_run_folder(parent))
+        return cli_fail(cli, TEND_EINVAL,
+                        "%s lies in the runner's folder %s, where it would be removed; give a "
+                        "folder elsewhere with --at",
+                        at, disk_folder(args.folder));
     return EXIT_DONE;
 }
 

@@ -54,7 +54,8 @@ struct keep_lease {
     bool locked;             /* a runner works there, maybe for a store of which this is a copy */
     bool may_live_here;      /* processes may be left on this machine */
     bool may_live_elsewhere; /* ... on another one */
-    bool attended;           /* the worker of those on this machine is registered */
+    bool attended;           /* the worker of those is registered, and not seen to be dead */
+    int64_t worker_id;       /* of that worker */
     bool last_workspace;     /* no later lease of the job has one */
     enum keep_why why;
     int64_t failed_at_ms; /* KEEP_FAILED: when the attempt ended; 0: the job failed before one */

@@ -156,6 +156,14 @@ typedef int secret_lookup(void *context, const struct secret_name *secret, const
  */
 int spec_fill_body(const struct http_plan *http, struct arena *arena, secret_lookup *lookup,
                    void *context, const char **ret);
+
+/*
+ * Calls lookup for every secret that a payload names, plan or not: each object, at any depth, that
+ * has only "env", "file", "$env", "$file" and "prefix", all of them strings. 0; what lookup
+ * returned when that was negative; TEND_ENOMEM. A payload that is no JSON names none.
+ */
+int spec_payload_secrets(const char *payload, size_t bytes, secret_lookup *lookup, void *context);
+
 /* A member that looks as if it had been meant to make a plan: {"command": "make"}, {"Run": "make"}.
  */
 struct spec_slip {

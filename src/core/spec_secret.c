@@ -1,5 +1,6 @@
 /* Secrets that a plan names instead of carrying them: see struct secret_name in spec.h. */
 #include "base/arena.h"
+#include "base/json.h"
 #include "core/spec_read.h"
 
 #include <stdlib.h>
@@ -230,6 +231,69 @@ int spec_fill_body(const struct http_plan *http, struct arena *arena, secret_loo
         code = text && (*ret = arena_strdup(arena, text)) ? 0 : TEND_ENOMEM;
     free(text);
     json_decref(filled);
+    json_decref(document);
+    return code;
+}
+
+/* ---- all of a payload ---- */
+
+/* The secret that a member of such an object names; false for the prefix and what is no name. */
+static bool name_member(const char *name, json_t *member, struct secret_name *ret)
+{
+    const char *text = json_string_value(member);
+    *ret = (struct secret_name){.name = text, .prefix = ""};
+    if (strcmp(name, plain.env) == 0 || strcmp(name, inner.env) == 0)
+        return is_variable(text);
+    ret->place = SECRET_IN_FILE;
+    return strcmp(name, prefix_name) != 0 && text[0] == '/';
+}
+
+static bool names_secret(json_t *value)
+{
+    static const char *const names[] = {"env", "file", "$env", "$file", "prefix"};
+    const char *name;
+    json_t *member;
+    json_object_foreach(value, name, member)
+    {
+        bool found = false;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            found = found || strcmp(name, names[i]) == 0;
+        if (!found || !json_is_string(member))
+            return false;
+    }
+    return json_is_object(value);
+}
+
+static int look_up_all(json_t *value, secret_lookup *lookup, void *context)
+{
+    const char *name, *unused;
+    json_t *member;
+    size_t i;
+    struct secret_name secret;
+    bool is_name = names_secret(value);
+    int code = 0;
+    json_object_foreach(value, name, member)
+    {
+        if (code == 0 && !is_name)
+            code = look_up_all(member, lookup, context);
+        else if (code == 0 && name_member(name, member, &secret))
+            code = lookup(context, &secret, &unused);
+    }
+    json_array_foreach(value, i, member)
+    {
+        if (code == 0)
+            code = look_up_all(member, lookup, context);
+    }
+    return code;
+}
+
+int spec_payload_secrets(const char *payload, size_t bytes, secret_lookup *lookup, void *context)
+{
+    json_error_t error;
+    json_t *document = json_loadb(payload, bytes, JSON_DECODE_ANY, &error);
+    if (!document)
+        return json_no_memory(&error) ? TEND_ENOMEM : 0;
+    int code = look_up_all(document, lookup, context);
     json_decref(document);
     return code;
 }

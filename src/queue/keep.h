@@ -28,7 +28,7 @@ int keep_store_id(tend *t, int64_t *ret);
 struct keep_folder {
     int64_t job_id; /* given by the caller */
     struct keep_job job;
-    const struct keep_lease *leases; /* by token; those of which nothing is known are not there */
+    struct keep_lease *leases; /* by token; those of which nothing is known are not there */
     size_t lease_count;
 };
 

@@ -1,5 +1,6 @@
 /* What the store knows about the folders of jobs, for whoever collects what nothing needs. */
 #include "queue/keep.h"
+#include "queue/registry.h"
 #include "queue/settings.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ struct look_call {
     size_t count;
     int64_t now_ms;
     int64_t newest_id; /* that the store has given out */
+    bool attended;     /* a lease is */
 };
 
 /* The order of keep_leases in sql/keep.sql. */
@@ -41,7 +43,7 @@ enum lease_column {
     COL_STATE,
     COL_ENDED_AT,
     COL_KEPT,
-    COL_ATTENDED
+    COL_WORKER
 };
 
 static struct keep_lease *find_lease(struct keep_lease *leases, size_t *count, int64_t token)
@@ -62,14 +64,17 @@ static void add_attempt(struct keep_lease *lease, const tend *t, const struct db
     bool this_boot = strcmp(db_string(from, row, COL_BOOT_ID), t->boot_id) == 0;
     lease->may_live_here |= may_live && this_host && this_boot;
     lease->may_live_elsewhere |= may_live && !this_host;
-    lease->attended |= may_live && db_number(from, row, COL_ATTENDED) == 1;
+    if (may_live && db_number(from, row, COL_WORKER) != 0) {
+        lease->attended = true;
+        lease->worker_id = db_number(from, row, COL_WORKER);
+    }
     if (db_number(from, row, COL_KEPT) != 1)
         return;
     lease->why = keep_why_of_attempt((int)db_number(from, row, COL_STATE));
     lease->failed_at_ms = lease->why == KEEP_FAILED ? db_number(from, row, COL_ENDED_AT) : 0;
 }
 
-static int read_leases(struct db_tx *tx, const struct look_call *call, struct keep_folder *folder)
+static int read_leases(struct db_tx *tx, struct look_call *call, struct keep_folder *folder)
 {
     struct db_result rows;
     const struct db_value params[] = {db_int(folder->job_id)};
@@ -82,12 +87,14 @@ static int read_leases(struct db_tx *tx, const struct look_call *call, struct ke
     for (size_t i = 0; i < rows.rows; i++)
         add_attempt(find_lease(leases, &folder->lease_count, db_number(&rows, i, COL_TOKEN)),
                     call->t, &rows, i);
+    for (size_t i = 0; i < folder->lease_count; i++)
+        call->attended |= leases[i].attended;
     folder->leases = leases;
     return 0;
 }
 
 /* `settings` are those of the job before: many jobs in a row are of one queue. */
-static int read_folder(struct db_tx *tx, const struct look_call *call, struct keep_folder *folder,
+static int read_folder(struct db_tx *tx, struct look_call *call, struct keep_folder *folder,
                        struct queue_settings *settings)
 {
     struct db_result row;
@@ -128,6 +135,30 @@ static int look_body(struct db_tx *tx, void *arg)
     return rc;
 }
 
+static bool is_dead(tend *t, const struct registry *registry, int64_t worker_id)
+{
+    for (size_t i = 0; i < registry->count; i++)
+        if (registry->entries[i].id == worker_id)
+            return registry_fate(t, &registry->entries[i], registry->now_ms, NULL) == FATE_DEAD;
+    return true; /* it has signed off since */
+}
+
+/* A worker that was killed stays registered until somebody recovers, and attends to nothing. */
+static int forget_dead_workers(const struct look_call *call)
+{
+    struct registry registry;
+    int rc = registry_load(call->t, -1, &registry);
+    for (size_t i = 0; rc >= 0 && i < call->count; i++) {
+        struct keep_folder *folder = &call->folders[i];
+        for (size_t j = 0; j < folder->lease_count; j++)
+            if (folder->leases[j].attended)
+                folder->leases[j].attended =
+                    !is_dead(call->t, &registry, folder->leases[j].worker_id);
+    }
+    registry_done(&registry);
+    return rc;
+}
+
 int keep_look(tend *t, struct arena *arena, struct keep_folder *folders, size_t count,
               int64_t *ret_now_ms)
 {
@@ -135,6 +166,8 @@ int keep_look(tend *t, struct arena *arena, struct keep_folder *folders, size_t 
     int rc = attempt_machine(t);
     if (rc == 0)
         rc = handle_read(t, look_body, &call);
+    if (rc >= 0 && call.attended)
+        rc = forget_dead_workers(&call);
     if (rc >= 0)
         *ret_now_ms = call.now_ms;
     return rc < 0 ? rc : 0;

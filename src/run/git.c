@@ -14,12 +14,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <tend.h>
 #include <unistd.h>
 
 /* After TERM, so that git can take its lock files away. */
 #define STOP_GRACE_MS 2000
+
+/* A disk with less is full for a git that could not write. */
+#define SPARE_BYTES ((uint64_t)1 << 20)
 
 struct running {
     const struct git_call *call;
@@ -219,6 +223,53 @@ static int fail_to_start(const struct git_call *call, int problem, struct git_ou
                    "git %s could not be started: %s", call->args[0], strerror(problem));
 }
 
+static bool said_one_of(const struct git_outcome *outcome, const char *const *texts)
+{
+    for (; *texts != NULL; texts++)
+        if (git_said(outcome, *texts))
+            return true;
+    return false;
+}
+
+static bool is_full(const char *path)
+{
+    struct statvfs disk;
+    if (path == NULL || path[0] != '/' || statvfs(path, &disk) < 0)
+        return false;
+    bool no_files = disk.f_files > 0 && disk.f_favail == 0;
+    return no_files || disk.f_bavail * disk.f_frsize < SPARE_BYTES;
+}
+
+/*
+ * Whether git failed because a disk or a quota is full. Of some writes it does not say why they
+ * failed ("unable to write file big"): then the disks are asked, and where they have space it was
+ * a quota, unless git gave another reason.
+ */
+static bool lacks_space(const struct git_call *call, const struct git_outcome *outcome)
+{
+    static const char *const certain[] = {"No space left on device", "Disk quota exceeded", NULL};
+    static const char *const writes[] = {"nable to write",
+                                         "ould not write",
+                                         "ailed to write",
+                                         "write error",
+                                         "nable to create",
+                                         "cannot mkdir",
+                                         NULL};
+    static const char *const other[] = {"Input/output error",
+                                        "ermission denied",
+                                        "peration not permitted",
+                                        "Read-only file system",
+                                        "File too large",
+                                        "File exists",
+                                        NULL};
+    if (said_one_of(outcome, certain))
+        return true;
+    if (!said_one_of(outcome, writes) || said_one_of(outcome, other))
+        return false;
+    return git_said(outcome, "unable to write file") || is_full(call->folder) ||
+           is_full(call->work_tree) || is_full(call->git_dir) || is_full(call->object_folder);
+}
+
 static int judge(const struct git_call *call, const struct git_outcome *outcome, struct err *err)
 {
     char line[300];
@@ -246,9 +297,10 @@ static int judge(const struct git_call *call, const struct git_outcome *outcome,
     default:
         break;
     }
-    bool full = git_said(outcome, strerror(ENOSPC)) || git_said(outcome, "Disk quota exceeded");
-    return err_set(err, full ? TEND_EFULL : TEND_EIO, "git %s failed (status %d): %s",
-                   call->args[0], outcome->status, line[0] != '\0' ? line : "it did not say why");
+    bool full = lacks_space(call, outcome);
+    return err_set(err, full ? TEND_EFULL : TEND_EIO, "git %s failed (status %d): %s%s",
+                   call->args[0], outcome->status, line[0] != '\0' ? line : "it did not say why",
+                   full ? "; no space left on the disk, or in a quota" : "");
 }
 
 int git_run(const struct git_call *call, struct git_outcome *ret_outcome, struct err *err)

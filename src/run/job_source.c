@@ -6,6 +6,7 @@
 #include "run/workspace_inner.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,28 @@ int job_source_fill(const struct job_source *job, struct workspace *workspace, s
     return rc;
 }
 
+/*
+ * A folder without the commit the job began with has nothing to compare. Not asked of a workspace
+ * that a worker kept, which has tend's folder beside it, nor where git is broken: steps may do
+ * anything to their .git.
+ */
+static int check_origin(const struct job_source *job, const char *folder, const char *commit,
+                        struct err *err)
+{
+    char found[GIT_ID_BYTES];
+    char beside[PATH_MAX];
+    snprintf(beside, sizeof beside, "%s.tend", folder);
+    bool missing = access(beside, F_OK) < 0 &&
+                   workspace_find_commit(job->keeper, folder, ".git", commit, found, NULL) == 1;
+    workspace_fail(job->keeper, WORKSPACE_FINE, 0);
+    if (!missing)
+        return 0;
+    return err_set(err, TEND_ESTATE,
+                   "%s is not a workspace of job %lld: its repository does not have commit %.12s, "
+                   "which the job began with",
+                   folder, (long long)job->job_id, commit);
+}
+
 int job_source_edits(const struct job_source *job, const char *scratch, const char *folder,
                      size_t step_index, struct workspace_change *ret, struct err *err)
 {
@@ -164,7 +187,9 @@ int job_source_edits(const struct job_source *job, const char *scratch, const ch
     int rc = job_source_find(job, &source, err);
     if (rc < 0)
         return rc;
-    rc = workspace_make(job->keeper, &source, scratch, &base, err);
+    rc = check_origin(job, folder, source.commit, err);
+    if (rc == 0)
+        rc = workspace_make(job->keeper, &source, scratch, &base, err);
     workspace_source_done(&source);
     if (rc < 0)
         return rc;

@@ -127,9 +127,9 @@ int secret_know(struct known_secret **list, struct arena *arena, const char *val
     return 1;
 }
 
-/* Values while they are read, and where they go. */
+/* Where values go. */
 struct gathering {
-    struct arena scratch;
+    struct arena scratch; /* for the bodies of a plan */
     struct arena *arena;
     struct known_secret **list;
 };
@@ -138,13 +138,16 @@ struct gathering {
 static int gather(void *context, const struct secret_name *secret, const char **ret)
 {
     struct gathering *gathering = context;
+    struct arena scratch; /* of this one: a payload may name many files */
     const char *value;
     size_t bytes;
     char why[SECRET_WHY_BYTES];
     *ret = "";
-    int rc = secret_read(secret, &gathering->scratch, &value, &bytes, why);
+    arena_init(&scratch);
+    int rc = secret_read(secret, &scratch, &value, &bytes, why);
     if (rc == 0)
         rc = secret_know(gathering->list, gathering->arena, value, bytes);
+    arena_done(&scratch);
     return rc == TEND_ENOMEM ? rc : 0;
 }
 
@@ -186,11 +189,6 @@ int secrets_of_plan(const struct job_plan *plan, struct arena *arena, struct kno
 int secrets_of_payload(const char *payload, size_t bytes, struct arena *arena,
                        struct known_secret **list)
 {
-    struct arena scratch;
-    struct job_plan plan;
-    arena_init(&scratch);
-    int rc = spec_parse(payload, bytes, &scratch, &plan, NULL);
-    rc = rc == SPEC_PLAN ? secrets_of_plan(&plan, arena, list) : rc == TEND_ENOMEM ? rc : 0;
-    arena_done(&scratch);
-    return rc;
+    struct gathering gathering = {.arena = arena, .list = list};
+    return spec_payload_secrets(payload, bytes, gather, &gathering);
 }

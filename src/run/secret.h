@@ -33,7 +33,7 @@ int secret_know(struct known_secret **list, struct arena *arena, const char *val
 /* Puts in the list what the plan names and can be had here. 0 or TEND_ENOMEM. */
 int secrets_of_plan(const struct job_plan *plan, struct arena *arena, struct known_secret **list);
 
-/* The same for a payload, which need not be a plan. */
+/* The same for a payload, which need not be a plan; see spec_payload_secrets in core/spec.h. */
 int secrets_of_payload(const char *payload, size_t bytes, struct arena *arena,
                        struct known_secret **list);
 

@@ -317,11 +317,12 @@ static int fill(struct workspace_keeper *keeper, struct workspace *workspace,
     return rc;
 }
 
-int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
-                   const char *below, struct workspace *ret_workspace, struct err *err)
+static int make_once(struct workspace_keeper *keeper, const struct workspace_source *source,
+                     const char *below, struct workspace *ret_workspace, struct err *err)
 {
     struct workspace workspace = {0};
     keeper->problem = WORKSPACE_FINE;
+    keeper->misses_object = false;
     int rc = files_make_folder(below, err);
     char *absolute = rc == 0 ? files_absolute(below) : NULL;
     if (rc == 0 && absolute == NULL)
@@ -343,4 +344,40 @@ int workspace_make(struct workspace_keeper *keeper, const struct workspace_sourc
     workspace_note_state(keeper, &workspace);
     *ret_workspace = workspace;
     return 0;
+}
+
+/* From a copy made anew, in place of one in which objects are missing. */
+static int make_again(struct workspace_keeper *keeper, const struct workspace_source *source,
+                      const char *below, struct workspace *ret_workspace, struct err *err)
+{
+    struct workspace_source fresh;
+    int rc = workspace_resolve(keeper, source->repo, source->commit, &fresh, err);
+    if (rc < 0)
+        return rc;
+    rc = make_once(keeper, &fresh, below, ret_workspace, err);
+    if (rc < 0 && keeper->misses_object)
+        workspace_mirror_doubt(fresh.git_folder);
+    workspace_source_done(&fresh);
+    return rc;
+}
+
+int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
+                   const char *below, struct workspace *ret_workspace, struct err *err)
+{
+    struct err own = {0};
+    struct err *said = err != NULL ? err : &own;
+    int rc = make_once(keeper, source, below, ret_workspace, said);
+    if (rc == 0 || !keeper->misses_object)
+        return rc;
+    enum workspace_problem problem = keeper->problem;
+    if (workspace_mirror_give_up(keeper, source->git_folder))
+        rc = make_again(keeper, source, below, ret_workspace, said);
+    else
+        keeper->problem = problem;
+    if (rc == 0)
+        return 0;
+    char sentence[sizeof said->text];
+    snprintf(sentence, sizeof sentence, "%s", said->text);
+    return err_set(said, rc, "%s; objects are missing in the copy of the repository, %s", sentence,
+                   source->git_folder);
 }

@@ -91,6 +91,7 @@ struct workspace_keeper {
     const char *cache_folder; /* holds the copies of repositories; made on demand */
     size_t patch_max_bytes;
     enum workspace_problem problem; /* why the last call failed; written by every call */
+    bool misses_object;             /* ... because git did not find an object, or not whole */
 };
 
 /* No limits but patch_max_bytes. */
@@ -98,6 +99,7 @@ void workspace_keeper_init(struct workspace_keeper *keeper, const char *cache_fo
 
 /* Where workspaces come from: a commit of a repository, and what else a workspace is given. */
 struct workspace_source {
+    char *repo;       /* as it was asked for */
     char *git_folder; /* of the copy */
     char commit[GIT_ID_BYTES];
     struct buf refs;          /* as a packed-refs file */
@@ -135,7 +137,7 @@ struct workspace {
 /*
  * Makes a workspace with a name that no other has, below/workspace-0123456789abcdef. `below` is
  * made when it is not there. What a crashed worker left there is neither used nor in the way. On
- * failure nothing is left.
+ * failure nothing is left. Where objects are missing in the copy, another copy is made, once.
  */
 int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
                    const char *below, struct workspace *ret_workspace, struct err *err);

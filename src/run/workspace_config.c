@@ -4,7 +4,7 @@
  * Steps need it: who commits, how to reach the remotes, filters, line ends, aliases. So everything
  * is copied, included files too, except for what describes the other folder (where its files are,
  * how its index is kept, its hooks) or would make git tidy up while steps work. Paths of remotes
- * that were relative to that folder become absolute.
+ * that were relative to that folder become absolute, and so do those that insteadOf puts in.
  */
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
@@ -58,13 +58,27 @@ static bool ends_with(const char *text, const char *end)
     return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
 }
 
-/* Whether the value is a path that counts from the folder of the repository. */
+/* A path that counts from the folder of the repository: neither a URL nor host:path. */
+static bool is_relative(const char *path)
+{
+    return path[0] != '/' && path[0] != '\0' && memchr(path, ':', strcspn(path, "/")) == NULL;
+}
+
+/* Whether the value is such a path. */
 static bool is_relative_path(const char *key, const char *value)
 {
     bool url =
         strncmp(key, "remote.", 7) == 0 && (ends_with(key, ".url") || ends_with(key, ".pushurl"));
-    return url && value != NULL && value[0] != '/' && value[0] != '\0' &&
-           memchr(value, ':', strcspn(value, "/")) == NULL; /* neither a URL nor host:path */
+    return url && value != NULL && is_relative(value);
+}
+
+/* url.../.insteadof: the name has such a path. Without a slash it may be the start of host:path. */
+static bool has_relative_base(const char *key)
+{
+    if (strncmp(key, "url.", 4) != 0 ||
+        !(ends_with(key, ".insteadof") || ends_with(key, ".pushinsteadof")))
+        return false;
+    return is_relative(key + 4) && strchr(key + 4, '/') != NULL;
 }
 
 /* --- writing --- */
@@ -155,12 +169,16 @@ static int take(struct workspace_keeper *keeper, const char *repo, const char *g
     note_promisor(config, key, value);
     if (is_left_out(key))
         return 0;
-    if (is_relative_path(key, value)) {
+    bool in_key = has_relative_base(key);
+    if (in_key || is_relative_path(key, value)) {
         int rc = find_top(keeper, repo, git_folder, top, err);
         if (rc < 0)
             return rc;
-        snprintf(path, sizeof path, "%s/%s", top, value);
-        value = path;
+        if (in_key)
+            snprintf(path, sizeof path, "url.%s/%s", top, key + 4);
+        else
+            snprintf(path, sizeof path, "%s/%s", top, value);
+        *(in_key ? &key : &value) = path;
     }
     workspace_config_put(&config->text, key, value);
     if (strcmp(key, "core.excludesfile") == 0)

@@ -103,6 +103,17 @@ bool workspace_mirror_find(struct workspace_keeper *keeper, const char *name, co
 bool workspace_mirror_knows(const char *folder, const char *commit);
 int workspace_mirror_note(const char *folder, const char *commit, struct err *err);
 
+/*
+ * Gives up a copy in which objects are missing: it stays for those who borrow from it, and another
+ * one takes its place. False: it cannot be written to, or workspace_mirror_doubt was called of it
+ * within a day.
+ */
+bool workspace_mirror_give_up(struct workspace_keeper *keeper, const char *folder);
+
+/* Notes that objects are missing in a copy that was made just now: the repository itself lacks
+ * them, and another copy would not have them either. */
+void workspace_mirror_doubt(const char *folder);
+
 /* Whether nobody has used the copy for 30 days. */
 bool workspace_mirror_is_unused(const char *path);
 

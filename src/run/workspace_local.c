@@ -23,6 +23,7 @@
 
 struct local {
     const char *git_folder; /* of the user's repository */
+    const char *kept;       /* a copy that has the commit; NULL: none does */
     struct workspace_source *source;
     struct buf refs; /* as the user has them; those of the copy go to the source */
     struct buf shallow;
@@ -229,16 +230,22 @@ static int fetch_copy(struct workspace_keeper *keeper, const struct local *local
     return workspace_fail(keeper, WORKSPACE_FINE, 0);
 }
 
-/* The commit, where no branch or tag is at it, as with HEAD~1 and a detached HEAD. */
+/*
+ * The commit, where no branch or tag is at it, as with HEAD~1 and a detached HEAD. A copy that
+ * another one has replaced may have it where the user has it no longer.
+ */
 static int take_commit(struct workspace_keeper *keeper, const struct local *local,
                        const char *folder, struct err *err)
 {
     const char *commit = local->source->commit;
+    struct local from = *local;
     int rc = 0;
     if (workspace_mirror_knows(folder, commit))
         return 0;
+    if (local->kept != NULL)
+        from.git_folder = local->kept;
     if (!workspace_refs_have(&local->source->refs, commit) &&
-        (rc = fetch(keeper, local, folder, (const char *const[]){commit, NULL}, err)) < 0)
+        (rc = fetch(keeper, &from, folder, (const char *const[]){commit, NULL}, err)) < 0)
         return rc;
     rc = workspace_mirror_note(folder, commit, err);
     return rc < 0 ? workspace_file_fail(keeper, rc) : 0;
@@ -277,10 +284,10 @@ static void share_large_files(const char *git_folder, const char *copy)
 }
 
 static int fill_source(struct workspace_keeper *keeper, const char *repo, const char *git_folder,
-                       struct workspace_source *source, struct err *err)
+                       const char *kept, struct workspace_source *source, struct err *err)
 {
     static const char *const everything[2] = {NULL};
-    struct local local = {.git_folder = git_folder, .source = source};
+    struct local local = {.git_folder = git_folder, .kept = kept, .source = source};
     struct repo_config config;
     int rc = workspace_config_read(keeper, repo, git_folder, &config, err);
     if (rc < 0)
@@ -345,6 +352,25 @@ static int resolve_gone(struct workspace_keeper *keeper, const char *repo, const
     return rc < 0 ? rc : list_copy(keeper, source->git_folder, &source->refs, err);
 }
 
+/*
+ * A commit that a job began with stays in the copy, also when the user has rewritten his history
+ * since and git has removed it from his repository.
+ */
+static int resolve_in(struct workspace_keeper *keeper, const char *repo, const char *git_folder,
+                      const char *ref, struct workspace_source *source, struct err *err)
+{
+    char *kept = NULL;
+    int rc = 0;
+    if (workspace_is_commit_id(ref) && workspace_mirror_find(keeper, git_folder, ref, &kept))
+        snprintf(source->commit, sizeof source->commit, "%s", ref);
+    else
+        rc = workspace_find_commit(keeper, repo, NULL, ref, source->commit, err);
+    if (rc == 0)
+        rc = fill_source(keeper, repo, git_folder, kept, source, err);
+    free(kept);
+    return rc == 1 ? workspace_ref_missing(keeper, git_folder, repo, ref, err) : rc;
+}
+
 int workspace_resolve_local(struct workspace_keeper *keeper, const char *repo, const char *ref,
                             struct workspace_source *source, struct err *err)
 {
@@ -365,10 +391,5 @@ int workspace_resolve_local(struct workspace_keeper *keeper, const char *repo, c
                        "%s; to trust it: git config --global --add safe.directory FOLDER, as the "
                        "user the worker runs under",
                        err != NULL ? err->text : "");
-    if (rc < 0)
-        return rc;
-    rc = workspace_find_commit(keeper, repo, NULL, ref, source->commit, err);
-    if (rc == 1)
-        return workspace_ref_missing(keeper, folder, repo, ref, err);
-    return rc < 0 ? rc : fill_source(keeper, repo, folder, source, err);
+    return rc < 0 ? rc : resolve_in(keeper, repo, folder, ref, source, err);
 }

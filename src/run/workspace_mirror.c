@@ -10,8 +10,8 @@
  * that belongs to it is there; an object alone proves nothing, for git may have been killed while
  * it wrote the others.
  *
- * A copy in which a killed git left lock files is not repaired, because workspaces may be using
- * it: it is marked, and another one takes its place.
+ * A copy in which a killed git left lock files, or in which objects are missing, is not repaired,
+ * because workspaces may be using it: it is marked, and another one takes its place.
  *
  * Whoever is about to use a copy sets the time of its folder, while holding the lock. The collector
  * (collect_mirror.c) looks at this time under the same lock before it removes a copy, so a copy
@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #define STUCK_MARK "tend-stuck"
+#define DOUBT_MARK "tend-doubtful"
 #define KNOWN "tend-known"
 
 enum {
@@ -45,6 +46,7 @@ enum {
     PACKS_MAX = 50, /* the same as for git gc --auto, as is the next: 6,700 in 256 folders */
     LOOSE_IN_ONE_FOLDER_MAX = 27,
     UNUSED_S = 30 * 24 * 3600,
+    DOUBT_S = 24 * 3600,
 };
 
 /* --- names --- */
@@ -213,6 +215,35 @@ static int lock_mirror(struct workspace_keeper *keeper, const char *path, struct
     return fd;
 }
 
+static void put_mark(const char *folder, const char *name)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)files_write(path, "", 0, NULL);
+}
+
+void workspace_mirror_doubt(const char *folder)
+{
+    put_mark(folder, DOUBT_MARK);
+}
+
+bool workspace_mirror_give_up(struct workspace_keeper *keeper, const char *folder)
+{
+    char path[PATH_MAX + 16];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/" DOUBT_MARK, folder);
+    if (stat(path, &status) == 0 && time(NULL) - status.st_mtime < DOUBT_S)
+        return false;
+    int lock = lock_mirror(keeper, folder, NULL);
+    if (lock < 0)
+        return false;
+    snprintf(path, sizeof path, "%s/" KNOWN, folder);
+    bool done = files_remove(path, NULL) == 0; /* nothing that it says is there can be trusted */
+    put_mark(folder, STUCK_MARK);
+    close(lock);
+    return done && has_file(folder, STUCK_MARK);
+}
+
 static size_t count_entries(const char *folder, const char *name, const char *end)
 {
     char path[PATH_MAX + 16];
@@ -288,16 +319,14 @@ static int bring_one_up_to_date(struct workspace_keeper *keeper, const char *nam
 {
     int rc = TEND_EBUSY;
     for (int i = 0; rc == TEND_EBUSY && i < COPIES_MAX; i++) {
-        char mark[PATH_MAX + 16];
         if (mirror_path(copy->cache_folder, name, copy->sha256, i, copy->path) < 0)
             return workspace_file_fail(
                 keeper, files_fail(err, "naming a copy in", copy->cache_folder, ENAMETOOLONG));
         if (has_file(copy->path, STUCK_MARK))
             continue;
         rc = bring_up_to_date(keeper, copy, err);
-        snprintf(mark, sizeof mark, "%s/" STUCK_MARK, copy->path);
         if (rc == TEND_EBUSY && access(copy->path, F_OK) == 0)
-            (void)files_write(mark, "", 0, NULL);
+            put_mark(copy->path, STUCK_MARK);
     }
     return rc;
 }

@@ -125,6 +125,26 @@ static enum workspace_problem judge(const struct git_outcome *outcome, int rc)
     return WORKSPACE_BROKEN;
 }
 
+/* What git says of an object that should be there and is not, or is cut. */
+static bool misses_object(const struct git_outcome *outcome)
+{
+    static const char *const texts[] = {"failed to unpack tree object",
+                                        "bad object",
+                                        "missing object",
+                                        "unable to read sha1 file",
+                                        "unable to read tree",
+                                        "unable to read object",
+                                        "cannot read object",
+                                        "could not parse",
+                                        "not a tree object",
+                                        "is corrupt",
+                                        "unable to unpack"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (git_said(outcome, texts[i]))
+            return true;
+    return false;
+}
+
 int workspace_git(struct workspace_keeper *keeper, struct git_call *call,
                   struct git_outcome *ret_outcome, struct err *err)
 {
@@ -135,6 +155,7 @@ int workspace_git(struct workspace_keeper *keeper, struct git_call *call,
     if (rc == 0)
         return 0;
     keeper->problem = judge(outcome, rc);
+    keeper->misses_object = outcome->end == GIT_FAILED && misses_object(outcome);
     if (keeper->problem == WORKSPACE_NOT_A_REPOSITORY)
         rc = TEND_ENOTFOUND;
     if (keeper->problem == WORKSPACE_NOT_ALLOWED)

@@ -132,6 +132,8 @@ int workspace_resolve(struct workspace_keeper *keeper, const char *repo, const c
         ref = "HEAD";
     int rc = workspace_is_remote(repo) ? workspace_resolve_remote(keeper, repo, ref, &source, err)
                                        : workspace_resolve_local(keeper, repo, ref, &source, err);
+    if (rc == 0 && (source.repo = strdup(repo)) == NULL)
+        rc = workspace_file_fail(keeper, err_set(err, TEND_ENOMEM, "out of memory"));
     if (rc < 0) {
         workspace_source_done(&source);
         return rc;
@@ -143,6 +145,7 @@ int workspace_resolve(struct workspace_keeper *keeper, const char *repo, const c
 
 void workspace_source_done(struct workspace_source *source)
 {
+    free(source->repo);
     free(source->git_folder);
     buf_done(&source->refs);
     buf_done(&source->symbolic_refs);

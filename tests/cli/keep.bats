@@ -173,6 +173,16 @@ load keeping
     has_state "$id" done
 }
 
+# The next 'tend heal' removed it.
+@test "no workspace is made in the runner's folder" {
+    take_over
+    local at
+    for at in .tend/run/mine .tend/run/deep/er/mine; do
+        fails 2 tend workspace "$id" --at "$at"
+        says "lies in the runner's folder "
+    done
+}
+
 @test "edits of a folder that was made again, and none at all" {
     take_over
     run --separate-stderr -0 tend resume "$id"
@@ -185,6 +195,9 @@ load keeping
     mkdir plain
     fails 2 tend resume "$id" --keep-edits --from plain
     says "is not a workspace"
+    git init -q unrelated # its files would all have counted as deleted
+    fails 4 tend resume "$id" --keep-edits --from unrelated
+    says "unrelated is not a workspace of job $id: its repository does not have commit"
     fails 3 tend resume "$id" --keep-edits --from not-there
     echo repaired >>mine/kept
     tend resume "$id" --keep-edits --from mine

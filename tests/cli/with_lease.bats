@@ -85,6 +85,25 @@ tree_is_gone() {
     [ "$output" = '"it is [redacted]"' ]
 }
 
+# Only a payload that is a plan was looked at.
+@test "SH-15: a payload that is not a plan names secrets, too, at any depth" {
+    printf 'words of a file\n' >words
+    export SEC='top secret words'
+    local payload id
+    for payload in '{"env":{"A":{"env":"SEC"}}}' '{"to":"x","headers":{"Authorization":{"env":"SEC","prefix":"Bearer "}}}' \
+        '[[{"$env":"SEC"}, {"env":"NOT_THERE"}, {"file":"/not/there"}, {"env":5}, {"env":"a b"}]]' \
+        "{\"to\":\"x\",\"env\":{\"env\":\"SEC\"},\"key\":{\"file\":\"$PWD/words\"}}"; do
+        id=$(tend add -q q --payload "$payload")
+        tend claim -q q --result-from-stdout --exec 'echo "it is $SEC"'
+        run -0 tend wait "$id" --result
+        [ "$output" = '"it is [redacted]"' ]
+    done
+    id=$(tend add -q q --payload "$payload")
+    tend claim -q q --result-from-stdout --exec 'echo "it is $(cat words)"'
+    run -0 tend wait "$id" --result
+    [ "$output" = '"it is [redacted]"' ]
+}
+
 # The job was completed without a result, and nobody said so.
 @test "what a command prints in another encoding is a result, too" {
     tend add -q q >/dev/null

@@ -125,6 +125,21 @@ TEST(collect, SH_7_what_a_killed_worker_left_of_a_job_that_was_cancelled_is_remo
     runner_join(&running);
 }
 
+/* Symptom: `tend doctor` found nothing left over, because the killed worker was still registered,
+ * and `tend heal` then removed a folder. */
+TEST(collect, SH_7_a_look_counts_what_a_dead_worker_left_that_nobody_has_recovered)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = leave_behind(t);
+    check_ok(t, tend_act(t, TEND_CANCEL, id, NULL, NULL));
+    check_int(look(t).uses[TEND_DISK_LEFT].count, ==, 1);
+    check_int(workspaces_of(id), ==, 1);
+    recover_now(t);
+    check_int(clean(t).uses[TEND_DISK_LEFT].count, ==, 1);
+    check(!is_there(folder_of(id)));
+}
+
 /* Symptom: a job quarantined because its workers were killed lost its last workspace at once. */
 TEST(collect, SH_7_the_last_workspace_of_a_poisoned_job_is_kept_like_a_failed_one)
 {

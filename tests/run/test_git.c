@@ -236,6 +236,17 @@ TEST(git, a_full_disk_is_said_so)
     check_contains(err.text, "No space left");
 }
 
+/* A quota: git does not say why, and the disk has space. */
+TEST(git, a_file_that_cannot_be_written_for_no_other_reason_means_a_full_disk)
+{
+    pretend("echo \"error: unable to write file big\" >&2; exit 128");
+    struct err err = {0};
+    struct git_call call = {.args = word};
+    check_int(git_run(&call, NULL, &err), ==, TEND_EFULL);
+    box_sh("sed -i 's/big/big: Permission denied/' bin/git");
+    check_int(git_run(&call, NULL, &err), ==, TEND_EIO);
+}
+
 TEST(git, a_race_for_a_lock_is_run_again_and_other_failures_are_not)
 {
     pretend("n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) >count; [ $n -ge 3 ] && exit 0; "

@@ -186,12 +186,18 @@ TEST(secret_step, SH_15_a_handler_loses_what_the_payload_names)
     options.handler_count = 1;
     struct tend_job_spec spec = spec_for("q");
     spec.kind = "sail";
-    spec.payload = "{\"run\":\"true\",\"env\":{\"X\":{\"env\":\"CREW\"}}}";
-    int64_t id = add_spec(t, &spec);
-    run_with(t, &options);
-    check_int(state_of(t, id), ==, TEND_DONE);
-    check_str(job_of(t, id)->result, "\"it is [redacted]\"");
-    check_int(stored(), ==, 0);
+    static const char *const payloads[] = {
+        "{\"run\":\"true\",\"env\":{\"X\":{\"env\":\"CREW\"}}}",
+        "{\"to\":\"x\",\"headers\":[{\"Authorization\":{\"env\":\"CREW\"}}]}", /* no plan */
+    };
+    for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+        spec.payload = payloads[i];
+        int64_t id = add_spec(t, &spec);
+        run_with(t, &options);
+        check_int(state_of(t, id), ==, TEND_DONE);
+        check_str(job_of(t, id)->result, "\"it is [redacted]\"");
+        check_int(stored(), ==, 0);
+    }
 }
 
 /* In every way that a step can speak, and in the job of the hook that is told how it ended. */

@@ -1,5 +1,6 @@
 /* Workspaces: where they come from, what they leave alone, how they go (SH-7, SH-10). */
 #include "run/workspace_box.h"
+#include "support/mounts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,5 +367,25 @@ TEST(workspace, a_call_that_is_interrupted_leaves_nothing)
         check_str(box_repository_state(repo), before);
     }
     check_int(interrupted, >, 0);
+    workspace_source_done(&source);
+}
+
+/* Symptom: git does not say why it could not write a file, and the job lost an attempt. */
+TEST(workspace, a_disk_that_is_full_while_files_are_checked_out_is_said)
+{
+    box_init();
+    const char *repo = box_repository("r");
+    box_sh("cd r && head -c 2000000 /dev/urandom >big && git add big && git commit -qm big");
+    box_sh("mkdir small");
+    if (!mounts_own() || !mounts_disk(test_path("small"), "1m"))
+        test_skip("this process may not mount a file system");
+    struct err err = {0};
+    struct workspace_source source;
+    struct workspace workspace;
+    check_fine(workspace_resolve(&box_keeper, repo, "main", &source, &err), &err);
+    check_int(workspace_make(&box_keeper, &source, test_path("small"), &workspace, &err), ==,
+              TEND_EFULL);
+    check_problem(WORKSPACE_NO_SPACE, CLASS_TRANSIENT_RUNTIME);
+    check_contains(err.text, "no space left on the disk");
     workspace_source_done(&source);
 }

@@ -273,3 +273,42 @@ TEST(mirror, an_object_that_was_cut_is_taken_again)
     box_sh(
         "cd r/.git/objects && for file in [0-9a-f]*/*; do cmp $file ../../../to/$file || exit 1; done");
 }
+
+/* Symptom: once an object was missing in the copy, every job of the repository failed for ever. */
+TEST(mirror, a_copy_in_which_objects_are_missing_is_replaced_by_another)
+{
+    static const char *const objects[] = {"main:a.txt", "main:dir", "main^{tree}", "main"};
+    box_init();
+    box_repository("r");
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
+        box_sh("rm -rf cache");
+        struct workspace first = box_workspace("r", "main");
+        box_sh("id=$(git -C r rev-parse '%s') && cd cache/*.git/objects && "
+               "rm -f $(echo $id | cut -c1-2)/$(echo $id | cut -c3-)",
+               objects[i]);
+        struct workspace second = box_workspace("r", "main");
+        check_str(box_content(second.folder), box_content(first.folder));
+        check_str(box_out("ls cache | grep -c '[.]git$'"), "2");
+        box_drop(&second);
+        box_drop(&first);
+    }
+}
+
+TEST(mirror, what_the_repository_itself_lacks_is_not_copied_again_and_again)
+{
+    box_init();
+    struct err err = {0};
+    struct workspace_source source;
+    struct workspace workspace;
+    box_repository("r");
+    box_sh("id=$(git -C r rev-parse main:a.txt) && cd r/.git/objects && "
+           "rm -f $(echo $id | cut -c1-2)/$(echo $id | cut -c3-)");
+    for (int i = 0; i < 3; i++) {
+        check_fine(workspace_resolve(&box_keeper, "r", "main", &source, &err), &err);
+        check_int(workspace_make(&box_keeper, &source, "work", &workspace, &err), <, 0);
+        workspace_source_done(&source);
+        check_contains(err.text, "objects are missing in the copy");
+        check_contains(err.text, "/cache/r-");
+    }
+    check_str(box_out("ls cache | grep -c '[.]git$'"), "2");
+}

@@ -273,6 +273,21 @@ TEST(own, fetch_and_push_reach_where_the_user_s_do)
     box_drop(&workspace);
 }
 
+/* Symptom: where url.<base>.insteadOf has a relative base, origin led nowhere. */
+TEST(own, a_relative_path_that_insteadOf_puts_in_reaches_where_the_user_s_does)
+{
+    box_init();
+    const char *repo = rich_repository();
+    box_sh("cd r && git config remote.origin.url gh:upstream.git && "
+           "git config url.../.insteadOf gh: && git config url.../.pushInsteadOf push: && "
+           "git config url.ssh://host/x/.insteadOf far: && git fetch -q");
+    struct workspace workspace = box_workspace(repo, "main");
+    box_sh("cd '%s' && git fetch -q && git push -q push:upstream.git HEAD:refs/heads/pushed",
+           workspace.folder);
+    check_str(box_out("git -C '%s' ls-remote --get-url far:y", workspace.folder), "ssh://host/x/y");
+    box_drop(&workspace);
+}
+
 TEST(own, settings_come_along_but_for_those_that_are_about_the_other_folder)
 {
     box_init();

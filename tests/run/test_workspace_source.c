@@ -103,6 +103,37 @@ TEST(source, a_file_of_the_user_s_git_folder_that_cannot_be_read_is_an_error)
     }
 }
 
+/* Symptom: after an amend and `git gc`, a job that had begun failed for good: no such commit. */
+TEST(source, a_commit_that_the_user_has_rewritten_is_taken_from_the_copy)
+{
+    static const char *const rewrites[] = {
+        "git commit -q --amend -m other",
+        "git checkout -q --orphan fresh && git branch -qD main",
+    };
+    box_init();
+    for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
+        box_sh("rm -rf r cache");
+        const char *repo = box_repository("r");
+        const char *commit = box_out("git -C r rev-parse main");
+        struct workspace before = box_workspace(repo, "main");
+        box_sh("cd r && git remote add origin ../elsewhere && %s && "
+               "git reflog expire --all --expire=now && git gc -q --prune=now",
+               rewrites[i]);
+        check_int(box_status("git -C r cat-file -e %s 2>/dev/null", commit), !=, 0);
+        struct workspace after = box_workspace(repo, commit);
+        check_str(box_content(after.folder), box_content(before.folder));
+        check_str(box_out("git -C '%s' remote", after.folder), "origin");
+        /* A copy that another one replaces gives it what the user has no longer. */
+        box_sh("cd cache/*.git && touch tend-stuck");
+        struct workspace third = box_workspace(repo, commit);
+        check_str(box_content(third.folder), box_content(before.folder));
+        check_str(box_out("ls cache | grep -c '[.]git$'"), "2");
+        box_drop(&third);
+        box_drop(&after);
+        box_drop(&before);
+    }
+}
+
 TEST(source, the_limits_of_a_shallow_repository_follow_the_user_s)
 {
     box_init();

@@ -53,15 +53,15 @@ SELECT patch FROM attempt_patch WHERE job_id = $1 AND number = $2;
 SELECT state, token, stopped_token, changed_at, queue, coalesce(error_class, '') FROM job WHERE id = $1;
 
 -- name: keep_leases
--- Attempts of a job of which processes may be left or a workspace is kept, and whether their worker is registered.
+-- Attempts of a job of which processes may be left or a workspace is kept, and the id of their worker where it is registered.
 -- Primary keys. Called by queue/keep_folder.c.
 SELECT token, host, boot_id, may_live, state, ended_at, workspace IS NOT NULL,
-       EXISTS (SELECT 1 FROM worker w WHERE w.id = attempt.worker_id)
+       coalesce((SELECT w.id FROM worker w WHERE w.id = attempt.worker_id), 0)
 FROM attempt
 WHERE job_id = $1 AND (may_live = 1 OR workspace IS NOT NULL);
 -- dialect: postgres
 SELECT token, host, boot_id, may_live, state, ended_at, (workspace IS NOT NULL)::int,
-       (EXISTS (SELECT 1 FROM worker w WHERE w.id = attempt.worker_id))::int
+       coalesce((SELECT w.id FROM worker w WHERE w.id = attempt.worker_id), 0)
 FROM attempt
 WHERE job_id = $1 AND (may_live = 1 OR workspace IS NOT NULL);
 
