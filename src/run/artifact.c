@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tend.h>
 #include <unistd.h>
 
@@ -33,76 +34,87 @@ const char *artifact_attempt_name(int64_t number, char out[ARTIFACT_NAME_BYTES])
     return out;
 }
 
-static int sync_folder(const char *path, struct err *err)
+/* --- one file: no link below the job's folder is followed, for a step can put one there --- */
+
+/* Opens a folder below an open one, made where it is missing; -1 with errno. */
+static int enter(int above, const char *name, bool durable)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return files_fail(err, "opening folder", path, errno);
-    int problem = fsync(fd) < 0 ? errno : 0;
-    close(fd);
-    return problem == 0 ? 0 : files_fail(err, "syncing folder", path, problem);
+    if (mkdirat(above, name, 0777) < 0 && errno != EEXIST)
+        return -1;
+    if (durable && fsync(above) < 0)
+        return -1;
+    return openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Opens the folder that the file lies in; -1 with errno. *ret_leaf is the file's own name. */
+static int open_parent(const struct artifact_folder *folder, const char *name,
+                       const char **ret_leaf)
+{
+    char part[ARTIFACT_NAME_BYTES];
+    int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *end; fd >= 0 && (end = strchr(name, '/')) != NULL; name = end + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)(end - name), name);
+        int below = enter(fd, part, folder->durable);
+        int problem = errno;
+        close(fd);
+        fd = below;
+        errno = problem;
+    }
+    *ret_leaf = name;
+    return fd;
 }
 
 /* A new file beside the final one, nobody else's even if two write the same artifact. */
-static int open_temporary(const char *folder, char *out, size_t size)
+static int open_temporary(int parent, char out[ARTIFACT_NAME_BYTES])
 {
     struct rng rng;
     rng_seed_random(&rng);
     for (;;) {
-        int len = snprintf(out, size, "%s/.new-%016llx", folder, (unsigned long long)rng_u64(&rng));
-        if (len < 0 || (size_t)len >= size) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        int fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        snprintf(out, ARTIFACT_NAME_BYTES, ".new-%016llx", (unsigned long long)rng_u64(&rng));
+        int fd = openat(parent, out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
 }
 
-/* path lies in folder. */
-static int replace_file(const char *folder, const char *path, const void *data, size_t bytes,
-                        struct err *err)
+/* 0 or an errno. */
+static int replace_file(int parent, const char *leaf, const void *data, size_t bytes)
 {
-    char temporary[PATH_MAX];
-    int fd = open_temporary(folder, temporary, sizeof temporary);
+    char temporary[ARTIFACT_NAME_BYTES];
+    int fd = open_temporary(parent, temporary);
     if (fd < 0)
-        return files_fail(err, "writing", path, errno);
+        return errno;
     int problem = files_write_all(fd, data, bytes);
     if (problem == 0 && fsync(fd) < 0)
         problem = errno;
     if (close(fd) < 0 && problem == 0)
         problem = errno;
-    if (problem == 0 && rename(temporary, path) < 0)
+    if (problem == 0 && renameat(parent, temporary, parent, leaf) < 0)
         problem = errno;
-    if (problem == 0)
-        return 0;
-    unlink(temporary);
-    return files_fail(err, "writing", path, problem);
+    if (problem != 0)
+        unlinkat(parent, temporary, 0);
+    return problem;
 }
 
 static int write_artifact(const struct artifact_folder *folder, const char *name, const void *data,
                           size_t bytes, struct err *err)
 {
     char path[PATH_MAX];
-    char parent[PATH_MAX];
+    const char *leaf;
     if (folder->path == NULL)
         return files_fail(err, "writing", name, ENOENT);
-    if (snprintf(path, sizeof path, "%s/%s", folder->path, name) >= (int)sizeof path)
-        return files_fail(err, "writing", name, ENAMETOOLONG);
-    snprintf(parent, sizeof parent, "%s", path);
-    *strrchr(parent, '/') = '\0';
-    int rc = files_make_folder(parent, err);
-    if (rc == 0)
-        rc = replace_file(parent, path, data, bytes, err);
-    /* From the file up to the job's folder: any of them may be new. */
-    for (size_t top = strlen(folder->path); rc == 0 && folder->durable;) {
-        rc = sync_folder(parent, err);
-        if (strlen(parent) <= top)
-            break;
-        *strrchr(parent, '/') = '\0';
-    }
-    return rc;
+    int rc = files_make_folder(folder->path, err);
+    if (rc < 0)
+        return rc;
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    int parent = open_parent(folder, name, &leaf);
+    if (parent < 0)
+        return files_fail(err, "writing", path, errno);
+    int problem = replace_file(parent, leaf, data, bytes);
+    if (problem == 0 && folder->durable && fsync(parent) < 0)
+        problem = errno;
+    close(parent);
+    return problem == 0 ? 0 : files_fail(err, "writing", path, problem);
 }
 
 int artifact_write_patch(const struct artifact_folder *folder, int64_t number, const void *patch,

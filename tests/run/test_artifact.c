@@ -154,6 +154,19 @@ TEST(artifact, a_file_where_a_folder_should_be_is_named)
     check_contains(err.text, "Not a directory");
 }
 
+/* Symptom: a step put a link in the place of a folder, and its records went where the link leads. */
+TEST(artifact, a_link_in_the_place_of_a_folder_is_not_followed)
+{
+    struct artifact_folder folder = job();
+    struct err err = {0};
+    check_int(mkdir(test_path("job"), 0700), ==, 0);
+    check_int(mkdir(test_path("elsewhere"), 0700), ==, 0);
+    check_int(symlink(test_path("elsewhere"), test_path("job/patches")), ==, 0);
+    check_int(artifact_write_patch(&folder, 1, "x", 1, &err), <, 0);
+    check_contains(err.text, "job/patches/steps/step-0001.patch");
+    check_int(files_in(test_path("elsewhere")), ==, 0);
+}
+
 /* A reader, and whoever looks after a crash, sees one whole version or the other. */
 TEST(artifact, nobody_ever_sees_half_a_file)
 {
