@@ -98,6 +98,7 @@ struct job_run {
                         plan */
     const char *missing_folder; /* the one that it names and that is missing here, or NULL */
     const char *repo_told;      /* the repository, without a password; absolute */
+    char nested_told[WORKSPACE_NESTED_BYTES]; /* repositories in its workspace, told already */
     struct pending_change change;
     char last_error[1024]; /* what went wrong outside of a process, "": nothing */
     struct evidence early; /* ... before a step could be tried */

@@ -31,6 +31,7 @@ struct look {
     bool plain_files; /* neither links nor submodules have changed */
     bool marked;      /* conversions may be at work: the patch says that it has the bytes */
     bool brief;       /* for people: files that are no text are named and not shown */
+    char nested[WORKSPACE_NESTED_BYTES]; /* as in workspace_change */
 };
 
 /* What a step has told its own repository to ignore, as long as that is there. */
@@ -52,6 +53,7 @@ static int look_init(struct look *look, struct workspace_keeper *keeper,
     look->keeper = keeper;
     look->workspace = workspace;
     look->brief = false;
+    look->nested[0] = '\0';
     keeper->problem = WORKSPACE_FINE;
     snprintf(look->index_path, PATH_MAX, "%s/index.next", workspace->private_folder);
     int len = snprintf(look->patch_path, PATH_MAX, "%s/patch", workspace->private_folder);
@@ -76,10 +78,32 @@ static struct git_call look_call(const struct look *look, const char *const *arg
     return call;
 }
 
+static void note_nested(struct look *look, const char *name, size_t len)
+{
+    size_t used = strlen(look->nested);
+    snprintf(look->nested + used, sizeof look->nested - used, "%s%.*s", used > 0 ? ", " : "",
+             (int)len, name);
+}
+
 /*
  * A nested repository without a commit has nothing git could point to, and is left out like an
- * empty folder. Everything else that git cannot take is an error.
+ * empty folder: "error: 'NAME/' does not have a commit checked out".
  */
+static void note_empty_repositories(struct look *look, const char *log)
+{
+    static const char begin[] = "error: '";
+    static const char end[] = "/' does not have a commit checked out";
+    for (const char *at = log; *at != '\0';) {
+        size_t len = strcspn(at, "\n");
+        size_t around = strlen(begin) + strlen(end);
+        if (len > around && strncmp(at, begin, strlen(begin)) == 0 &&
+            strncmp(at + len - strlen(end), end, strlen(end)) == 0)
+            note_nested(look, at + strlen(begin), len - around);
+        at += len + (at[len] == '\n');
+    }
+}
+
+/* Everything else that git cannot take is an error. */
 static bool only_empty_repositories(const struct git_outcome *outcome)
 {
     static const char *const harmless[] = {"' does not have a commit checked out",
@@ -132,8 +156,10 @@ static int add_everything(struct look *look, struct err *err)
                                       "git cannot take folders so deep in %s; remove them, or name "
                                       "them in .gitignore",
                                       look->workspace->folder));
-    if (rc == 0 || only_empty_repositories(&outcome))
+    if (rc == 0 || only_empty_repositories(&outcome)) {
+        note_empty_repositories(look, outcome.log);
         return workspace_fail(look->keeper, WORKSPACE_FINE, 0);
+    }
     if (outcome.end == GIT_FAILED && (look->keeper->problem == WORKSPACE_BROKEN ||
                                       look->keeper->problem == WORKSPACE_NOT_ALLOWED))
         look->keeper->problem = WORKSPACE_UNTAKEABLE;
@@ -235,6 +261,8 @@ static int split_names(struct look *look, const struct buf *names, struct worksp
             return out_of_memory(look, err);
         look->plain_files = look->plain_files && is_plain(at + 1) && is_plain(at + 8);
         look->marked = look->marked || workspace_is_attributes_file(path);
+        if (strncmp(at + 8, "160000", 6) == 0)
+            note_nested(look, path, strlen(path));
         change->file_count++;
         at = path + strlen(path) + 1;
     }
@@ -411,6 +439,7 @@ static int describe(struct look *look, bool with_patch, struct workspace_change 
         if (rc == 0 && with_patch)
             rc = read_patch(look, &change.patch, err);
     }
+    memcpy(change.nested, look->nested, sizeof change.nested);
     if (rc < 0)
         workspace_change_done(&change);
     else

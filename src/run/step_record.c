@@ -462,6 +462,23 @@ static int take_checkpoint(struct attempt *attempt, struct err *err)
     return rc;
 }
 
+/* A later workspace does not have them. One without a commit is found after every step: it is told
+ * once. */
+static void warn_of_nested(struct attempt *attempt)
+{
+    struct job_run *run = attempt->run;
+    const char *nested = run->change.checkpoint.nested;
+    if (strstr(run->nested_told, nested) != NULL)
+        return;
+    snprintf(run->nested_told, sizeof run->nested_told, "%s", nested);
+    attempt_warn(
+        attempt,
+        "git repositories in the workspace are not in its checkpoint, and a workspace that "
+        "is made again lacks what is in them: %s",
+        nested);
+    attempt_flush(attempt);
+}
+
 void step_take_checkpoint(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
@@ -471,6 +488,7 @@ void step_take_checkpoint(struct attempt *attempt)
     if (take_checkpoint(attempt, &err) == 0) {
         run->change.has_checkpoint = true;
         run->unsaved = false;
+        warn_of_nested(attempt);
         return;
     }
     snprintf(run->last_error, sizeof run->last_error, "%s", err.text);

@@ -168,6 +168,8 @@ bool workspace_find_at(int fd, char out[PATH_MAX]);
  */
 void workspace_begin_attempt(struct workspace_keeper *keeper, struct workspace *workspace);
 
+enum { WORKSPACE_NESTED_BYTES = 300 };
+
 struct workspace_file {
     char status;      /* A added, M modified, D deleted, T of another type */
     const char *path; /* from the top of the workspace; any bytes, not always UTF-8 */
@@ -182,6 +184,9 @@ struct workspace_change {
     size_t file_count;
     struct workspace_file *files;
     int64_t unread_bytes; /* of the patch, after those in it; see workspace_diff_briefly */
+    /* Repositories in the workspace that are new or have moved, as far as their names fit: what is
+     * in them is in no patch. */
+    char nested[WORKSPACE_NESTED_BYTES];
 };
 void workspace_change_done(struct workspace_change *change);
 

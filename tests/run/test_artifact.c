@@ -154,7 +154,8 @@ TEST(artifact, a_file_where_a_folder_should_be_is_named)
     check_contains(err.text, "Not a directory");
 }
 
-/* Symptom: a step put a link in the place of a folder, and its records went where the link leads. */
+/* Symptom: a step put a link in the place of a folder, and its records went where the link leads.
+ */
 TEST(artifact, a_link_in_the_place_of_a_folder_is_not_followed)
 {
     struct artifact_folder folder = job();

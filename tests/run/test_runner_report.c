@@ -2,6 +2,7 @@
  * What a step says through TEND_OUTPUT while it runs: progress is a sign of life (SH-2), and what
  * was wrong with it can be seen by everybody (SH-13, SH-16).
  */
+#include "repo_case.h"
 #include "runner_case.h"
 
 #include <string.h>
@@ -110,6 +111,19 @@ TEST(runner_report,
     check_int(count_warnings(many, "(and 2 more)"), ==, 1);
     check_int(state_of(t, line), ==, TEND_DONE);
     check_str(attempts_of(t, class), "1:failed:transient_runtime:exit.75");
+}
+
+/* Symptom: what the step had cloned was missing in the next workspace, and nothing had said so. */
+TEST(runner_report, SH_10_repositories_that_no_checkpoint_has_are_a_warning)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    int64_t id = add_plan(t, with_workspace("{\"run\":\"git clone -q $T/repo dep; git init -q "
+                                            "gen; echo made > gen/out\"},{\"run\":\"true\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(warnings_of(t, id), "lacks what is in them: gen, dep");
+    check_warned(t, id, "git repositories in the workspace are not in its checkpoint");
 }
 
 /* Also where there are more than are kept. Nothing secret is in them. */
