@@ -128,6 +128,11 @@ void signals_stop_runner(tend_runner *runner, bool at_once);
 /* From now on HUP, INT, QUIT, TERM, USR1 and USR2 are written to this descriptor, a byte each, for
  * somebody who passes them on. */
 void signals_forward(int fd);
+/* A descriptor that is readable once SIGINT, SIGTERM or SIGHUP has come; the second of a kind ends
+ * the program. -1: there is none, and so does the first. */
+int signals_catch(void);
+/* All of them end the program again. */
+void signals_release(void);
 /* How many signals to stop have come, and how many hangups. */
 int signals_stops(void);
 int signals_hangups(void);

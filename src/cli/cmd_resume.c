@@ -98,9 +98,10 @@ static const char *find_edits(struct cli *cli, struct job_work *work, int *ret_s
                        "a folder with the edits with --from",
                        id, elsewhere)
             : cli_fail(cli, TEND_ENOTFOUND,
-                       "no workspace was kept of job %" PRId64 ", which was not taken over; "
-                       "'tend workspace %" PRId64 "' makes one: give it with --from",
-                       id, id);
+                       "no workspace that was kept of job %" PRId64 " is known here or in %s; "
+                       "give a folder with the edits with --from: 'tend workspace %" PRId64
+                       "' makes one",
+                       id, work->folder, id);
     return NULL;
 }
 
@@ -123,6 +124,10 @@ static int resume_edited(struct cli *cli, struct job_work *work)
     if (job_work_edits(work, folder, &change, &err) < 0)
         return work->keeper.problem == WORKSPACE_FINE ? cli_fail(cli, err.code, "%s", err.text)
                                                       : job_work_fail(cli, work, &err);
+    if (signals_seen()) {
+        workspace_change_done(&change);
+        return signals_exit_status();
+    }
     const struct tend_changes changes = {.patch = change.patch.data,
                                          .patch_bytes = change.patch.len,
                                          .changed_files =
@@ -193,6 +198,8 @@ static int run(struct cli *cli, int argc, char **argv)
         return cli_fail(cli, TEND_EINVAL, "resume: --from goes with --keep-edits");
     if (argc == 1 && !args.dry_run && !cli->json && argument_id(cli, argv[0], &id) == EXIT_DONE)
         note_edits(cli, id);
+    if (signals_seen())
+        return signals_exit_status();
     return act_run(cli, &act, &args, argc, argv);
 }
 

@@ -3,6 +3,9 @@
 
 #include "base/proc.h"
 #include "cli/cli.h"
+#include "queue/keep.h"
+#include "run/job_folder.h"
+#include "run/workspace_files.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -50,18 +53,21 @@ int job_work_read(tend *store, int64_t id, const char *folder, struct job_work *
         snprintf(here, sizeof here, "%s", named);
     else if (!getcwd(here, sizeof here))
         return err_set(err, TEND_EIO, "the current folder cannot be told: %s", strerror(errno));
+    ret->folder = folder;
     workspace_keeper_init(&ret->keeper, arena_printf(&ret->arena, "%s/cache", folder));
     ret->source = (struct job_source){.t = store,
                                       .job_id = id,
                                       .plan = &ret->plan,
                                       .folder = arena_strdup(&ret->arena, here),
                                       .keeper = &ret->keeper};
+    ret->keeper.limits.cancel_fd = signals_catch();
     rc = read_plan(ret, id, err);
     return rc < 0 ? rc : read_done(store, ret, id, err);
 }
 
 void job_work_done(struct job_work *work)
 {
+    signals_release();
     tend_jobs_free(work->job);
     arena_done(&work->arena);
 }
@@ -70,6 +76,8 @@ int job_work_fail(struct cli *cli, const struct job_work *work, const struct err
 {
     int64_t id = work->source.job_id;
     switch (work->keeper.problem) {
+    case WORKSPACE_INTERRUPTED:
+        return signals_exit_status();
     case WORKSPACE_NOT_A_REPOSITORY:
     case WORKSPACE_REF_MISSING:
     case WORKSPACE_NOT_ALLOWED:
@@ -118,7 +126,7 @@ int job_work_edits(struct job_work *work, const char *folder, struct workspace_c
     if (!scratch || !mkdtemp(scratch))
         return err_set(err, TEND_EIO, "making a folder for comparing: %s", strerror(errno));
     int rc = job_source_edits(&work->source, scratch, path, work->done + 1, ret, err);
-    rmdir(scratch);
+    (void)files_remove(scratch, NULL);
     return rc;
 }
 
@@ -137,6 +145,22 @@ static void use_copies_of(struct job_work *work, const char *workspace)
     const char *cache = path ? arena_printf(&work->arena, "%s/cache", path) : NULL;
     if (cache && access(cache, F_OK) == 0)
         work->keeper.cache_folder = cache;
+}
+
+static const char *find_in_folder(struct job_work *work)
+{
+    char path[PATH_MAX];
+    int64_t store_id;
+    const char *found = NULL;
+    const struct tend_job *job = &work->job->items[0];
+    if (job->state != TEND_HELD || keep_store_id(work->source.t, &store_id) < 0)
+        return NULL;
+    int fd = lease_folder_find(work->folder, job->id, job->stopped_token, store_id);
+    if (fd >= 0 && lease_folder_kept(fd) == KEEP_TAKEN_OVER && workspace_find_at(fd, path))
+        found = arena_strdup(&work->arena, path);
+    if (fd >= 0)
+        close(fd);
+    return found;
 }
 
 /* The newest workspace that is kept of an attempt that failed, or of one that did not. */
@@ -165,6 +189,8 @@ static const char *find_kept(struct job_work *work, bool failed, const char **re
 const char *job_work_kept(struct job_work *work, const char **ret_elsewhere)
 {
     const char *folder = find_kept(work, false, ret_elsewhere);
+    if (!folder && !*ret_elsewhere)
+        folder = find_in_folder(work);
     if (folder)
         use_copies_of(work, folder);
     return folder;

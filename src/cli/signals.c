@@ -4,6 +4,7 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,6 +18,7 @@ static _Atomic(tend_runner *) stopped_runner;
 /* Read by other threads too; lock-free, as a handler needs it. */
 static _Atomic int seen, stops, hangups;
 static _Atomic int forward_fd = -1; /* signals_forward */
+static int caught[2] = {-1, -1};    /* signals_catch */
 static bool held;                   /* signals_hold */
 static _Atomic bool waits;          /* for what runs, at the first stop */
 
@@ -49,6 +51,12 @@ static void on_forward(int number)
     ssize_t ignored = write(forward_fd, &byte, 1);
     (void)ignored;
     errno = saved;
+}
+
+static void on_caught(int number)
+{
+    seen = number;
+    on_forward(number);
 }
 
 static void on_hangup(int number)
@@ -166,6 +174,41 @@ void signals_forward(int fd)
     forward_fd = fd;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         handle(numbers[i], on_forward);
+}
+
+static const int ends[] = {SIGHUP, SIGINT, SIGTERM};
+
+/* As nohup and some shells leave them for what runs in the background. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+int signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_caught, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    if (pipe2(caught, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -1;
+    forward_fd = caught[1];
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!is_ignored(ends[i]))
+            sigaction(ends[i], &action, NULL);
+    return caught[0];
+}
+
+void signals_release(void)
+{
+    if (caught[0] < 0)
+        return;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (!is_ignored(ends[i]))
+            handle(ends[i], SIG_DFL);
+    forward_fd = -1;
+    close(caught[0]);
+    close(caught[1]);
+    caught[0] = caught[1] = -1;
 }
 
 int signals_poll(struct pollfd *fds, nfds_t count, int timeout_ms)

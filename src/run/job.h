@@ -234,7 +234,8 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
  * the job. The old workspace stays on the disk.
  */
 int job_workspace_make(struct job_run *run, size_t step_index);
-/* A step has succeeded: the workspace before the last reset is not needed any more (SH-7). */
+/* The store knows that a step has succeeded: the workspace before the last reset is not needed any
+ * more (SH-7). */
 void job_workspace_settle(struct job_run *run);
 /* What the present attempt has changed, without secrets; the patch is in the buffer, the rest in
  * the arena. False: nothing, or it cannot be told. */

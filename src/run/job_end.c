@@ -30,6 +30,15 @@ static void forget_change(struct job_run *run)
     arena_init(&change->arena);
 }
 
+/* What was pending is in the store. The workspace before a reset is needed until the success in the
+ * new one is there: a worker that takes the job over before that begins the step again (SH-7). */
+static void written(struct job_run *run)
+{
+    if (run->change.has_end && run->change.end.state == TEND_ATTEMPT_SUCCEEDED)
+        job_workspace_settle(run);
+    forget_change(run);
+}
+
 static struct tend_step_change pending(const struct job_run *run)
 {
     return (struct tend_step_change){
@@ -86,7 +95,7 @@ bool job_write(struct job_run *run, const struct tend_attempt_begin *begun, int6
         rc = tend_step_next(run->runner->t, run->task->lease, &change, ret_number);
     while (task_try_again(run->task, rc) || leave_out(run, rc, NULL));
     if (rc >= 0) {
-        forget_change(run);
+        written(run);
         return true;
     }
     snprintf(run->last_error, sizeof run->last_error, "%s", tend_errmsg(run->runner->t));
@@ -129,7 +138,7 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1, "job %lld: %s",
                     (long long)run->task->job->id, tend_errmsg(run->runner->t));
     if (rc >= 0)
-        forget_change(run);
+        written(run);
     run->closed |= rc >= 0;
     return rc;
 }

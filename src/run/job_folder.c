@@ -1,6 +1,7 @@
 /* See job_folder.h. */
 #include "run/job_folder.h"
 
+#include "base/rng.h"
 #include "run/file_tree.h"
 #include "run/workspace_files.h"
 
@@ -16,8 +17,9 @@
 #include <unistd.h>
 
 #define KEPT "kept"
+#define FRESH_MARKER JOB_FOLDER_MARKER "-" /* a marker that is being written */
 
-enum { TRIES = 8, MARKER_BYTES = 32 };
+enum { TRIES = 8, MARKER_BYTES = 32, JOB_NAME_BYTES = 64 };
 
 /* --- names --- */
 
@@ -49,6 +51,15 @@ bool lease_folder_parse(const char *name, int64_t *ret_token)
     return parse_number(name, "lease-", ret_token, &rest) && rest[0] == '\0';
 }
 
+/* Of a job; store_id 0: the name it has unless another store has taken it. */
+static void put_name(char out[JOB_NAME_BYTES], int64_t job_id, int64_t store_id)
+{
+    if (store_id == 0)
+        snprintf(out, JOB_NAME_BYTES, "job-%lld", (long long)job_id);
+    else
+        snprintf(out, JOB_NAME_BYTES, "job-%lld-%llx", (long long)job_id, (long long)store_id);
+}
+
 static int put_path(char out[PATH_MAX], const char *folder, const char *name, struct err *err)
 {
     int len = snprintf(out, PATH_MAX, "%s/%s", folder, name);
@@ -62,8 +73,7 @@ int job_folder_open(int below, const char *name)
     return openat(below, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The store a marker names; 0: there is none, or whoever made it was killed before it was written.
- */
+/* The store a marker names; 0: there is none, or it is empty. */
 static int64_t read_marker(int folder)
 {
     char text[MARKER_BYTES];
@@ -77,18 +87,28 @@ static int64_t read_marker(int folder)
     return strtoll(text, NULL, 10);
 }
 
-/* 0 or an errno: EEXIST when a marker is there already, which need not be written yet. */
-static int write_marker(int folder, int64_t store_id, int flags)
+/* The marker is whole from its first moment on. 0 or an errno: EEXIST when there is one already and
+ * it is not to be replaced, ENOENT when the folder is removed meanwhile. */
+static int put_marker(int folder, int64_t store_id, bool replaces)
 {
+    struct rng rng;
     char text[MARKER_BYTES];
+    char fresh[MARKER_BYTES];
     int len = snprintf(text, sizeof text, "%lld\n", (long long)store_id);
-    int fd = openat(folder, JOB_FOLDER_MARKER,
-                    O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0600);
+    rng_seed_random(&rng);
+    snprintf(fresh, sizeof fresh, FRESH_MARKER "%016llx", (unsigned long long)rng_u64(&rng));
+    int fd = openat(folder, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return errno;
     int problem = files_write_all(fd, text, (size_t)len);
     if (close(fd) < 0 && problem == 0)
         problem = errno;
+    if (problem == 0 && !replaces && linkat(folder, fresh, folder, JOB_FOLDER_MARKER, 0) < 0)
+        problem = errno;
+    /* EPERM: a file system without links, where the last of two at once has the folder. */
+    if ((problem == 0 && replaces) || problem == EPERM || problem == EOPNOTSUPP)
+        problem = renameat(folder, fresh, folder, JOB_FOLDER_MARKER) < 0 ? errno : 0;
+    unlinkat(folder, fresh, 0);
     return problem;
 }
 
@@ -98,15 +118,19 @@ enum folder_owner job_folder_owner(int folder, int64_t store_id)
     return owner == 0 ? OWNER_NONE : owner == store_id ? OWNER_THIS : OWNER_OTHER;
 }
 
-/* Writes the marker of a folder that has none. 0 or an errno. */
+/* Writes the marker of a folder that has none. 0 or an errno. An empty marker is that of an earlier
+ * version that was killed, or what a power failure has left: it is replaced. */
 static int mark(int folder, int64_t store_id, enum folder_owner *ret)
 {
-    int problem = write_marker(folder, store_id, O_EXCL);
+    *ret = job_folder_owner(folder, store_id);
+    if (*ret != OWNER_NONE)
+        return 0;
+    int problem = put_marker(folder, store_id, false);
     *ret = problem == EEXIST ? job_folder_owner(folder, store_id) : OWNER_NONE;
     if (*ret != OWNER_NONE)
         return 0;
     if (problem == EEXIST)
-        problem = write_marker(folder, store_id, O_TRUNC);
+        problem = put_marker(folder, store_id, true);
     if (problem == 0)
         *ret = OWNER_THIS;
     return problem;
@@ -133,15 +157,15 @@ static enum folder_owner take_folder(const char *path, int64_t store_id, int *re
 int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char out[PATH_MAX],
                     struct err *err)
 {
-    char name[64];
+    char name[JOB_NAME_BYTES];
     int problem;
-    snprintf(name, sizeof name, "job-%lld", (long long)job_id);
+    put_name(name, job_id, 0);
     int rc = put_path(out, below, name, err);
     if (rc < 0)
         return rc;
     enum folder_owner owner = take_folder(out, store_id, &problem);
     if (owner == OWNER_OTHER) {
-        snprintf(name, sizeof name, "job-%lld-%llx", (long long)job_id, (long long)store_id);
+        put_name(name, job_id, store_id);
         if ((rc = put_path(out, below, name, err)) < 0)
             return rc;
         owner = take_folder(out, store_id, &problem);
@@ -166,29 +190,70 @@ int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t 
     return problem == 0 ? 0 : files_fail(err, "making folder", out_lease, problem);
 }
 
+int lease_folder_find(const char *below, int64_t job_id, int64_t token, int64_t store_id)
+{
+    char path[PATH_MAX];
+    char name[JOB_NAME_BYTES];
+    int lease = -1;
+    for (int own = 0; lease < 0 && own <= 1; own++) {
+        put_name(name, job_id, own ? store_id : 0);
+        int job = put_path(path, below, name, NULL) < 0 ? -1 : job_folder_open(AT_FDCWD, path);
+        snprintf(name, sizeof name, "lease-%lld", (long long)token);
+        if (job_folder_owner(job, store_id) == OWNER_THIS)
+            lease = job_folder_open(job, name);
+        if (job >= 0)
+            close(job);
+    }
+    return lease;
+}
+
 /* --- leaving --- */
+
+static bool is_fresh_marker(const char *name)
+{
+    return strncmp(name, FRESH_MARKER, strlen(FRESH_MARKER)) == 0;
+}
 
 static bool has_only_marker(int fd)
 {
     DIR *folder = file_tree_list(fd);
     bool only = folder != NULL;
     for (struct dirent *entry; only && (entry = readdir(folder)) != NULL;)
-        only = file_tree_is_dots(entry->d_name) || strcmp(entry->d_name, JOB_FOLDER_MARKER) == 0;
+        only = file_tree_is_dots(entry->d_name) || strcmp(entry->d_name, JOB_FOLDER_MARKER) == 0 ||
+               is_fresh_marker(entry->d_name);
     if (folder != NULL)
         closedir(folder);
     return only;
 }
 
+/* Whoever is about to put one of them in its place begins again (take_folder). */
+static void remove_markers(int fd)
+{
+    DIR *folder = file_tree_list(fd);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        if (is_fresh_marker(entry->d_name))
+            unlinkat(fd, entry->d_name, 0);
+    if (folder != NULL)
+        closedir(folder);
+    unlinkat(fd, JOB_FOLDER_MARKER, 0);
+}
+
+/*
+ * For a moment the folder has no marker. Whoever takes it in this moment marks it, and then it is
+ * theirs. Only one who had taken it before, and makes the folder of a lease just now, can find the
+ * marker of another store afterwards. That store must have a job of the same number that begins in
+ * the same moment, and even it leaves the lease's folder alone while the lease is locked.
+ */
 void job_folder_leave(int below, const char *name, int64_t store_id)
 {
     int fd = job_folder_open(below, name);
     if (fd < 0)
         return;
     if (job_folder_owner(fd, store_id) != OWNER_OTHER && has_only_marker(fd)) {
-        unlinkat(fd, JOB_FOLDER_MARKER, 0);
+        remove_markers(fd);
         /* Else somebody has begun to use it in this moment. */
         if (unlinkat(below, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-            (void)write_marker(fd, store_id, O_EXCL);
+            (void)put_marker(fd, store_id, false);
     }
     close(fd);
 }

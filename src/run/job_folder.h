@@ -54,6 +54,9 @@ int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char ou
 int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t store_id,
                       char out_job[PATH_MAX], char out_lease[PATH_MAX], struct err *err);
 
+/* A descriptor of the folder of a lease of this store; -1: there is none. */
+int lease_folder_find(const char *below, int64_t job_id, int64_t token, int64_t store_id);
+
 /* Removes the folder of a job when nothing but its marker is in it. */
 void job_folder_leave(int below, const char *name, int64_t store_id);
 

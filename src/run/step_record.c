@@ -435,7 +435,7 @@ static bool wait_for_means(struct attempt *attempt, const struct err *err, bool 
 {
     struct job_run *run = attempt->run;
     if (!workspace_problem_lacks(run->keeper.problem) ||
-        attempt_signal(attempt) == ATTEMPT_ORDERED || !task_try_again(run->task, TEND_EFULL))
+        attempt_signal(attempt) != ATTEMPT_SUCCEEDED || !task_try_again(run->task, TEND_EFULL))
         return false;
     if (first)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
@@ -443,22 +443,20 @@ static bool wait_for_means(struct attempt *attempt, const struct err *err, bool 
                     "tried again every second",
                     (long long)run->task->job->id, attempt->step->id, clean(attempt, err->text));
     task_sleep(run->task, CHECKPOINT_AGAIN_MS);
-    return true;
+    return attempt_signal(attempt) == ATTEMPT_SUCCEEDED;
 }
 
-/* What the step did is taken also when the task is to end. */
+/* An order and a runner that drains let git finish. A cancel, a lost lease and a stop at once end
+ * it: a step can leave files that git waits for, such as a FIFO. */
 static int take_checkpoint(struct attempt *attempt, struct err *err)
 {
     struct job_run *run = attempt->run;
-    int cancel_fd = run->keeper.limits.cancel_fd;
     bool first = true;
     int rc;
-    run->keeper.limits.cancel_fd = -1;
     while ((rc = workspace_checkpoint(&run->keeper, &run->workspace, &run->change.checkpoint,
                                       err)) < 0 &&
            wait_for_means(attempt, err, first))
         first = false;
-    run->keeper.limits.cancel_fd = cancel_fd;
     return rc;
 }
 
@@ -492,7 +490,8 @@ void step_take_checkpoint(struct attempt *attempt)
         return;
     }
     snprintf(run->last_error, sizeof run->last_error, "%s", err.text);
-    if (workspace_problem_lacks(run->keeper.problem)) {
+    if (workspace_problem_lacks(run->keeper.problem) ||
+        run->keeper.problem == WORKSPACE_INTERRUPTED) {
         attempt->end = attempt_signal(attempt);
         if (attempt->end == ATTEMPT_SUCCEEDED) /* the store is gone, or the order was taken back */
             attempt->end = ATTEMPT_STOPPED;
@@ -518,7 +517,6 @@ void step_record_success(struct attempt *attempt)
     keep_result(attempt, end);
     if (run->has_workspace || attempt->attempt > 1) /* a plain command leaves nothing on the disk */
         record_artifact(attempt, "succeeded", NULL);
-    job_workspace_settle(run);
     metrics_attempt_succeeded(run->runner, attempt, &run->failure);
     runner_tell_step(run->runner, run->task->job->id, attempt->number, TEND_ATTEMPT_SUCCEEDED,
                      "job %lld: step %s is done (%s)", (long long)run->task->job->id,

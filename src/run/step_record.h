@@ -12,9 +12,9 @@ struct heal_attempt failure_for_heal(const struct failure *failure);
 /*
  * Takes what a step that has succeeded changed in its workspace. What the worker lacks for that
  * (room, descriptors) is waited for, under the lease: to run the step again would have its effects
- * twice. Otherwise attempt->end says what becomes of it: failed; or lost, cancelled, stopped or
- * ordered while it waited. Then its work is in its workspace only, which is kept (job.h, unsaved),
- * and the step is run again, free of charge.
+ * twice. Otherwise attempt->end says what becomes of it: failed; or lost, cancelled or
+ * stopped while git ran or it waited, or ordered while it waited. Then its work is in its workspace
+ * only, which is kept (job.h, unsaved), and the step is run again, free of charge.
  */
 void step_take_checkpoint(struct attempt *attempt);
 /* After its checkpoint is taken. */

@@ -54,7 +54,8 @@ char *files_absolute(const char *path)
     return realpath(path, NULL);
 }
 
-int files_make_folder(const char *path, struct err *err)
+/* What is missing above it is made for everybody, as mkdir -p does. */
+static int make_folder(const char *path, mode_t mode, struct err *err)
 {
     char *copy = strdup(path);
     if (copy == NULL)
@@ -65,7 +66,7 @@ int files_make_folder(const char *path, struct err *err)
         at += strcspn(at, "/");
         char cut = *at;
         *at = '\0';
-        if (mkdir(copy, 0777) < 0 && errno != EEXIST)
+        if (mkdir(copy, cut == '\0' ? mode : 0777) < 0 && errno != EEXIST)
             problem = errno;
         *at = cut;
     }
@@ -74,6 +75,16 @@ int files_make_folder(const char *path, struct err *err)
         problem = ENOTDIR;
     free(copy);
     return problem == 0 ? 0 : files_fail(err, "making folder", path, problem);
+}
+
+int files_make_folder(const char *path, struct err *err)
+{
+    return make_folder(path, 0777, err);
+}
+
+int files_make_private_folder(const char *path, struct err *err)
+{
+    return make_folder(path, 0700, err);
 }
 
 /* --- removing --- */

@@ -14,6 +14,8 @@ struct buf;
 
 /* Makes the folder and those above it; fine when it is there. */
 int files_make_folder(const char *path, struct err *err);
+/* The same; a folder that is made is for its owner alone. */
+int files_make_private_folder(const char *path, struct err *err);
 
 /* Removes a file, or a folder with all that is in it, read-only folders too, however deep; fine
  * when not there. What is mounted in it is not entered: then it fails, and the rest stays. */

@@ -335,7 +335,7 @@ int workspace_mirror(struct workspace_keeper *keeper, const char *name, bool sha
                      mirror_update *update, void *arg, char **ret_folder, struct err *err)
 {
     struct copy copy = {.sha256 = sha256, .update = update, .arg = arg};
-    int rc = files_make_folder(keeper->cache_folder, err);
+    int rc = files_make_private_folder(keeper->cache_folder, err);
     char *cache_folder = rc == 0 ? files_absolute(keeper->cache_folder) : NULL;
     if (rc == 0 && cache_folder == NULL)
         rc = files_fail(err, "looking for", keeper->cache_folder, errno);

@@ -274,3 +274,67 @@ load keeping
     run -0 tend doctor --json
     json '.disk.kept.count == 0 and .disk.left.count == 0'
 }
+
+# A git that waits before it does what $1 says, as long as the file slow is there; it makes the file hung.
+slow_git() {
+    local real
+    real=$(command -v git)
+    mkdir bin
+    printf '#!/bin/sh\ncase " $* " in *" %s "*) touch %s; while test -e %s; do sleep 0.02; done;; esac\nexec %s "$@"\n' \
+        "$1" "$PWD/hung" "$PWD/slow" "$real" >bin/git
+    chmod +x bin/git
+    PATH=$PWD/bin:$PATH
+    touch slow
+}
+
+# The worker has read the order, and carries it out when git has ended.
+order_is_known() {
+    tend show "$id" --json | jq -e '[.. | .taken_at_ms? | numbers] | length > 0' >/dev/null
+}
+
+# Symptom: no attempt had begun, and "tend resume --keep-edits" said that the job was not taken over.
+@test "the workspace of a job that was taken over before its first attempt is found" {
+    make_repo
+    slow_git read-tree
+    id=$(add_work "$(jq -n --arg run "cat kept >$PWD/seen" '[{id: "a", $run}]')")
+    start_worker
+    until_true test -e hung
+    tend control "$id" takeover >/dev/null
+    until_true order_is_known
+    rm slow
+    until_true has_state "$id" held
+    kill "$worker"
+    ended "$worker"
+    folder=$(find "$PWD/.tend/run" -maxdepth 3 -name 'workspace-*' ! -name '*.tend')
+    echo repaired >>"$folder/kept"
+    fails 3 tend resume "$id" --keep-edits --folder elsewhere
+    says "give a folder with the edits with --from"
+    run -0 tend resume "$id" --keep-edits
+    [[ "$output" == "1 job resumed; step a goes on with 1 file changed in $folder ("* ]]
+    tend work --drain >work.log
+    [ "$(cat seen)" = $'first\nrepaired' ]
+}
+
+# Symptom: a workspace that was half made stayed beside its place, or in /tmp.
+@test "a command that is stopped while it makes a workspace leaves nothing" {
+    take_over
+    slow_git read-tree
+    mkdir tmp
+    for command in "workspace $id" "resume $id --keep-edits" "resume $id"; do
+        for signal in TERM HUP; do
+            rm -f hung
+            # shellcheck disable=SC2086
+            TMPDIR=$PWD/tmp "$TEND" $command 3>&- &
+            local pid=$!
+            until_true test -e hung
+            kill -"$signal" "$pid"
+            local status=0
+            wait "$pid" || status=$?
+            [ "$status" = $((128 + $(kill -l "$signal"))) ]
+            [ -z "$(ls tmp)" ]
+            run -0 find . -maxdepth 1 '(' -name 'workspace-*' -o -name 'job-*' ')'
+            [ -z "$output" ] || { echo "left by tend $command: $output"; return 1; }
+            has_state "$id" held
+        done
+    done
+}

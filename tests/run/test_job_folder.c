@@ -5,6 +5,7 @@
 #include "support/test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,61 @@ TEST(job_folder, a_folder_without_a_marker_is_nobodys_until_a_job_uses_it)
     check_int(owner_of("job-3", 100), ==, OWNER_NONE);
     check_int(job_folder_make(".", 3, 100, path, &err), ==, 0);
     check_int(owner_of("job-3", 100), ==, OWNER_THIS);
+}
+
+/* What a worker that was killed while it marked the folder has left is no use of the folder. */
+TEST(job_folder, it_goes_with_a_marker_that_was_never_put_in_its_place)
+{
+    char job[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(job_folder_make(".", 12, 100, job, &err), ==, 0);
+    int fd = open("job-12/store-0123456789abcdef", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    check(fd >= 0);
+    close(fd);
+    job_folder_leave(AT_FDCWD, job, 100);
+    check(access(job, F_OK) < 0);
+}
+
+enum { STORES = 4, ROUNDS = 200 };
+
+static void *take_many(void *arg)
+{
+    int64_t store_id = *(const int64_t *)arg;
+    int64_t wrong = 0;
+    for (int i = 1; i <= ROUNDS; i++) {
+        char path[PATH_MAX];
+        struct err err;
+        wrong += job_folder_make(".", i, store_id, path, &err) < 0 ||
+                 owner_of(path, store_id) != OWNER_THIS;
+    }
+    *(int64_t *)arg = wrong;
+    return NULL;
+}
+
+/* Symptom: a store that looked before the marker was written took the folder of another one. */
+TEST(job_folder, stores_that_make_a_folder_at_once_never_share_it)
+{
+    pthread_t threads[STORES];
+    int64_t stores[STORES];
+    enter();
+    for (int i = 0; i < STORES; i++) {
+        stores[i] = 100 + i;
+        check_int(pthread_create(&threads[i], NULL, take_many, &stores[i]), ==, 0);
+    }
+    for (int i = 0; i < STORES; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < STORES; i++)
+        check_int(stores[i], ==, 0);
+    for (int i = 1; i <= ROUNDS; i++) { /* one has the plain name, all others one of their own */
+        int own = 0;
+        for (int store = 100; store < 100 + STORES; store++) {
+            char path[64];
+            snprintf(path, sizeof path, "job-%d-%x", i, (unsigned)store);
+            own += access(path, F_OK) == 0;
+        }
+        check_int(own, ==, STORES - 1);
+    }
 }
 
 TEST(job_folder, it_goes_when_only_its_marker_is_left)

@@ -422,3 +422,63 @@ TEST(runner_workspace, BY_9_work_that_a_stopping_worker_cannot_save_stays_in_its
                    "the step has succeeded, but its changes could not be saved: git write-tree");
     check_int(workspaces_of(id), ==, 1);
 }
+
+/* A git that hangs while a checkpoint is taken, as long as the file "slow" is there. */
+static void hang_git(void)
+{
+    shell("touch slow; mkdir bin; real=$(command -v git); printf '#!/bin/sh\\ncase \" $* \" in *\" "
+          "write-tree \"*) touch %s/hung; while test -e %s/slow; do sleep 0.02; done;; "
+          "esac\\nexec %s \"$@\"\\n' \"$PWD\" \"$PWD\" \"$real\" > bin/git; chmod +x bin/git");
+    check_int(setenv("PATH", keep_text("%s/bin:%s", test_folder(), getenv("PATH")), 1), ==, 0);
+}
+
+static struct running_runner start_with_git_that_hangs(tend *t, int64_t *ret_id)
+{
+    make_repository();
+    hang_git();
+    *ret_id = add_plan(t, with_workspace("{\"id\":\"a\",\"run\":\"echo x > made\"}"));
+    struct running_runner running = runner_start(store_open_real("worker"), NULL);
+    wait_until(access("hung", F_OK) == 0, PATIENCE_MS);
+    return running;
+}
+
+/* Symptom: a worker was held for ten minutes, whatever it was told. */
+TEST(runner_workspace, BY_9_a_stop_at_once_ends_a_git_that_hangs_in_a_checkpoint)
+{
+    tend *t = store_open_real("w");
+    int64_t id;
+    struct running_runner running = start_with_git_that_hangs(t, &id);
+    tend_runner_stop(running.runner, 1);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+    check_str(attempts_of(t, id), "1:stopped::");
+    check_contains(summaries_of(t, id),
+                   "the step has succeeded, but its changes could not be saved: git write-tree");
+    check_int(workspaces_of(id), ==, 1);
+}
+
+TEST(runner_workspace, SH_12_a_cancel_ends_a_git_that_hangs_in_a_checkpoint)
+{
+    tend *t = store_open_real("w");
+    int64_t id;
+    struct tend_control_result result;
+    struct running_runner running = start_with_git_that_hangs(t, &id);
+    check_ok(t, tend_control(t, id, "cancel", NULL, "enough", "ann", &result));
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_CANCELLED);
+    check_str(attempts_of(t, id), "1:stopped::");
+    check_contains(summaries_of(t, id), "cancelled by ann: enough");
+}
+
+TEST(runner_workspace, BY_9_a_runner_that_drains_lets_git_finish_a_checkpoint)
+{
+    tend *t = store_open_real("w");
+    int64_t id;
+    struct running_runner running = start_with_git_that_hangs(t, &id);
+    tend_runner_stop(running.runner, 0);
+    shell("rm slow");
+    runner_join(&running);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(attempts_of(t, id), "1:succeeded::");
+}

@@ -54,6 +54,7 @@ TEST(mirror, a_url_is_copied_and_fetched_again_on_reuse)
         check_str(commit, box_out("git -C r rev-parse main"));
     }
     check_str(box_out("ls cache | grep -c '[.]git$'"), "1");
+    check_str(box_out("stat -c %%a cache"), "700"); /* what may be read is the owner's to say */
     box_drop(&workspace);
 }
 
