@@ -49,11 +49,12 @@ readme_is_true() {
     readme_is_true
 }
 
-@test "every file the README points to is there" {
+@test "every file the README points to is there, with the place in it" {
     grep -o '](\([^)h][^)]*\))' "$TEND_SOURCE/README.md" | sed 's/](\(.*\))/\1/' >files
     [ "$(wc -l <files)" -ge 8 ]
-    while read -r file; do
+    while IFS='#' read -r file place; do
         [ -e "$TEND_SOURCE/$file" ] || { echo "no $file"; return 1; }
+        [ -z "$place" ] || grep -q "id=\"$place\"" "$TEND_SOURCE/$file" || { echo "no $place in $file"; return 1; }
     done <files
 }
 
