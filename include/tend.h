@@ -965,8 +965,7 @@ TEND_API int tend_queue_get(tend *t, const char *name, struct tend_queue *ret);
 
 /* What a queue has that cannot be claimed, for whoever was told that it is empty. Cheap. */
 struct tend_outlook {
-    int64_t due_ms;  /* of its first scheduled job, if that is among the first 10,000 of the store;
-                        else TEND_UNSET */
+    int64_t due_ms;  /* of its first scheduled job, or TEND_UNSET */
     int64_t running; /* jobs */
     int held;        /* 1: some are */
     int known;       /* 0: nothing was seen of a queue of this name, neither jobs nor settings */

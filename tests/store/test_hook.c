@@ -474,6 +474,31 @@ TEST(hook, BY_3_a_submission_of_a_hook_is_told_from_those_of_others)
     check_int(told(), ==, 2);
 }
 
+/* Symptom: what a hook had retried stayed the hook's although somebody else submitted it again. */
+TEST(hook, BY_3_what_somebody_else_submits_again_is_no_hook_s_any_more)
+{
+    tend *t = store_open("w");
+    tend *inside = open_in_hook("ops");
+    struct tend_added added;
+    struct tend_job_spec spec = spec_for("q");
+    put(t, "ops", "failed");
+    spec.unique_key = "k";
+    int64_t id = add_spec(t, &spec);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 1);
+    check_ok(t, tend_act(inside, TEND_REDRIVE, id, NULL, NULL));
+    check_ok(t, tend_add(t, &spec, &added));
+    check_int(added.outcome, ==, TEND_REFRESHED);
+    struct tend_lease lease = claim_one(t, "q");
+    /* While it runs, a hook submits over what somebody else has submitted. */
+    check_ok(t, tend_add(t, &spec, &added));
+    check_ok(t, tend_add(inside, &spec, &added));
+    check_ok(t, fail(t, lease, 1));
+    check_int(told(), ==, 2);
+    check_ok(t, fail(t, claim_one(t, "q"), 1));
+    check_int(told(), ==, 3);
+}
+
 /* --- many at once --- */
 
 enum { THREADS = 6, JOBS_EACH = 40 };

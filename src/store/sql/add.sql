@@ -176,6 +176,7 @@ FOR NO KEY UPDATE OF j;
 kind = $3, priority = $4, payload = $7, concurrency_key = $8, tags = $9, workspace = $10,
     max_attempts = $11, max_crashes = $12, backoff_ms = $13, backoff_max_ms = $14, lease_ms = $15,
     hook = CASE WHEN CAST($16 AS text) IS NOT NULL THEN hook END,
+    retry_hook = CASE WHEN CAST($16 AS text) IS NOT NULL THEN retry_hook END,
     attempts = CASE WHEN payload = $7 THEN attempts ELSE 0 END,
     crashes = CASE WHEN payload = $7 THEN crashes ELSE 0 END,
     life_token = CASE WHEN payload = $7 THEN life_token ELSE token END

@@ -5,7 +5,8 @@
 -- doing: reading submissions | changing submissions
 
 -- name: submission_put
--- The newest takes the place of the one before. Parameters as job_refresh. Primary key. Called by queue/submission.c.
+-- The newest takes the place of the one before; as in job_refresh, no hook makes that of somebody else its own.
+-- Parameters as job_refresh. Primary key. Called by queue/submission.c.
 INSERT INTO submission
     (job_id, at, who, kind, priority, due_at, payload, concurrency_key, tags, workspace,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook)
@@ -16,7 +17,8 @@ SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = exclu
     due_at = excluded.due_at, payload = excluded.payload, concurrency_key = excluded.concurrency_key,
     tags = excluded.tags, workspace = excluded.workspace, max_attempts = excluded.max_attempts,
     max_crashes = excluded.max_crashes, backoff_ms = excluded.backoff_ms,
-    backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms, hook = excluded.hook;
+    backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms,
+    hook = CASE WHEN excluded.hook IS NOT NULL THEN submission.hook END;
 
 -- name: submission_get
 -- With the job as it is now. Primary keys. Called by queue/submission.c.
