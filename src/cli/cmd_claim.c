@@ -158,7 +158,7 @@ static int run_command(struct cli *cli, const struct tend_job *job)
     const char *const shell[] = {"sh", "-c", args.exec, NULL};
     const struct with_lease wish = {.lease = {.id = job->id, .token = job->token},
                                     .argv = shell,
-                                    .by_shell = true,
+                                    .shell_line = args.exec,
                                     .grace_ms = args.grace_ms == TEND_UNSET ? WITH_LEASE_GRACE_MS
                                                                             : args.grace_ms,
                                     .takes_result = args.result,

@@ -7,6 +7,7 @@
 #include "cli/json_out.h"
 #include "cli/run_screen.h"
 #include "cli/store_place.h"
+#include "run/shell_word.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,17 +95,6 @@ static void plan_done(struct plan *plan)
     free(plan->limits);
 }
 
-/* Whether the shell finds the first word of the line; true also where only the shell can tell. */
-static bool shell_knows(const char *line)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    char look[256];
-    size_t len = strspn(line, plain);
-    bool is_word = len > 0 && (line[len] == '\0' || line[len] == ' ');
-    int room = snprintf(look, sizeof look, "command -v -- %.*s >/dev/null", (int)len, line);
-    return !is_word || room >= (int)sizeof look || system(look) == 0;
-}
-
 static int read_handlers(struct cli *cli, struct plan *plan)
 {
     for (size_t i = 0; i < args.handlers.count; i++) {
@@ -116,7 +106,7 @@ static int read_handlers(struct cli *cli, struct plan *plan)
             return status;
         plan->handlers[plan->handler_count++] =
             (struct tend_handler){.kind = kind, .command = command};
-        if (!shell_knows(command))
+        if (shell_lacks_command(command, NULL))
             return cli_fail(cli, TEND_EINVAL,
                             "work: --handler %s=%s: there is no such command here, and every job "
                             "of this kind would be given back",

@@ -121,7 +121,7 @@ static int run_under(struct cli *cli, const struct with_lease *wish, const char 
 {
     const struct leased_command command = {.lease = wish->lease,
                                            .argv = wish->argv,
-                                           .by_shell = wish->by_shell,
+                                           .shell_line = wish->shell_line,
                                            .env = env,
                                            .stdin_fd = input,
                                            .takes_result = wish->takes_result,

@@ -12,7 +12,7 @@ struct cli;
 struct with_lease {
     struct tend_lease lease;
     const char *const *argv; /* NULL at the end */
-    bool by_shell;           /* argv is a shell with the command */
+    const char *shell_line;  /* as in leased_command */
     int64_t grace_ms;
     bool takes_result;
     bool gives_payload; /* on the command's standard input; else the caller's is passed on */

@@ -237,14 +237,23 @@ int spec_fill_body(const struct http_plan *http, struct arena *arena, secret_loo
 
 /* ---- all of a payload ---- */
 
-/* The secret that a member of such an object names; false for the prefix and what is no name. */
-static bool name_member(const char *name, json_t *member, struct secret_name *ret)
+/* The members of a payload in which a plan has its secrets. */
+static bool is_secret_place(const char *name)
+{
+    return strcmp(name, "env") == 0 || strcmp(name, "headers") == 0 || strcmp(name, "body") == 0;
+}
+
+/* The secret that a member of such an object names; false for the prefix and what is no name.
+ * Elsewhere than in a secret place, "file" may as well be the name of the data. */
+static bool name_member(const char *name, json_t *member, bool in_place, struct secret_name *ret)
 {
     const char *text = json_string_value(member);
     *ret = (struct secret_name){.name = text, .prefix = ""};
     if (strcmp(name, plain.env) == 0 || strcmp(name, inner.env) == 0)
         return is_variable(text);
     ret->place = SECRET_IN_FILE;
+    if (strcmp(name, plain.file) == 0 && !in_place)
+        return false;
     return strcmp(name, prefix_name) != 0 && text[0] == '/';
 }
 
@@ -264,7 +273,7 @@ static bool names_secret(json_t *value)
     return json_is_object(value);
 }
 
-static int look_up_all(json_t *value, secret_lookup *lookup, void *context)
+static int look_up_all(json_t *value, bool in_place, secret_lookup *lookup, void *context)
 {
     const char *name, *unused;
     json_t *member;
@@ -275,14 +284,14 @@ static int look_up_all(json_t *value, secret_lookup *lookup, void *context)
     json_object_foreach(value, name, member)
     {
         if (code == 0 && !is_name)
-            code = look_up_all(member, lookup, context);
-        else if (code == 0 && name_member(name, member, &secret))
+            code = look_up_all(member, in_place || is_secret_place(name), lookup, context);
+        else if (code == 0 && name_member(name, member, in_place, &secret))
             code = lookup(context, &secret, &unused);
     }
     json_array_foreach(value, i, member)
     {
         if (code == 0)
-            code = look_up_all(member, lookup, context);
+            code = look_up_all(member, in_place, lookup, context);
     }
     return code;
 }
@@ -293,7 +302,7 @@ int spec_payload_secrets(const char *payload, size_t bytes, secret_lookup *looku
     json_t *document = json_loadb(payload, bytes, JSON_DECODE_ANY, &error);
     if (!document)
         return json_no_memory(&error) ? TEND_ENOMEM : 0;
-    int code = look_up_all(document, lookup, context);
+    int code = look_up_all(document, false, lookup, context);
     json_decref(document);
     return code;
 }

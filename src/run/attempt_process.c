@@ -11,6 +11,7 @@
 #include "run/attempt_env.h"
 #include "run/job.h"
 #include "run/payload_file.h"
+#include "run/shell_word.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -370,12 +371,19 @@ static void judge_lost(struct process *process)
              "signal %d: the helper that watches over it was killed, so it was ended", SIGKILL);
 }
 
-/* The command of a handler is the worker's, not the job's. One that has declared a class was
- * started. */
+/* The command of a handler is the worker's, not the job's. A script that was started and then
+ * missed a tool of its own has failed. */
 static bool has_no_command(const struct attempt *attempt)
 {
-    return attempt->run->handler != NULL && attempt->report.class == CLASS_NONE &&
-           ending_is_no_command(attempt->ending);
+    const struct job_run *run = attempt->run;
+    struct arena arena;
+    if (run->handler == NULL || !ending_is_no_command(attempt->ending))
+        return false;
+    arena_init(&arena);
+    const char *line = attempt_command(attempt, &arena);
+    bool lacks = line != NULL && shell_lacks_command(line, job_base_folder(run, &arena));
+    arena_done(&arena);
+    return lacks;
 }
 
 static void judge_no_command(struct attempt *attempt)

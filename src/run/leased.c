@@ -10,6 +10,7 @@
 #include "run/lease_watch.h"
 #include "run/runner.h"
 #include "run/secret.h"
+#include "run/shell_word.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,6 +136,7 @@ static int make_redactor(struct leased *leased, const struct tend_job *job, stru
 static int begin_lease(struct leased *leased)
 {
     const struct tend_lease *lease = &leased->command->lease;
+    int64_t now_ms = clock_mono_ms(); /* before the heartbeat, whose answer may take long */
     int rc;
     if ((rc = tend_start(leased->t, lease, 1, NULL)) < 0 ||
         (rc = tend_heartbeat(leased->t, lease, 1, TEND_UNSET, NULL)) < 0 ||
@@ -142,7 +144,7 @@ static int begin_lease(struct leased *leased)
         return rc;
     const struct tend_job *job = &leased->jobs->items[0];
     leased->watch.lease_ms = job->until_ms - job->seen_at_ms; /* of that heartbeat */
-    lease_watch_beat(&leased->watch, clock_mono_ms());
+    lease_watch_beat(&leased->watch, now_ms);
     leased->look_ms = leased->watch.beat_ms;
     bool held = job->state == TEND_RUNNING && job->token == lease->token;
     return held && leased->watch.lease_ms > 0
@@ -393,7 +395,8 @@ static void end_by_exit(struct leased *leased, int code)
 {
     const struct ending ending = {.kind = ENDED_EXIT, .number = code};
     char why[64];
-    if (!leased->command->by_shell || !ending_is_no_command(ending)) {
+    if (leased->command->shell_line == NULL || !ending_is_no_command(ending) ||
+        !shell_lacks_command(leased->command->shell_line, ".")) {
         fail(leased, ending);
         return;
     }

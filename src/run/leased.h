@@ -31,7 +31,7 @@
 struct leased_command {
     struct tend_lease lease;
     const char *const *argv; /* NULL at the end */
-    bool by_shell;           /* argv is a shell, which ends with 126 or 127 if it cannot start it */
+    const char *shell_line;  /* that argv has a shell run; NULL: it has none */
     const char *const *env;  /* complete, NULL at the end */
     int stdin_fd;            /* -1: /dev/null */
     bool takes_result;       /* what it prints is the job's result, and goes nowhere else */

@@ -50,6 +50,14 @@ tree_is_gone() {
     done
 }
 
+# Symptom: a command that had its effect and then missed a tool was given back, and had its effect again and again.
+@test "claim --exec: a command that misses a tool of its own has failed" {
+    tend add -q q >/dev/null
+    run -1 tend claim -q q --exec 'echo effect >>effects; no-such-tool'
+    [ "$(state_of 1)" = failed ]
+    [ "$(wc -l <effects)" = 1 ]
+}
+
 @test "claim --exec gives the payload to its command" {
     tend add -q q --payload '{"to": "ann"}' >/dev/null
     run -0 tend claim -q q --exec 'jq -r .to'
@@ -92,7 +100,7 @@ tree_is_gone() {
     local payload id
     for payload in '{"env":{"A":{"env":"SEC"}}}' '{"to":"x","headers":{"Authorization":{"env":"SEC","prefix":"Bearer "}}}' \
         '[[{"$env":"SEC"}, {"env":"NOT_THERE"}, {"file":"/not/there"}, {"env":5}, {"env":"a b"}]]' \
-        "{\"to\":\"x\",\"env\":{\"env\":\"SEC\"},\"key\":{\"file\":\"$PWD/words\"}}"; do
+        "{\"to\":\"x\",\"env\":{\"env\":\"SEC\"},\"key\":{\"\$file\":\"$PWD/words\"}}"; do
         id=$(tend add -q q --payload "$payload")
         tend claim -q q --result-from-stdout --exec 'echo "it is $SEC"'
         run -0 tend wait "$id" --result

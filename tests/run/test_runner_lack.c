@@ -390,6 +390,17 @@ TEST(runner_lack, BY_9_a_handler_that_cannot_be_executed_is_no_failure_of_the_jo
     check_contains(job_of(t, id)->changed_why, "ended with 126");
 }
 
+/* Symptom: a script that did its work and then missed a tool did that work again and again. */
+TEST(runner_lack, a_handler_that_misses_a_tool_of_its_own_has_failed)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_mail(t);
+    check_int(drain_with_handler(t, "true; no-such-tool").failed, ==, 1);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check_int(job_of(t, id)->attempts, ==, 1);
+    check_str(job_of(t, id)->error_class, "deterministic_contract");
+}
+
 /* One that runs says what its failure is. */
 TEST(runner_lack, a_handler_that_declares_a_class_has_failed_whatever_its_exit_status)
 {

@@ -200,6 +200,23 @@ TEST(secret_step, SH_15_a_handler_loses_what_the_payload_names)
     }
 }
 
+/* Symptom: the result of a handler that reads the file its payload names was "[redacted]". */
+TEST(secret_step, a_file_that_is_the_data_of_a_payload_is_no_secret)
+{
+    tend *t = store_open_real("w");
+    const struct tend_handler handler = {.kind = "sail", .command = "cat crew.csv"};
+    struct tend_runner_options options = runner_options();
+    options.handlers = &handler;
+    options.handler_count = 1;
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = "sail";
+    check_int(system("echo seventeen sailors > crew.csv"), ==, 0);
+    spec.payload = keep_text("{\"file\":\"%s/crew.csv\"}", test_folder());
+    int64_t id = add_spec(t, &spec);
+    run_with(t, &options);
+    check_str(job_of(t, id)->result, "\"seventeen sailors\"");
+}
+
 /* In every way that a step can speak, and in the job of the hook that is told how it ended. */
 TEST(secret_step, SH_15_nothing_that_a_step_reports_has_the_secret)
 {
@@ -349,8 +366,7 @@ TEST(secret_step, SH_15_a_secret_that_is_too_short_to_be_kept_out_is_refused)
     run_until_drained(t);
     check_int(state_of(t, id), ==, TEND_FAILED);
     check(access("begun", F_OK) < 0);
-    check_contains(
-        job_of(t, id)->error_text,
-        "variable \"PIN\" needs variable \"PIN\", which is shorter than 4 bytes: a secret "
-        "that short cannot be kept out of the output");
+    check_contains(job_of(t, id)->error_text,
+                   "variable \"PIN\" (--env-from) is shorter than 4 bytes: a secret that short "
+                   "cannot be kept out of the output");
 }
