@@ -156,7 +156,7 @@ static const char *find_in_folder(struct job_work *work)
     if (job->state != TEND_HELD || keep_store_id(work->source.t, &store_id) < 0)
         return NULL;
     int fd = lease_folder_find(work->folder, job->id, job->stopped_token, store_id);
-    if (fd >= 0 && lease_folder_kept(fd) == KEEP_TAKEN_OVER && workspace_find_at(fd, path))
+    if (fd >= 0 && lease_folder_kept(fd) == KEEP_TAKEN_OVER && workspace_find_at(fd, path) > 0)
         found = arena_strdup(&work->arena, path);
     if (fd >= 0)
         close(fd);

@@ -2,6 +2,7 @@
 #include "core/quoted.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PREFIX_BYTES = 64 }; /* a longer one is no prefix */
@@ -86,7 +87,7 @@ static bool is_member(struct span line)
 static bool repeats_line(struct span line, struct span given_line)
 {
     size_t prefix;
-    if (given_line.len == 0 || !ends_with(line, given_line, &prefix))
+    if (!ends_with(line, given_line, &prefix))
         return false;
     if (is_member(given_line))
         return prefix <= PREFIX_BYTES;
@@ -95,10 +96,31 @@ static bool repeats_line(struct span line, struct span given_line)
     return prefix == 0;
 }
 
-static bool repeats_any_line(struct span line, struct span given)
+/* The lines of the given text that are not blank. */
+struct given_lines {
+    struct span *items;
+    size_t count;
+};
+
+/* False: no memory. */
+static bool split_given(struct span given, struct given_lines *ret)
 {
-    while (given.len > 0)
-        if (repeats_line(line, trim(first_line(given, &given))))
+    size_t room = 1;
+    for (size_t i = 0; i < given.len; i++)
+        room += given.text[i] == '\n' || given.text[i] == '\r';
+    *ret = (struct given_lines){.items = malloc(room * sizeof *ret->items)};
+    while (ret->items && given.len > 0) {
+        struct span line = trim(first_line(given, &given));
+        if (line.len > 0)
+            ret->items[ret->count++] = line;
+    }
+    return ret->items != NULL;
+}
+
+static bool repeats_any_line(struct span line, const struct given_lines *given)
+{
+    for (size_t i = 0; line.len > 0 && i < given->count; i++)
+        if (repeats_line(line, given->items[i]))
             return true;
     return false;
 }
@@ -121,11 +143,16 @@ void quoted_drop(const char *tail, size_t tail_bytes, const char *given, struct 
 {
     struct span left = {tail, tail_bytes};
     const struct span wanted = trim((struct span){given, strlen(given)});
+    struct given_lines lines;
+    if (!split_given(wanted, &lines)) {
+        out->failed = true;
+        return;
+    }
     while (left.len > 0) {
         const char *begin = left.text;
         struct span line = first_line(left, &left);
         size_t end_bytes = (size_t)(left.text - begin) - line.len;
-        bool repeats = wanted.len > 0 && repeats_any_line(line, wanted);
+        bool repeats = wanted.len > 0 && repeats_any_line(line, &lines);
         if (wanted.len > 0 && cut_whole(line, wanted, &line))
             repeats = trim(line).len == 0;
         if (repeats)
@@ -133,4 +160,5 @@ void quoted_drop(const char *tail, size_t tail_bytes, const char *given, struct 
         buf_append(out, line.text, line.len);
         buf_append(out, line.text + line.len, end_bytes);
     }
+    free(lines.items);
 }

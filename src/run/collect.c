@@ -212,7 +212,9 @@ static struct keep_lease look_at_lease(const struct place *place, const struct k
     lease.locked = lease_folder_is_locked(fd);
     if (lease.why == KEEP_NOT)
         lease.why = lease_folder_kept(fd);
-    lease.last_workspace = workspace_find_at(fd, (char[PATH_MAX]){0});
+    int found = workspace_find_at(fd, (char[PATH_MAX]){0});
+    lease.last_workspace = found > 0;
+    lease.locked = lease.locked || found < 0;
     close(fd);
     return lease;
 }
@@ -226,7 +228,7 @@ static void note_lost(struct collect *collect, const struct place *place, int64_
     char path[PATH_MAX];
     snprintf(name, sizeof name, LEASE_NAME, (long long)token);
     int fd = job_folder_open(place->fd, name);
-    if (fd >= 0 && workspace_find_at(fd, path))
+    if (fd >= 0 && workspace_find_at(fd, path) > 0)
         (void)keep_note_lost(collect->t, job_id, token, path);
     if (fd >= 0)
         close(fd);

@@ -111,10 +111,27 @@ bool sweep_may_have_run(const struct tend_job *job)
     return job->version > ADDED_AND_CLAIMED;
 }
 
+/* Whether a lease of the job ended without its owner: else nothing that ran under it can be left.
+ * All processes are looked through only then. */
+static bool has_lost_a_lease(tend *t, int64_t job_id)
+{
+    static const char *const ends[] = {"job.recovered", "job.quarantined", "job.cancelled",
+                                       "job.held"};
+    struct tend_events *events;
+    bool lost = false;
+    if (tend_job_events(t, job_id, &events) < 0)
+        return true;
+    for (size_t i = 0; !lost && i < events->count; i++)
+        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
+            lost = lost || strcmp(events->items[i].what, ends[j]) == 0;
+    tend_events_free(events);
+    return lost;
+}
+
 bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job)
 {
     if (!sweep_may_have_run(job))
         return true;
     bool clean = sweep_left_behind(t, ear, job->id);
-    return sweep_leases(ear, job) && clean;
+    return (!has_lost_a_lease(t, job->id) || sweep_leases(ear, job)) && clean;
 }

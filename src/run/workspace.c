@@ -133,20 +133,27 @@ static void path_of(int fd, char out[PATH_MAX])
     out[len > 0 ? len : 0] = '\0';
 }
 
-bool workspace_find_at(int fd, char out[PATH_MAX])
+int workspace_find_at(int fd, char out[PATH_MAX])
 {
-    bool found = false;
+    int found = 0;
     DIR *dir = file_tree_list(fd);
-    for (struct dirent *entry; !found && dir != NULL && (entry = readdir(dir)) != NULL;) {
+    errno = 0; /* readdir tells an error from the end by it */
+    for (struct dirent *entry; dir != NULL && found == 0 && (entry = readdir(dir)) != NULL;) {
         char name[NAME_MAX + 1];
         struct stat status;
-        if (!is_private(entry->d_name, name) ||
-            fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode))
+        bool is_folder = is_workspace(entry->d_name, name) &&
+                         fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         S_ISDIR(status.st_mode);
+        errno = 0;
+        if (!is_folder)
             continue;
         path_of(fd, out);
         size_t len = strlen(out);
-        found = (size_t)snprintf(out + len, PATH_MAX - len, "/%s", name) < PATH_MAX - len;
+        bool fits = (size_t)snprintf(out + len, PATH_MAX - len, "/%s", name) < PATH_MAX - len;
+        found = fits ? 1 : -1;
     }
+    if (dir == NULL || (found == 0 && errno != 0))
+        found = -1;
     if (dir != NULL)
         closedir(dir);
     return found;

@@ -158,8 +158,9 @@ int workspace_remove_all(struct workspace_keeper *keeper, const char *below, str
 /* The same in a folder that is open. */
 int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err *err);
 
-/* The path of a workspace in a folder that is open, any of them; false: there is none. */
-bool workspace_find_at(int fd, char out[PATH_MAX]);
+/* The path of a workspace in a folder that is open, any of them. 1: found, 0: there is none, -1:
+ * that cannot be told. */
+int workspace_find_at(int fd, char out[PATH_MAX]);
 
 /*
  * Call before each attempt. After a failed one it puts branches and tags back to where they were

@@ -40,6 +40,18 @@ static int read_below(struct workspace_keeper *keeper, const char *folder, const
     return rc == 0 || rc == TEND_ENOTFOUND ? 0 : workspace_file_fail(keeper, rc);
 }
 
+/* The same for one that may also be a device, as a link to /dev/null: that says nothing. */
+static int read_rules(struct workspace_keeper *keeper, const char *folder, const char *name,
+                      struct buf *out, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return 0;
+    return read_below(keeper, folder, name, out, err);
+}
+
 /* --- the copy --- */
 
 /* The refspecs end with NULL. */
@@ -308,9 +320,9 @@ static int fill_source(struct workspace_keeper *keeper, const char *repo, const 
     buf_done(&local.refs);
     buf_done(&local.shallow);
     if (rc == 0)
-        rc = read_below(keeper, git_folder, "info/exclude", &source->exclude, err);
+        rc = read_rules(keeper, git_folder, "info/exclude", &source->exclude, err);
     if (rc == 0)
-        rc = read_below(keeper, git_folder, "info/attributes", &source->attributes, err);
+        rc = read_rules(keeper, git_folder, "info/attributes", &source->attributes, err);
     if (rc == 0)
         rc = read_below(keeper, source->git_folder, "shallow", &source->shallow, err);
     if (rc == 0)

@@ -152,6 +152,7 @@ int workspace_git(struct workspace_keeper *keeper, struct git_call *call,
     struct git_outcome *outcome = ret_outcome != NULL ? ret_outcome : &own;
     call->limits = &keeper->limits;
     int rc = git_run_patiently(call, outcome, err);
+    keeper->misses_object = false;
     if (rc == 0)
         return 0;
     keeper->problem = judge(outcome, rc);
