@@ -1168,7 +1168,7 @@ TEND_API void tend_interrupt(tend *t);
  * A job of a kind with a handler is run by the handler's command, which gets the payload on
  * standard input; what it prints, or reports through TEND_OUTPUT, is the result. Any other job must
  * have a plan for a payload ({"run": ...}, {"steps": [...]}; see docs/steps.md). A job whose
- * handler cannot be started (exit status 126 or 127) is released for half a minute, free of charge.
+ * handler names a command that is not there is released for half a minute, free of charge.
  */
 typedef struct tend_runner tend_runner;
 
