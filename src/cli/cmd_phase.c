@@ -2,31 +2,43 @@
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/redacted.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-static int run(struct cli *cli, int argc, char **argv)
+static void answer(struct cli *cli, struct tend_lease lease, const char *phase)
 {
-    (void)argc;
-    struct tend_lease lease;
-    int status = argument_lease(cli, argv[0], &lease);
-    if (status != EXIT_DONE)
-        return status;
-    int code = tend_phase(cli->store, lease, argv[1]);
-    if (code < 0)
-        return cli_fail_store(cli, code);
     cli_did(cli, "the phase of job %" PRId64 " was set, but the answer", lease.id);
     if (cli->json) {
         json_open(&cli->out, NULL, '{');
         json_int(&cli->out, "id", lease.id);
         json_int(&cli->out, "token", lease.token);
-        json_text(&cli->out, "phase", argv[1]);
+        json_text(&cli->out, "phase", phase);
         json_close(&cli->out, '}');
         buf_putc(&cli->out, '\n');
     } else {
-        buf_printf(&cli->out, "%" PRId64 " is now %s\n", lease.id, argv[1]);
+        buf_printf(&cli->out, "%" PRId64 " is now %s\n", lease.id, phase);
     }
-    return EXIT_DONE;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+    (void)argc;
+    struct tend_lease lease;
+    const char *phase = NULL;
+    int status = argument_lease(cli, argv[0], &lease);
+    if (status == EXIT_DONE)
+        status = redacted_text(cli, "NAME", argv[1], &phase);
+    if (status != EXIT_DONE)
+        return status;
+    int code = tend_phase(cli->store, lease, phase);
+    if (code < 0)
+        status = cli_fail_store(cli, code);
+    else
+        answer(cli, lease, phase);
+    free((char *)phase);
+    return status;
 }
 
 const struct command cmd_phase = {

@@ -27,8 +27,9 @@ const struct redactor *redacted_by(struct cli *cli, int *ret_status)
 
 static void note(struct cli *cli, const char *option)
 {
-    cli_note(cli, "%s: --%s holds what looks like a secret: " REDACT_MARK " is stored in its place",
-             cli->path, option);
+    bool is_argument = option[0] >= 'A' && option[0] <= 'Z'; /* as the help writes it */
+    cli_note(cli, "%s: %s%s holds what looks like a secret: " REDACT_MARK " is stored in its place",
+             cli->path, is_argument ? "" : "--", option);
 }
 
 /* *ret is for free(). */

@@ -23,8 +23,8 @@ const struct redactor *redacted_by(struct cli *cli, int *ret_status);
 /* Whether something in the text looks like a secret. 0, or an exit status. */
 int redacted_finds(struct cli *cli, const char *text, bool *ret);
 
-/* Both say in a note when something was replaced; option is the name of the option. 0, or an exit
- * status. */
+/* Both say in a note when something was replaced; option is the name of the option, or of an
+ * argument in capitals. *ret is for free(). 0, or an exit status. */
 int redacted_text(struct cli *cli, const char *option, const char *text, const char **ret);
 int redacted_document(struct cli *cli, const char *option, struct document *document);
 

@@ -56,6 +56,7 @@ stored() {
     tend queue set q --paused off
     tend control 1 resume --reason "has $TOKEN"
     claim -q q
+    run -0 tend phase "$lease" "has $TOKEN"
     control=$(tend control 1 pause --json | jq -r .control_id)
     tend heartbeat "$lease" --done "$control" --outcome "has $TOKEN"
     tend cancel 1 --why "has $TOKEN"
