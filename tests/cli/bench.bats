@@ -24,7 +24,9 @@ load helper
     [[ "${lines[0]}" == NAME* ]]
     [[ "${lines[1]}" == "sqlite/wake-up "*p50*" ms "*met ]]
     [[ "${lines[2]}" == "sqlite/wake-up "*p99*" ms "*met ]]
-    [[ "${lines[3]}" == *"targets not met; measured in "* ]]
+    # One target missed, as on a busy machine, is "1 target", not "1 targets".
+    missed=$(grep -c ' not met$' <<<"$output" || true)
+    [[ "${lines[3]}" == "$missed target$([ "$missed" = 1 ] || echo s) not met; measured in "* ]]
     [ -z "$(ls)" ]
 }
 
