@@ -45,16 +45,24 @@ const struct db_value *db_at(const struct db_result *result, size_t row, size_t 
     return &result->values[row * result->columns + column];
 }
 
+int64_t db_num(struct db_value value)
+{
+    return value.type == DB_INT ? value.number : TEND_UNSET;
+}
+
+const char *db_str(struct db_value value)
+{
+    return value.type == DB_TEXT ? value.text : NULL;
+}
+
 int64_t db_number(const struct db_result *result, size_t row, size_t column)
 {
-    const struct db_value *value = db_at(result, row, column);
-    return value->type == DB_INT ? value->number : TEND_UNSET;
+    return db_num(*db_at(result, row, column));
 }
 
 const char *db_string(const struct db_result *result, size_t row, size_t column)
 {
-    const struct db_value *value = db_at(result, row, column);
-    return value->type == DB_TEXT ? value->text : NULL;
+    return db_str(*db_at(result, row, column));
 }
 
 static bool begins_with(const char *text, const char *prefix)

@@ -51,6 +51,12 @@ struct db_result {
     const struct db_value *values; /* row by row */
 };
 
+/* A struct of values, or an array of such structs, as the values themselves (queries.h). */
+#define DB_VALUES(structs) ((const struct db_value *)(structs))
+
+int64_t db_num(struct db_value value);     /* NULL: TEND_UNSET */
+const char *db_str(struct db_value value); /* NULL: NULL */
+
 const struct db_value *db_at(const struct db_result *result, size_t row, size_t column);
 int64_t db_number(const struct db_result *result, size_t row, size_t column); /* NULL: TEND_UNSET */
 const char *db_string(const struct db_result *result, size_t row, size_t column); /* NULL: NULL */

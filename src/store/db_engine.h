@@ -104,6 +104,7 @@ struct db_query_text {
     const char *sqlite_many; /* run once for many rows, which are in the table given; or NULL */
     const char *postgres;
     int params;
+    const char *columns; /* their names; "": it returns nothing, or is for db_each */
 };
 extern const struct db_query_text db_query_texts[DB_QUERIES];
 

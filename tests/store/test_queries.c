@@ -382,6 +382,51 @@ TEST(queries, every_named_query_prepares)
         each_on_sqlite(check_prepares_on_sqlite);
 }
 
+/* Where the generated structs of queries.h say a column is, the engine must return it. */
+static void check_columns_on_sqlite(sqlite3 *sqlite, const struct db_query_text *text)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *names = "";
+    if (strstr(text->sqlite, " WHERE 0") != NULL) /* of a query that only PostgreSQL has */
+        return;
+    check_int(sqlite3_prepare_v2(sqlite, text->sqlite, -1, &statement, NULL), ==, SQLITE_OK);
+    for (int i = 0; i < sqlite3_column_count(statement); i++)
+        names = keep_text("%s%s%s", names, i == 0 ? "" : " ", sqlite3_column_name(statement, i));
+    sqlite3_finalize(statement);
+    check_str(names, text->columns);
+}
+
+static void check_columns_on_postgres(PGconn *connection, const struct db_query_text *text)
+{
+    const char *names = "";
+    check_prepares_on_postgres(connection, text->name, text->postgres);
+    PGresult *result = PQdescribePrepared(connection, text->name);
+    for (int i = 0; i < PQnfields(result); i++)
+        names = keep_text("%s%s%s", names, i == 0 ? "" : " ", PQfname(result, i));
+    PQclear(result);
+    check_str(names, text->columns);
+}
+
+TEST(queries, return_the_columns_that_their_structs_have)
+{
+    struct sqlite_conn conn;
+    store_open("w");
+    PGconn *connection = store_is_postgres() ? open_postgres() : NULL;
+    sqlite3 *sqlite = store_is_postgres() ? NULL : open_sqlite(&conn);
+    for (int i = 0; i < DB_QUERIES; i++) {
+        if (db_query_texts[i].columns[0] == '\0')
+            continue;
+        if (connection != NULL)
+            check_columns_on_postgres(connection, &db_query_texts[i]);
+        else
+            check_columns_on_sqlite(sqlite, &db_query_texts[i]);
+    }
+    if (connection != NULL)
+        PQfinish(connection);
+    else
+        sqlite_conn_close(&conn);
+}
+
 TEST(queries, none_reads_a_whole_table_or_index_but_those_that_are_named)
 {
     fill();

@@ -6,20 +6,23 @@
 -- define: their_events
 INSERT INTO event (id, at, job_id, queue, who, what, to_state)
 SELECT id, changed_at, id, queue, changed_by, changed_what, state FROM added
-RETURNING id, (SELECT nobody_waits())
+RETURNING id, (SELECT nobody_waits()) AS nobody_waits
 
--- name: job_add
--- Adds a job; for db_each. Due at $6, or $7 ms from now. $20: the hook whose job adds it. Called by queue/add.c.
+-- name: job_add(now, who, queue, kind, priority, due_at, delay_ms, payload, unique_key, subject,
+--       concurrency_key, tags, workspace, schedule, max_attempts, max_crashes, backoff_ms, backoff_max_ms,
+--       lease_ms, hook)
+-- Adds a job; for db_each. Due at :due_at, or :delay_ms ms from now. :hook: the hook whose job adds it. Called by
+-- queue/add.c.
 INSERT OR FAIL INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace, schedule,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what)
 VALUES
-    (next_event(), next_event(), $3, $4, coalesce($6, now($1) + $7) <= now($1), $5,
-     coalesce($6, now($1) + $7),
-     CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
-     $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, now($1), now($1), $2,
+    (next_event(), next_event(), :queue, :kind, coalesce(:due_at, now(:now) + :delay_ms) <= now(:now), :priority,
+     coalesce(:due_at, now(:now) + :delay_ms),
+     CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now) THEN coalesce(:due_at, now(:now) + :delay_ms) END,
+     :payload, :unique_key, :subject, :concurrency_key, :tags, :workspace, :schedule, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook, now(:now), now(:now), :who,
      'job.added');
 -- many:
 INSERT OR FAIL INTO job
@@ -27,10 +30,10 @@ INSERT OR FAIL INTO job
      unique_key, subject, concurrency_key, tags, workspace, schedule,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what)
-SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
-       coalesce(p6, now($1) + p7),
-       CASE WHEN coalesce(p6, now($1) + p7) > now($1) THEN coalesce(p6, now($1) + p7) END,
-       p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18, p19, p20, now($1), now($1), p2,
+SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now), given.priority,
+       coalesce(given.due_at, now(:now) + given.delay_ms),
+       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now) THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
+       given.payload, given.unique_key, given.subject, given.concurrency_key, given.tags, given.workspace, given.schedule, given.max_attempts, given.max_crashes, given.backoff_ms, given.backoff_max_ms, given.lease_ms, given.hook, now(:now), now(:now), given.who,
        'job.added'
 FROM given;
 -- dialect: postgres
@@ -52,14 +55,14 @@ WITH added AS (
                coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload,
                u.unique_key, u.subject, u.concurrency_key, u.tags, u.workspace, u.schedule,
                u.max_attempts, u.max_crashes, u.backoff_ms, u.backoff_max_ms, u.lease_ms, u.hook
-        FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
-                     ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
-                     ($7::bigint[])[1] AS delay
+        FROM (SELECT now_each(:now) AS t, (:who::text[])[1] AS who, (:queue::text[])[1] AS queue,
+                     (:kind::text[])[1] AS kind, (:priority::smallint[])[1] AS priority,
+                     (:delay_ms::bigint[])[1] AS delay
               OFFSET 0) c,
-             unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
-                    $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
-                    $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-                    $19::bigint[], $20::text[])
+             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[], :due_at::bigint[], :delay_ms::bigint[],
+                    :payload::text[], :unique_key::text[], :subject::text[], :concurrency_key::text[], :tags::text[], :workspace::text[],
+                    :schedule::text[], :max_attempts::bigint[], :max_crashes::bigint[], :backoff_ms::bigint[], :backoff_max_ms::bigint[],
+                    :lease_ms::bigint[], :hook::text[])
                  AS u (who, queue, kind, priority, due_at, delay, payload, unique_key, subject,
                        concurrency_key, tags, workspace, schedule, max_attempts, max_crashes,
                        backoff_ms, backoff_max_ms, lease_ms, hook)
@@ -69,24 +72,24 @@ WITH added AS (
 )
 {their_events};
 
--- name: job_add_basic
+-- name: job_add_basic(now, who, queue, kind, priority, due_at, delay_ms, payload)
 -- The same for jobs with nothing but the first eight parameters: most are, and the statement is a fifth shorter.
 INSERT OR FAIL INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      created_at, changed_at, changed_by, changed_what)
 VALUES
-    (next_event(), next_event(), $3, $4, coalesce($6, now($1) + $7) <= now($1), $5,
-     coalesce($6, now($1) + $7),
-     CASE WHEN coalesce($6, now($1) + $7) > now($1) THEN coalesce($6, now($1) + $7) END,
-     $8, now($1), now($1), $2, 'job.added');
+    (next_event(), next_event(), :queue, :kind, coalesce(:due_at, now(:now) + :delay_ms) <= now(:now), :priority,
+     coalesce(:due_at, now(:now) + :delay_ms),
+     CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now) THEN coalesce(:due_at, now(:now) + :delay_ms) END,
+     :payload, now(:now), now(:now), :who, 'job.added');
 -- many:
 INSERT OR FAIL INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      created_at, changed_at, changed_by, changed_what)
-SELECT event, event, p3, p4, coalesce(p6, now($1) + p7) <= now($1), p5,
-       coalesce(p6, now($1) + p7),
-       CASE WHEN coalesce(p6, now($1) + p7) > now($1) THEN coalesce(p6, now($1) + p7) END,
-       p8, now($1), now($1), p2, 'job.added'
+SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now), given.priority,
+       coalesce(given.due_at, now(:now) + given.delay_ms),
+       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now) THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
+       given.payload, now(:now), now(:now), given.who, 'job.added'
 FROM given;
 -- dialect: postgres
 WITH added AS (
@@ -99,12 +102,12 @@ WITH added AS (
         SELECT next_event() AS event, c.t, coalesce(u.due_at, c.t + coalesce(u.delay, c.delay)) AS due,
                coalesce(u.who, c.who) AS who, coalesce(u.queue, c.queue) AS queue,
                coalesce(u.kind, c.kind) AS kind, coalesce(u.priority, c.priority) AS priority, u.payload
-        FROM (SELECT now_each($1) AS t, ($2::text[])[1] AS who, ($3::text[])[1] AS queue,
-                     ($4::text[])[1] AS kind, ($5::smallint[])[1] AS priority,
-                     ($7::bigint[])[1] AS delay
+        FROM (SELECT now_each(:now) AS t, (:who::text[])[1] AS who, (:queue::text[])[1] AS queue,
+                     (:kind::text[])[1] AS kind, (:priority::smallint[])[1] AS priority,
+                     (:delay_ms::bigint[])[1] AS delay
               OFFSET 0) c,
-             unnest($2::text[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[],
-                    $8::text[])
+             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[], :due_at::bigint[], :delay_ms::bigint[],
+                    :payload::text[])
                  AS u (who, queue, kind, priority, due_at, delay, payload)
         OFFSET 0
     ) n
@@ -112,58 +115,51 @@ WITH added AS (
 )
 {their_events};
 
--- name: job_add_one
+-- name: job_add_one(now, who, queue, kind, priority, payload)
 -- The same for one job that is due at once: half the work for PostgreSQL, whose engine takes it by itself where
 -- it fits. Called by store/pg_query.c.
-INSERT INTO job
-    (id, event_id, queue, kind, state, priority, due_at, payload,
-     created_at, changed_at, changed_by, changed_what)
-VALUES
-    (next_event(), next_event(), $3, $4, 1, $5, now($1), $6, now($1), now($1), $2, 'job.added');
 -- dialect: postgres
 WITH e AS (
     INSERT INTO event (id, at, job_id, queue, who, what, to_state)
-    VALUES (next_event(), coalesce($1::bigint, store_clock()), currval('event_id'), $3, $2,
-            'job.added', 1)
+    VALUES (next_event(), coalesce(:now::bigint, store_clock()), currval('event_id'), :queue, :who,
+            'job.added', {pending})
     RETURNING id, at
 )
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, payload,
      created_at, changed_at, changed_by, changed_what, recorded)
-SELECT e.id, e.id, $3, $4, 1, $5, e.at, $6, e.at, e.at, $2, 'job.added', true FROM e
-RETURNING id, nobody_waits();
+SELECT e.id, e.id, :queue, :kind, {pending}, :priority, e.at, :payload, e.at, e.at, :who, 'job.added', true FROM e
+RETURNING id, nobody_waits() AS nobody_waits;
 
--- name: job_by_key
+-- name: job_by_key(queue, unique_key)
 -- The live job that has a unique key; on PostgreSQL it stays so until the end of the transaction. Index job_unique.
 -- Called by queue/add.c.
 SELECT id, state, subject, payload
 FROM job
-WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
+WHERE queue = :queue AND unique_key = :unique_key AND finished_at IS NULL;
 -- dialect: postgres
 SELECT id, state, subject, payload
 FROM job
-WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL
+WHERE queue = :queue AND unique_key = :unique_key AND finished_at IS NULL
 FOR NO KEY UPDATE;
 
--- name: keys_take
+-- name: keys_take(queue, unique_key)
 -- A batch takes its unique keys before it looks for them, so that two batches with the same keys come one after the
 -- other, in whatever order they have them; for db_each. A key is one of 1024 advisory locks of the schema, taken by
 -- number until the end of the transaction. PostgreSQL only. Called by queue/add.c, also for queue/act.c.
-SELECT $1, $2;
 -- dialect: postgres
-SELECT pg_advisory_xact_lock(k.number)
+SELECT pg_advisory_xact_lock(k.number) AS taken
 FROM (SELECT DISTINCT (hashtextextended(current_schema(), 0) & -1024)
                     | (hashtextextended(u.queue || ' ' || u.unique_key, 0) & 1023) AS number
-      FROM unnest($1::text[], $2::text[]) AS u (queue, unique_key)
+      FROM unnest(:queue::text[], :unique_key::text[]) AS u (queue, unique_key)
       ORDER BY number) k;
 
--- name: keys_lock_jobs
+-- name: keys_lock_jobs(queue, unique_key)
 -- ... and locks the live jobs that have them, by id as everybody does, before it looks at one after the other; for
 -- db_each. Index job_unique. PostgreSQL only. Called by queue/add.c.
-SELECT id FROM job WHERE queue = $1 AND unique_key = $2 AND finished_at IS NULL;
 -- dialect: postgres
 SELECT j.id
-FROM unnest($1::text[], $2::text[]) AS u (queue, unique_key)
+FROM unnest(:queue::text[], :unique_key::text[]) AS u (queue, unique_key)
      JOIN job j ON j.queue = u.queue AND j.unique_key = u.unique_key
 WHERE j.finished_at IS NULL
 ORDER BY j.id + 0
@@ -171,45 +167,47 @@ FOR NO KEY UPDATE OF j;
 
 -- What a job that is there takes over from what is submitted under its key. Its queue, key and subject are the same.
 -- What was tried and lost for another payload says nothing about the new one, which has full budgets. A job of a hook
--- ($16) that somebody else submits again is that one's; but no hook makes the job of somebody else its own.
+-- (:hook) that somebody else submits again is that one's; but no hook makes the job of somebody else its own.
 -- define: submitted
-kind = $3, priority = $4, payload = $7, concurrency_key = $8, tags = $9, workspace = $10,
-    max_attempts = $11, max_crashes = $12, backoff_ms = $13, backoff_max_ms = $14, lease_ms = $15,
-    hook = CASE WHEN CAST($16 AS text) IS NOT NULL THEN hook END,
-    retry_hook = CASE WHEN CAST($16 AS text) IS NOT NULL THEN retry_hook END,
-    attempts = CASE WHEN payload = $7 THEN attempts ELSE 0 END,
-    crashes = CASE WHEN payload = $7 THEN crashes ELSE 0 END,
-    life_token = CASE WHEN payload = $7 THEN life_token ELSE token END
+kind = :kind, priority = :priority, payload = :payload, concurrency_key = :concurrency_key, tags = :tags, workspace = :workspace,
+    max_attempts = :max_attempts, max_crashes = :max_crashes, backoff_ms = :backoff_ms, backoff_max_ms = :backoff_max_ms, lease_ms = :lease_ms,
+    hook = CASE WHEN CAST(:hook AS text) IS NOT NULL THEN hook END,
+    retry_hook = CASE WHEN CAST(:hook AS text) IS NOT NULL THEN retry_hook END,
+    attempts = CASE WHEN payload = :payload THEN attempts ELSE 0 END,
+    crashes = CASE WHEN payload = :payload THEN crashes ELSE 0 END,
+    life_token = CASE WHEN payload = :payload THEN life_token ELSE token END
 
--- name: job_refresh
--- A waiting job, $2, takes over what was submitted again under its key, by $17: due at $5, or $6 ms from now. Primary
--- key. Called by queue/add.c.
+-- name: job_refresh(now, id, kind, priority, due_at, delay_ms, payload, concurrency_key, tags, workspace,
+--       max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook, who)
+-- A waiting job, :id, takes over what was submitted again under its key, by :who: due at :due_at, or :delay_ms ms from
+-- now. Primary key. Called by queue/add.c.
 UPDATE OR FAIL job
 SET {submitted},
-    due_at = coalesce($5, now($1) + $6), state = coalesce($5, now($1) + $6) <= now($1),
-    alarm_at = CASE WHEN coalesce($5, now($1) + $6) > now($1) THEN coalesce($5, now($1) + $6) END,
-    version = version + 1, event_id = next_event(), changed_at = now($1), changed_by = $17,
+    due_at = coalesce(:due_at, now(:now) + :delay_ms), state = coalesce(:due_at, now(:now) + :delay_ms) <= now(:now),
+    alarm_at = CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now) THEN coalesce(:due_at, now(:now) + :delay_ms) END,
+    version = version + 1, event_id = next_event(), changed_at = now(:now), changed_by = :who,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
-WHERE id = $2 AND state IN (0, 1);
+WHERE id = :id AND state IN ({scheduled}, {pending});
 -- dialect: postgres
 UPDATE job
 SET {submitted},
     due_at = c.due, state = (c.due <= c.t)::int, alarm_at = CASE WHEN c.due > c.t THEN c.due END,
-    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = $17,
+    version = version + 1, event_id = next_event(), changed_at = c.t, changed_by = :who,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
 FROM (
-    SELECT b.t, coalesce($5, b.t + $6) AS due
-    FROM (SELECT now($1) AS t OFFSET 0) b
+    SELECT b.t, coalesce(:due_at, b.t + :delay_ms) AS due
+    FROM (SELECT now(:now) AS t OFFSET 0) b
 ) c
-WHERE id = $2 AND state + 0 IN (0, 1);
+WHERE id = :id AND state + 0 IN ({scheduled}, {pending});
 
--- name: job_refresh_held
+-- name: job_refresh_held(now, id, kind, priority, due_at, delay_ms, payload, concurrency_key, tags, workspace,
+--       max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook)
 -- The same for a job that is held. It does not move, and goes on saying who holds it and why; its event is written by
 -- event_of_submission. Primary key. Called by queue/add.c.
 UPDATE job
-SET {submitted}, due_at = coalesce($5, now($1) + $6), version = version + 1
-WHERE id = $2 AND state = 3;
+SET {submitted}, due_at = coalesce(:due_at, now(:now) + :delay_ms), version = version + 1
+WHERE id = :id AND state = {held};
 -- dialect: postgres
 UPDATE job
-SET {submitted}, due_at = coalesce($5, now($1) + $6), version = version + 1
-WHERE id = $2 AND state + 0 = 3;
+SET {submitted}, due_at = coalesce(:due_at, now(:now) + :delay_ms), version = version + 1
+WHERE id = :id AND state + 0 = {held};

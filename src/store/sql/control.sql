@@ -8,33 +8,34 @@
 
 -- define: control
 ctl.id, ctl.job_id, ctl.action, ctl.step_index, ctl.step_id, ctl.reason, ctl.actor, ctl.at,
-ctl.taken_at, coalesce(ctl.done_at, j.finished_at),
-CASE WHEN ctl.done_at IS NULL AND j.finished_at IS NOT NULL THEN 'the job ended before it' ELSE ctl.outcome END
+ctl.taken_at, coalesce(ctl.done_at, j.finished_at) AS done_at,
+CASE WHEN ctl.done_at IS NULL AND j.finished_at IS NOT NULL THEN 'the job ended before it' ELSE ctl.outcome END AS outcome
 
--- name: control_add
--- $8 is the outcome of one that is carried out at once; for db_each, which returns the id. Called by queue/control.c.
+-- name: control_add(job_id, action, step_index, step_id, reason, actor, now, done_at)
+-- :done_at is the outcome of one that is carried out at once; for db_each, which returns the id. Called by
+-- queue/control.c.
 INSERT INTO control (job_id, action, step_index, step_id, reason, actor, at, done_at, outcome)
-VALUES ($1, $2, $3, $4, $5, $6, now($7), CASE WHEN $8 IS NOT NULL THEN now($7) END, $8);
+VALUES (:job_id, :action, :step_index, :step_id, :reason, :actor, now(:now), CASE WHEN :done_at IS NOT NULL THEN now(:now) END, :done_at);
 -- dialect: postgres
 INSERT INTO control (job_id, action, step_index, step_id, reason, actor, at, done_at, outcome)
-SELECT $1::bigint, $2::text, $3::bigint, $4::text, $5::text, $6::text, c.t,
-       CASE WHEN $8::text IS NOT NULL THEN c.t END, $8::text
-FROM (SELECT now($7) AS t OFFSET 0) c
+SELECT :job_id::bigint, :action::text, :step_index::bigint, :step_id::text, :reason::text, :actor::text, c.t,
+       CASE WHEN :done_at::text IS NOT NULL THEN c.t END, :done_at::text
+FROM (SELECT now(:now) AS t OFFSET 0) c
 RETURNING id;
 
--- name: control_get
+-- name: control_get(id)
 -- Primary keys. Called by queue/control_take.c.
-SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.id = $1;
+SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.id = :id;
 
--- name: control_list
+-- name: control_list(job_id)
 -- All of one job. Index control_job. Called by queue/control_take.c.
-SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.job_id = $1 ORDER BY ctl.id;
+SELECT {control} FROM control ctl JOIN job j ON j.id = ctl.job_id WHERE ctl.job_id = :job_id ORDER BY ctl.id;
 
--- name: control_open_of_job
+-- name: control_open_of_job(job_id)
 -- Index control_open. Called by queue/control.c.
 SELECT {control}
 FROM control ctl JOIN job j ON j.id = ctl.job_id
-WHERE ctl.job_id = $1 AND ctl.done_at IS NULL
+WHERE ctl.job_id = :job_id AND ctl.done_at IS NULL
 ORDER BY ctl.id;
 
 -- name: control_open
@@ -42,42 +43,43 @@ ORDER BY ctl.id;
 -- nothing else. Called by queue/control_take.c.
 SELECT {control}, j.token
 FROM control ctl CROSS JOIN job j
-WHERE j.id = ctl.job_id AND ctl.done_at IS NULL AND ctl.job_id >= 0 AND j.state = 2
+WHERE j.id = ctl.job_id AND ctl.done_at IS NULL AND ctl.job_id >= 0 AND j.state = {running}
 ORDER BY ctl.job_id, ctl.id;
 -- dialect: postgres
 SELECT {control}, j.token
 FROM control ctl CROSS JOIN job j
-WHERE j.id = ctl.job_id AND ctl.done_at IS NULL AND ctl.job_id >= 0 AND j.state + 0 = 2
+WHERE j.id = ctl.job_id AND ctl.done_at IS NULL AND ctl.job_id >= 0 AND j.state + 0 = {running}
 ORDER BY ctl.job_id, ctl.id;
 
--- name: control_taken
--- Control $3 delivered to the owner of lease ($1, $2); for db_each. Primary keys. Called by queue/control_take.c.
+-- name: control_taken(job_id, token, id, now)
+-- Control :id delivered to the owner of lease (:job_id, :token); for db_each. Primary keys. Called by
+-- queue/control_take.c.
 UPDATE control
-SET taken_at = coalesce(taken_at, now($4))
-WHERE id = $3 AND job_id = $1 AND done_at IS NULL
-  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state = 2);
+SET taken_at = coalesce(taken_at, now(:now))
+WHERE id = :id AND job_id = :job_id AND done_at IS NULL
+  AND EXISTS (SELECT 1 FROM job WHERE id = :job_id AND token = :token AND state = {running});
 -- dialect: postgres
 UPDATE control
-SET taken_at = coalesce(taken_at, now($4))
-WHERE id = $3 AND job_id = $1 AND done_at IS NULL
-  AND EXISTS (SELECT 1 FROM job WHERE id = $1 AND token = $2 AND state + 0 = 2 FOR SHARE);
+SET taken_at = coalesce(taken_at, now(:now))
+WHERE id = :id AND job_id = :job_id AND done_at IS NULL
+  AND EXISTS (SELECT 1 FROM job WHERE id = :job_id AND token = :token AND state + 0 = {running} FOR SHARE);
 
--- name: control_done
+-- name: control_done(id, job_id, now, outcome)
 -- Answered, by who has the job locked; for db_each. Primary key. Called by queue/control_take.c.
 UPDATE control
-SET done_at = now($3), outcome = $4
-WHERE id = $1 AND job_id = $2 AND done_at IS NULL;
+SET done_at = now(:now), outcome = :outcome
+WHERE id = :id AND job_id = :job_id AND done_at IS NULL;
 
--- name: control_close
--- What is open for job $1 has become pointless, at $2: all of it, or ($4 = 1) what asks for a pause or takes one back;
--- for db_each. Index control_open. Called by queue/control_end.c.
+-- name: control_close(job_id, now, outcome, pauses)
+-- What is open for job :job_id has become pointless, at :now: all of it, or (:pauses = 1) what asks for a pause or
+-- takes one back; for db_each. Index control_open. Called by queue/control_end.c.
 UPDATE control
-SET done_at = now($2), outcome = $3
-WHERE job_id = $1 AND done_at IS NULL AND ($4 = 0 OR action IN ('pause', 'takeover', 'resume'));
+SET done_at = now(:now), outcome = :outcome
+WHERE job_id = :job_id AND done_at IS NULL AND (:pauses = 0 OR action IN ('pause', 'takeover', 'resume'));
 -- dialect: postgres
 UPDATE control
 SET done_at = coalesce(u.at, store_clock()), outcome = u.outcome
-FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[]) AS u (job_id, at, outcome, pauses)
+FROM unnest(:job_id::bigint[], :now::bigint[], :outcome::text[], :pauses::smallint[]) AS u (job_id, at, outcome, pauses)
 WHERE control.job_id = u.job_id AND done_at IS NULL
   AND (u.pauses = 0 OR action IN ('pause', 'takeover', 'resume'));
 
@@ -96,19 +98,18 @@ FROM job j
 WHERE j.id = control.job_id AND control.done_at IS NULL AND control.job_id >= 0
   AND j.finished_at IS NOT NULL;
 
--- name: control_delete
+-- name: control_delete(job_id)
 -- Of a job that is gone; for db_each. Index control_job. Called by queue/retain.c.
 DELETE FROM control
-WHERE job_id = $1 AND NOT EXISTS (SELECT 1 FROM job WHERE id = $1);
+WHERE job_id = :job_id AND NOT EXISTS (SELECT 1 FROM job WHERE id = :job_id);
 -- dialect: postgres
 DELETE FROM control
-USING unnest($1::bigint[]) AS u (id)
+USING unnest(:job_id::bigint[]) AS u (id)
 WHERE control.job_id = u.id AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = u.id);
 
 -- name: control_skip_ids
--- Coming ids are above all that there are, also those that others draw meanwhile: after a restore. PostgreSQL only, as SQLite counts on from the largest. Called
--- by queue/generation.c.
-SELECT 1;
+-- Coming ids are above all that there are, also those that others draw meanwhile: after a restore. PostgreSQL only, as
+-- SQLite counts on from the largest. Called by queue/generation.c.
 -- dialect: postgres
-SELECT setval(s.name, greatest(nextval(s.name), (SELECT coalesce(max(id), 0) FROM control)) + 1000000)
+SELECT setval(s.name, greatest(nextval(s.name), (SELECT coalesce(max(id), 0) FROM control)) + 1000000) AS last_id
 FROM (SELECT pg_get_serial_sequence('control', 'id') AS name) s;

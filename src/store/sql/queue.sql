@@ -9,21 +9,21 @@ version, step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progr
 job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots, step_pause_ms, step_pause_max_ms,
 retry_classes, keep_workspace_ms
 
--- name: queue_get
+-- name: queue_get(name)
 -- Primary key. Called by queue/settings.c and, before each claim, by queue/claim.c.
 SELECT {queue}
 FROM queue
-WHERE name = $1;
+WHERE name = :name;
 
--- name: queue_lock
+-- name: queue_lock(name)
 -- As queue_get; on PostgreSQL claimers of a limited queue stand in line here.
 SELECT {queue}
 FROM queue
-WHERE name = $1;
+WHERE name = :name;
 -- dialect: postgres
 SELECT {queue}
 FROM queue
-WHERE name = $1
+WHERE name = :name
 FOR UPDATE;
 
 -- name: queue_list
@@ -31,7 +31,11 @@ SELECT {queue}
 FROM queue
 ORDER BY name;
 
--- name: queue_put
+-- name: queue_put(name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
+--       rate_level, rate_at, lease_ms, max_attempts, max_crashes, backoff_ms, backoff_max_ms, keep_done_ms,
+--       keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms, step_no_progress_limit,
+--       job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots, step_pause_ms, step_pause_max_ms,
+--       retry_classes, keep_workspace_ms)
 -- All settings of a queue at once. Called by queue/settings.c.
 INSERT INTO queue
     (name, paused, paused_why, serial, concurrency, key_concurrency, rate_count, rate_period_ms,
@@ -39,8 +43,8 @@ INSERT INTO queue
      keep_done_ms, keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms,
      step_no_progress_limit, job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots,
      step_pause_ms, step_pause_max_ms, retry_classes, keep_workspace_ms)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-        $21, $22, $23, $24, $25, $26, $27, $28, $29)
+VALUES (:name, :paused, :paused_why, :serial, :concurrency, :key_concurrency, :rate_count, :rate_period_ms, :rate_level, :rate_at, :lease_ms, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :keep_done_ms, :keep_failed_ms, :step_max_attempts, :step_timeout_ms, :step_idle_timeout_ms,
+        :step_no_progress_limit, :job_self_heal_max_resets, :step_grace_ms, :rate_strict, :rate_slots, :step_pause_ms, :step_pause_max_ms, :retry_classes, :keep_workspace_ms)
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
     concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
@@ -59,66 +63,66 @@ SET paused = excluded.paused, paused_why = excluded.paused_why, serial = exclude
     retry_classes = excluded.retry_classes, keep_workspace_ms = excluded.keep_workspace_ms,
     version = queue.version + 1;
 
--- name: queue_rate
+-- name: queue_rate(name, rate_level, rate_at, rate_slots)
 -- Tokens were taken. Called by queue/limits.c inside the claim.
-UPDATE queue SET rate_level = $2, rate_at = $3, rate_slots = $4 WHERE name = $1;
+UPDATE queue SET rate_level = :rate_level, rate_at = :rate_at, rate_slots = :rate_slots WHERE name = :name;
 
--- name: queue_counts
--- Jobs per queue and state, each part from an index alone. A scheduled job that is due counts as pending: nobody may have
--- asked for jobs since. A queue and state can come twice. Called by queue/stats.c.
-SELECT queue, 1, count(*) FROM job WHERE state = 1 GROUP BY queue
+-- name: queue_counts(now)
+-- Jobs per queue and state, each part from an index alone. A scheduled job that is due counts as pending: nobody may
+-- have asked for jobs since. A queue and state can come twice. Called by queue/stats.c.
+SELECT queue, {pending} AS state, count(*) AS jobs FROM job WHERE state = {pending} GROUP BY queue
 UNION ALL
-SELECT queue, 1, count(*) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue
+SELECT queue, {pending}, count(*) FROM job WHERE state = {scheduled} AND alarm_at <= now(:now) GROUP BY queue
 UNION ALL
-SELECT queue, 0, count(*) FROM job WHERE state = 0 AND alarm_at > now($1) GROUP BY queue
+SELECT queue, {scheduled}, count(*) FROM job WHERE state = {scheduled} AND alarm_at > now(:now) GROUP BY queue
 UNION ALL
-SELECT queue, 2, count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL GROUP BY queue
+SELECT queue, {running}, count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL GROUP BY queue
 UNION ALL
-SELECT queue, state, count(*) FROM job WHERE state >= 3 GROUP BY queue, state;
+SELECT queue, state, count(*) FROM job WHERE state >= {held} GROUP BY queue, state;
 
--- name: queue_oldest
+-- name: queue_oldest(now)
 -- First pending job of each queue by due time, over the priorities, and first scheduled job that is due. Indexes
 -- job_pending, job_alarm. Called by queue/stats.c.
-SELECT queue, min(due_at) FROM job WHERE state = 1 GROUP BY queue
+SELECT queue, min(due_at) AS due_at FROM job WHERE state = {pending} GROUP BY queue
 UNION ALL
-SELECT queue, min(alarm_at) FROM job WHERE state = 0 AND alarm_at <= now($1) GROUP BY queue;
+SELECT queue, min(alarm_at) FROM job WHERE state = {scheduled} AND alarm_at <= now(:now) GROUP BY queue;
 
--- name: queue_outlook
--- What a queue has that cannot be claimed: when its first scheduled job is due; how many jobs run; whether some are held;
--- whether the queue is known by anything else. Indexes job_scheduled, job_alarm, job_pending, job_resting, primary key.
--- Called by queue/stats.c.
-SELECT (SELECT min(alarm_at) FROM job WHERE queue = $1 AND state = 0 AND alarm_at IS NOT NULL),
-       (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND queue = $1),
-       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state >= 3 AND state < 4 LIMIT 1) h),
-       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state = 1 LIMIT 1) p)
-         + (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = $1 AND state >= 3 LIMIT 1) r)
-         + (SELECT count(*) FROM queue WHERE name = $1);
+-- name: queue_outlook(queue)
+-- What a queue has that cannot be claimed: when its first scheduled job is due; how many jobs run; whether some are
+-- held; whether the queue is known by anything else. Indexes job_scheduled, job_alarm, job_pending, job_resting,
+-- primary key. Called by queue/stats.c.
+SELECT (SELECT min(alarm_at) FROM job WHERE queue = :queue AND state = {scheduled} AND alarm_at IS NOT NULL) AS next_due_at,
+       (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND queue = :queue) AS running,
+       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state >= {held} AND state < {done} LIMIT 1) h) AS held,
+       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state = {pending} LIMIT 1) p)
+         + (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state >= {held} LIMIT 1) r)
+         + (SELECT count(*) FROM queue WHERE name = :queue) AS known;
 
--- name: store_counts
+-- name: store_counts(now)
 -- All workers and schedules; the locks that are held by index lock_expiry. Events are not counted one by one, there may
 -- be millions: their ids follow each other, but for those that a restore has jumped over. Called by queue/stats.c.
-SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
-       (SELECT count(*) FROM schedule),
+SELECT (SELECT count(*) FROM worker) AS workers, (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL) AS locks,
+       (SELECT count(*) FROM schedule) AS schedules,
        (SELECT coalesce(e.last + 1 - e.first - (SELECT coalesce(sum(g.first_id - g.after_id - 1), 0)
                                                 FROM generation g WHERE g.after_id >= e.first), 0)
-        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e),
-       now($1);
+        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e) AS events,
+       now(:now) AS now;
 -- dialect: postgres
-SELECT (SELECT count(*) FROM worker), (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL),
-       (SELECT count(*) FROM schedule),
+SELECT (SELECT count(*) FROM worker) AS workers, (SELECT count(*) FROM lock WHERE expires_at IS NOT NULL) AS locks,
+       (SELECT count(*) FROM schedule) AS schedules,
        (SELECT coalesce(e.last + 1 - e.first - (SELECT coalesce(sum(g.first_id - g.after_id - 1), 0)::bigint
                                                 FROM generation g WHERE g.after_id >= e.first), 0)
-        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e),
-       now($1);
+        FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e) AS events,
+       now(:now) AS now;
 
--- name: queue_names_resting
--- Queues with finished or held jobs, from the name $1 on, $2 at most. From queue to queue through index job_resting: a
--- seek for each, however many jobs it has. Called by queue/retain.c.
+-- name: queue_names_resting(from_queue, before_place)
+-- Queues with finished or held jobs, from the name :from_queue on, :before_place at most. From queue to queue through
+-- index job_resting: a seek for each, however many jobs it has. Called by queue/retain.c.
 WITH RECURSIVE k (queue, place) AS (
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue >= $1 ORDER BY j.queue LIMIT 1), CAST(1 AS bigint)
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue >= :from_queue ORDER BY j.queue LIMIT 1), CAST(1 AS bigint)
     UNION ALL
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= 3 AND j.queue > k.queue ORDER BY j.queue LIMIT 1), k.place + 1
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue > k.queue ORDER BY j.queue LIMIT 1), k.place + 1
     FROM k
-    WHERE k.queue IS NOT NULL AND k.place < $2
+    WHERE k.queue IS NOT NULL AND k.place < :before_place
 )
 SELECT queue FROM k WHERE queue IS NOT NULL;

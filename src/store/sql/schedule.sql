@@ -2,12 +2,13 @@
 
 -- doing: reading schedules | changing schedules
 
--- name: schedule_put
+-- name: schedule_put(name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone,
+--       overlap, workspace)
 -- Make or replace. Called by queue/schedule.c.
 INSERT INTO schedule
     (name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone, overlap,
      workspace)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+VALUES (:name, :cron, :queue, :kind, :priority, :payload, :catch_up, :paused, :next_at, :timezone, :zone, :overlap, :workspace)
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     priority = excluded.priority, payload = excluded.payload, catch_up = excluded.catch_up,
@@ -15,13 +16,14 @@ SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     zone = excluded.zone, overlap = excluded.overlap, workspace = excluded.workspace,
     version = schedule.version + 1;
 
--- name: schedule_pause
--- Paused (1) or not (0); the version keeps whoever fires it out. Called by queue/schedule.c, with its row locked by schedule_get.
-UPDATE schedule SET paused = $2, version = version + 1 WHERE name = $1;
+-- name: schedule_pause(name, paused)
+-- Paused (1) or not (0); the version keeps whoever fires it out. Called by queue/schedule.c, with its row locked by
+-- schedule_get.
+UPDATE schedule SET paused = :paused, version = version + 1 WHERE name = :name;
 
--- name: schedule_remove
+-- name: schedule_remove(name)
 -- For db_each. Called by queue/schedule.c.
-DELETE FROM schedule WHERE name = $1;
+DELETE FROM schedule WHERE name = :name;
 
 -- name: schedule_list
 SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap, workspace
@@ -32,60 +34,61 @@ ORDER BY name;
 name, cron, queue, kind, payload, priority, catch_up, next_at, version, timezone, zone, overlap, paused, last_at,
 workspace
 
--- name: schedule_count_due
+-- name: schedule_count_due(now)
 -- Index schedule_next. Called by queue/schedule_fire.c.
-SELECT count(*) FROM schedule WHERE next_at <= now($1) AND paused = 0;
+SELECT count(*) AS schedules FROM schedule WHERE next_at <= now(:now) AND paused = 0;
 
--- name: schedule_due
--- Names alone: payloads are read one at a time. $3 are passed over, then $2 at most. Index schedule_next. Called by
--- queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: whoever fires may wait for jobs.
+-- name: schedule_due(now, limit, passed)
+-- Names alone: payloads are read one at a time. :passed are passed over, then :limit at most. Index schedule_next.
+-- Called by queue/schedule_fire.c. On PostgreSQL one that somebody else is firing is skipped: whoever fires may wait
+-- for jobs.
 SELECT name, overlap
 FROM schedule
-WHERE next_at <= now($1) AND paused = 0
+WHERE next_at <= now(:now) AND paused = 0
 ORDER BY next_at DESC, name
-LIMIT $2 OFFSET $3;
+LIMIT :limit OFFSET :passed;
 -- dialect: postgres
 SELECT name, overlap
 FROM schedule
-WHERE next_at <= now($1) AND paused = 0
+WHERE next_at <= now(:now) AND paused = 0
 ORDER BY next_at DESC, name
-LIMIT $2 OFFSET $3
+LIMIT :limit OFFSET :passed
 FOR UPDATE SKIP LOCKED;
 
--- name: schedule_get
+-- name: schedule_get(name)
 -- The one of a name, which nobody else fires or changes until the end of the transaction. Primary key.
 -- Called by queue/schedule.c and queue/schedule_fire.c.
-SELECT {firing} FROM schedule WHERE name = $1;
+SELECT {firing} FROM schedule WHERE name = :name;
 -- dialect: postgres
-SELECT {firing} FROM schedule WHERE name = $1 FOR UPDATE;
+SELECT {firing} FROM schedule WHERE name = :name FOR UPDATE;
 
--- name: schedule_next
--- When the next is due, of those that are due later than $1. Index schedule_next. Called by queue/wait.c.
-SELECT min(next_at) FROM schedule WHERE next_at > $1 AND paused = 0;
+-- name: schedule_next(after)
+-- When the next is due, of those that are due later than :after. Index schedule_next. Called by queue/wait.c.
+SELECT min(next_at) AS next_at FROM schedule WHERE next_at > :after AND paused = 0;
 
--- name: schedule_fired
--- It has fired for $3, once: the version is the guard; for db_each. Called by queue/schedule_fire.c.
+-- name: schedule_fired(name, version, last_at, next_at, zone)
+-- It has fired for :last_at, once: the version is the guard; for db_each. Called by queue/schedule_fire.c.
 UPDATE schedule
-SET last_at = $3, next_at = $4, zone = $5, version = version + 1
-WHERE name = $1 AND version = $2;
+SET last_at = :last_at, next_at = :next_at, zone = :zone, version = version + 1
+WHERE name = :name AND version = :version;
 
--- name: schedule_nominal
+-- name: schedule_nominal(id, nominal_at)
 -- The time that the run of a job has been named for; for db_each. No move: it leaves no event of its own. Primary key.
 -- Called by queue/schedule_fire.c, right after the job was added.
-UPDATE job SET nominal_at = $2 WHERE id = $1;
+UPDATE job SET nominal_at = :nominal_at WHERE id = :id;
 -- dialect: postgres
 UPDATE job SET nominal_at = u.nominal_at
-FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (id, nominal_at, ordinal)
+FROM unnest(:id::bigint[], :nominal_at::bigint[]) WITH ORDINALITY AS u (id, nominal_at, ordinal)
 WHERE job.id = u.id
 RETURNING u.ordinal, 1;
 
--- name: schedule_unfinished
+-- name: schedule_unfinished(schedule)
 -- The first run of a schedule that has not finished. Index job_of_schedule. Called by queue/schedule_fire.c.
-SELECT id FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id LIMIT 1;
+SELECT id FROM job WHERE schedule = :schedule AND finished_at IS NULL ORDER BY id LIMIT 1;
 
--- name: schedule_runs
+-- name: schedule_runs(schedule)
 -- All of them, which on PostgreSQL stay as they are until the end of the transaction; if somebody has locked one, it
 -- fails at once, as claims would wait. Index job_of_schedule. Called by queue/schedule_fire.c.
-SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id;
+SELECT {job} FROM job WHERE schedule = :schedule AND finished_at IS NULL ORDER BY id;
 -- dialect: postgres
-SELECT {job} FROM job WHERE schedule = $1 AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE NOWAIT;
+SELECT {job} FROM job WHERE schedule = :schedule AND finished_at IS NULL ORDER BY id FOR NO KEY UPDATE NOWAIT;

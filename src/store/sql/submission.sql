@@ -1,17 +1,18 @@
 -- Submissions under the key of a running job: the newest waits for the end of the run. A row is there exactly while
--- job.followed is set, and that only while the job is running: the statements that end a run pass over rows that have it set, so
--- that nobody ends a run without what follows from it.
+-- job.followed is set, and that only while the job is running: the statements that end a run pass over rows that have
+-- it set, so that nobody ends a run without what follows from it.
 
 -- doing: reading submissions | changing submissions
 
--- name: submission_put
+-- name: submission_put(now, id, kind, priority, due_at, delay_ms, payload, concurrency_key, tags, workspace,
+--       max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook, who)
 -- The newest takes the place of the one before; as in job_refresh, no hook makes that of somebody else its own.
 -- Parameters as job_refresh. Primary key. Called by queue/submission.c.
 INSERT INTO submission
     (job_id, at, who, kind, priority, due_at, payload, concurrency_key, tags, workspace,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook)
 VALUES
-    ($2, now($1), $17, $3, $4, coalesce($5, now($1) + $6), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    (:id, now(:now), :who, :kind, :priority, coalesce(:due_at, now(:now) + :delay_ms), :payload, :concurrency_key, :tags, :workspace, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook)
 ON CONFLICT (job_id) DO UPDATE
 SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = excluded.priority,
     due_at = excluded.due_at, payload = excluded.payload, concurrency_key = excluded.concurrency_key,
@@ -20,54 +21,55 @@ SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = exclu
     backoff_max_ms = excluded.backoff_max_ms, lease_ms = excluded.lease_ms,
     hook = CASE WHEN excluded.hook IS NOT NULL THEN submission.hook END;
 
--- name: submission_get
+-- name: submission_get(job_id)
 -- With the job as it is now. Primary keys. Called by queue/submission.c.
 SELECT j.state, j.payload, s.who, s.kind, s.priority, s.due_at, s.payload, s.concurrency_key, s.tags,
        s.workspace, s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook
 FROM submission s JOIN job j ON j.id = s.job_id
-WHERE s.job_id = $1;
+WHERE s.job_id = :job_id;
 
--- name: submission_drop
+-- name: submission_drop(job_id)
 -- Called by queue/submission.c.
-DELETE FROM submission WHERE job_id = $1;
+DELETE FROM submission WHERE job_id = :job_id;
 
--- name: event_of_submission
--- An event of a job that does not move, put into its chain; goes with event_into_chain. Called by queue/submission.c and
--- queue/add.c.
+-- name: event_of_submission(id, now, who, what, why)
+-- An event of a job that does not move, put into its chain; goes with event_into_chain. Called by queue/submission.c
+-- and queue/add.c.
 INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
-SELECT next_event(), event_id, now($2), id, queue, CAST($3 AS text), CAST($4 AS text), state, state, token, owner,
-       CAST($5 AS text)
+SELECT next_event(), event_id, now(:now), id, queue, CAST(:who AS text), CAST(:what AS text), state, state, token, owner,
+       CAST(:why AS text)
 FROM job
-WHERE id = $1;
+WHERE id = :id;
 
--- name: job_follow
--- A submission waits for the end of this run, and its event is the job's newest. Primary key. Called by queue/submission.c.
-UPDATE job SET followed = 1, event_id = (SELECT max(id) FROM event) WHERE id = $1 AND state = 2;
--- dialect: postgres
-UPDATE job SET followed = 1, event_id = currval('event_id') WHERE id = $1 AND state + 0 = 2;
-
--- name: job_unfollow
--- The run under token $2 ends in this transaction, and what waits for it is carried out. Primary key. Called by
+-- name: job_follow(id)
+-- A submission waits for the end of this run, and its event is the job's newest. Primary key. Called by
 -- queue/submission.c.
-UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state = 2 AND followed IS NOT NULL;
+UPDATE job SET followed = 1, event_id = (SELECT max(id) FROM event) WHERE id = :id AND state = {running};
 -- dialect: postgres
-UPDATE job SET followed = NULL WHERE id = $1 AND token = $2 AND state + 0 = 2 AND followed IS NOT NULL;
+UPDATE job SET followed = 1, event_id = currval('event_id') WHERE id = :id AND state + 0 = {running};
 
--- name: job_add_submitted
--- The submission becomes a job of its own, under the key and subject of the one that has finished. The trigger writes its event.
--- Returns its id. Primary keys. Called by queue/submission.c.
+-- name: job_unfollow(id, token)
+-- The run under token :token ends in this transaction, and what waits for it is carried out. Primary key. Called by
+-- queue/submission.c.
+UPDATE job SET followed = NULL WHERE id = :id AND token = :token AND state = {running} AND followed IS NOT NULL;
+-- dialect: postgres
+UPDATE job SET followed = NULL WHERE id = :id AND token = :token AND state + 0 = {running} AND followed IS NOT NULL;
+
+-- name: job_add_submitted(job_id, now)
+-- The submission becomes a job of its own, under the key and subject of the one that has finished. The trigger writes
+-- its event. Returns its id. Primary keys. Called by queue/submission.c.
 INSERT INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what, changed_why)
-SELECT next_event(), next_event(), j.queue, s.kind, s.due_at <= now($2), s.priority, s.due_at,
-       CASE WHEN s.due_at > now($2) THEN s.due_at END, s.payload,
+SELECT next_event(), next_event(), j.queue, s.kind, s.due_at <= now(:now), s.priority, s.due_at,
+       CASE WHEN s.due_at > now(:now) THEN s.due_at END, s.payload,
        j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
        s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook,
-       now($2), now($2), s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
+       now(:now), now(:now), s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
 FROM submission s JOIN job j ON j.id = s.job_id
-WHERE s.job_id = $1
+WHERE s.job_id = :job_id
 RETURNING id;
 -- dialect: postgres
 INSERT INTO job
@@ -80,6 +82,6 @@ SELECT c.event, c.event, j.queue, s.kind, (s.due_at <= c.t)::int, s.priority, s.
        j.unique_key, j.subject, s.concurrency_key, s.tags, s.workspace,
        s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook,
        c.t, c.t, s.who, 'job.added', 'submitted while job ' || j.id || ' ran'
-FROM (SELECT next_event() AS event, now($2) AS t OFFSET 0) c, submission s JOIN job j ON j.id = s.job_id
-WHERE s.job_id = $1
+FROM (SELECT next_event() AS event, now(:now) AS t OFFSET 0) c, submission s JOIN job j ON j.id = s.job_id
+WHERE s.job_id = :job_id
 RETURNING id;

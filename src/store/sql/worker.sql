@@ -2,118 +2,118 @@
 
 -- doing: reading workers | changing workers
 
--- name: worker_add
+-- name: worker_add(name, host, boot_id, pid, pid_ns, start_ticks, session, now, registration)
 -- For db_each, which returns the id. Called by queue/worker.c.
 INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since, registration)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now($8), $9);
+VALUES (:name, :host, :boot_id, :pid, :pid_ns, :start_ticks, :session, now(:now), :registration);
 -- dialect: postgres
 INSERT INTO worker (name, host, boot_id, pid, pid_ns, start_ticks, session, since, registration)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now($8), $9)
+VALUES (:name, :host, :boot_id, :pid, :pid_ns, :start_ticks, :session, now(:now), :registration)
 RETURNING id;
 
--- name: worker_skip_ids
--- Coming workers have ids above $1: after a restore (queue/generation.c), and when a liveness lock is held that belongs to
--- nobody in this store (queue/worker.c). PostgreSQL, whose locks take ids of 32 bits, goes a million on at least.
-UPDATE sqlite_sequence SET seq = max(seq, $1) WHERE name = 'worker';
+-- name: worker_skip_ids(above)
+-- Coming workers have ids above :above: after a restore (queue/generation.c), and when a liveness lock is held that
+-- belongs to nobody in this store (queue/worker.c). PostgreSQL, whose locks take ids of 32 bits, goes a million on at
+-- least.
+UPDATE sqlite_sequence SET seq = max(seq, :above) WHERE name = 'worker';
 -- dialect: postgres
 SELECT setval(pg_get_serial_sequence('worker', 'id'),
-              greatest(nextval(pg_get_serial_sequence('worker', 'id')) + 1000000, $1::bigint));
+              greatest(nextval(pg_get_serial_sequence('worker', 'id')) + 1000000, :above::bigint));
 
--- name: worker_find
+-- name: worker_find(registration)
 -- Index worker_registration. Called by queue/worker.c.
-SELECT id FROM worker WHERE registration = $1;
+SELECT id FROM worker WHERE registration = :registration;
 
--- name: worker_deny
+-- name: worker_deny(class, worker_id)
 -- Whether a liveness lock is free; then nobody has it until the transaction has ended. Only PostgreSQL asks: see
 -- db_alive_deny.
-SELECT 1;
 -- dialect: postgres
-SELECT pg_try_advisory_xact_lock($1::int, $2::int)::int;
+SELECT pg_try_advisory_xact_lock(:class::int, :worker_id::int)::int AS free;
 
--- name: worker_list
+-- name: worker_list(now)
 -- Then, of those marked as lost, the last sign of life on record (worker_sign); then the version of the schema, which
 -- others may have changed. Called by queue/registry.c.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
-       w.lost_at, now($1),
+       w.lost_at, now(:now) AS now,
        CASE WHEN w.lost_at IS NOT NULL
             THEN (SELECT max(at)
                   FROM (SELECT j.seen_at AS at
                         FROM job j
-                        WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
+                        WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
                         SELECT l.acquired_at FROM lock l
-                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END,
-       (SELECT user_version FROM pragma_user_version)
+                        WHERE l.worker_id = w.id AND l.acquired_at <= now(:now)) AS sign) END AS last_sign_at,
+       (SELECT user_version FROM pragma_user_version) AS schema_version
 FROM worker w
 ORDER BY w.id;
 -- dialect: postgres
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
-       w.lost_at, now($1),
+       w.lost_at, now(:now) AS now,
        CASE WHEN w.lost_at IS NOT NULL
             THEN (SELECT max(at)
                   FROM (SELECT j.seen_at AS at
                         FROM job j
-                        WHERE j.state = 2 AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
+                        WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
                         SELECT l.acquired_at FROM lock l
-                        WHERE l.worker_id = w.id AND l.acquired_at <= now($1)) AS sign) END,
-       (SELECT version FROM tend_schema_version)
+                        WHERE l.worker_id = w.id AND l.acquired_at <= now(:now)) AS sign) END AS last_sign_at,
+       (SELECT version FROM tend_schema_version) AS schema_version
 FROM worker w
 ORDER BY w.id;
 
 -- name: worker_holdings
 -- Leases and locks per worker. Index job_alarm, lock_worker. Called by queue/worker.c.
-SELECT worker_id, count(*), 0 FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id IS NOT NULL GROUP BY worker_id
+SELECT worker_id, count(*) AS leases, 0 AS locks FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id IS NOT NULL GROUP BY worker_id
 UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
--- name: worker_expired
--- Those of them whose time is over as job_stale_count and lock_expired_count see it, and how many of the leases were not
--- yet spared (job_warn). Index job_alarm, lock_expiry. Called by queue/worker_list.c.
-SELECT j.worker_id, count(*), 0, count(*) - count(j.warned)
+-- name: worker_expired(now)
+-- Those of them whose time is over as job_stale_count and lock_expired_count see it, and how many of the leases were
+-- not yet spared (job_warn). Index job_alarm, lock_expiry. Called by queue/worker_list.c.
+SELECT j.worker_id, count(*) AS leases, 0 AS locks, count(*) - count(j.warned) AS unwarned
 FROM job j
-WHERE j.state = 2 AND j.alarm_at <= now($1) AND j.worker_id IS NOT NULL
+WHERE j.state = {running} AND j.alarm_at <= now(:now) AND j.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token)
 GROUP BY j.worker_id
 UNION ALL
 SELECT l.worker_id, 0, count(*), 0
 FROM lock l
-WHERE l.expires_at <= now($1) AND l.worker_id IS NOT NULL
+WHERE l.expires_at <= now(:now) AND l.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.lock_name = l.name AND o.token = l.token)
 GROUP BY l.worker_id;
 
--- name: worker_lost
--- Its liveness lock is gone ($2 = now) or back ($2 NULL); for db_each. Called by queue/recover.c.
-UPDATE worker SET lost_at = $2 WHERE id = $1;
+-- name: worker_lost(id, lost_at)
+-- Its liveness lock is gone (:lost_at = now) or back (:lost_at NULL); for db_each. Called by queue/recover.c.
+UPDATE worker SET lost_at = :lost_at WHERE id = :id;
 
--- name: worker_lost_since
+-- name: worker_lost_since(id)
 -- PostgreSQL: nobody else clears the mark or removes the worker until the transaction has ended. Called by
 -- queue/worker_dead.c.
-SELECT lost_at FROM worker WHERE id = $1;
+SELECT lost_at FROM worker WHERE id = :id;
 -- dialect: postgres
-SELECT lost_at FROM worker WHERE id = $1 FOR UPDATE;
+SELECT lost_at FROM worker WHERE id = :id FOR UPDATE;
 
--- name: worker_sign
--- The last sign of life that is on record: of its leases, and of the locks it has taken (not those from
--- before the clock was set back). PostgreSQL: no heartbeat comes
--- in until the transaction has ended, but one may be on its way: the second column counts the leases whose rows somebody
--- else is writing, or has just written. Index job_alarm, lock_worker. Called by queue/worker_dead.c.
-SELECT max(at), 0
-FROM (SELECT seen_at AS at FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+-- name: worker_sign(worker_id, now)
+-- The last sign of life that is on record: of its leases, and of the locks it has taken (not those from before the
+-- clock was set back). PostgreSQL: no heartbeat comes in until the transaction has ended, but one may be on its way:
+-- the second column counts the leases whose rows somebody else is writing, or has just written. Index job_alarm,
+-- lock_worker. Called by queue/worker_dead.c.
+SELECT max(at) AS at, 0 AS in_flight
+FROM (SELECT seen_at AS at FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id
       UNION ALL
-      SELECT acquired_at FROM lock WHERE worker_id = $1 AND acquired_at <= now($2)) AS sign;
+      SELECT acquired_at FROM lock WHERE worker_id = :worker_id AND acquired_at <= now(:now)) AS sign;
 -- dialect: postgres
-SELECT max(at),
-       (SELECT count(*) FROM job WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1) - count(lease_id)
+SELECT max(at) AS at,
+       (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id) - count(lease_id) AS in_flight
 FROM (SELECT at, lease_id
       FROM (SELECT seen_at AS at, id AS lease_id
             FROM job
-            WHERE state = 2 AND alarm_at IS NOT NULL AND worker_id = $1
+            WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id
             ORDER BY id
             FOR UPDATE SKIP LOCKED) AS lease
       UNION ALL
-      SELECT acquired_at, NULL FROM lock WHERE worker_id = $1 AND acquired_at <= now($2)) AS sign;
+      SELECT acquired_at, NULL FROM lock WHERE worker_id = :worker_id AND acquired_at <= now(:now)) AS sign;
 
--- name: worker_remove
+-- name: worker_remove(id)
 -- For db_each. Called by queue/worker.c and queue/recover.c.
-DELETE FROM worker WHERE id = $1;
+DELETE FROM worker WHERE id = :id;
