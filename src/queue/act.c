@@ -8,6 +8,7 @@
 #include "queue/control.h"
 #include "queue/holder.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 enum { PAGE = 1000 };
 
@@ -118,18 +119,18 @@ static int refuse(struct db_tx *tx, enum tend_action action, const struct tend_j
 int act_read_job(struct db_tx *tx, enum tend_action action, int64_t id, struct tend_jobs *ret,
                  int64_t *ret_now_ms)
 {
-    struct db_result found;
-    const struct db_value params[] = {db_int(id), db_now(tx)};
-    int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
+    struct job_get_rows found;
+    const struct job_get_params params = {.id = db_int(id), .now = db_now(tx)};
+    int rc = run_job_get(tx, 0, params, &found);
     if (rc < 0)
         return rc;
-    if (found.rows == 0) {
+    if (found.count == 0) {
         err_set(db_err(tx), TEND_ENOTFOUND,
                 "there is no job %lld; 'tend jobs' lists those that are", (long long)id);
         return TEND_ENOTFOUND;
     }
-    *ret_now_ms = db_number(&found, 0, found.columns - 1);
-    if ((rc = jobs_read(db_arena(tx), &found, ret)) < 0)
+    *ret_now_ms = db_num(found.at[0].now);
+    if ((rc = jobs_read(db_arena(tx), &found.result, ret)) < 0)
         return rc;
     return states_of(action) & 1u << ret->items[0].state ? 0 : refuse(tx, action, &ret->items[0]);
 }
@@ -174,10 +175,10 @@ struct rival_call {
 static int rival_body(struct db_tx *tx, void *arg)
 {
     struct rival_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_JOB_RIVAL, 0, params, &found);
-    call->rival = rc == 0 && found.rows > 0 ? db_number(&found, 0, 0) : 0;
+    struct job_rival_rows found;
+    const struct job_rival_params params = {.id = db_int(call->id)};
+    int rc = run_job_rival(tx, 0, params, &found);
+    call->rival = rc == 0 && found.count > 0 ? db_num(found.at[0].id) : 0;
     return rc;
 }
 
@@ -251,16 +252,15 @@ unsigned act_states(enum tend_action action, unsigned asked)
 /* Jobs that are brought back become live under their keys again, as those of a batch. */
 static int take_keys(struct db_tx *tx, const struct tend_jobs *jobs)
 {
-    struct db_value *keys = arena_alloc(db_arena(tx), (jobs->count + 1) * 2 * sizeof *keys);
+    struct keys_take_params *keys = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *keys);
     size_t count = 0;
     if (keys == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < jobs->count; i++) {
         if (jobs->items[i].unique_key == NULL)
             continue;
-        keys[count * 2] = db_text(jobs->items[i].queue);
-        keys[count * 2 + 1] = db_text(jobs->items[i].unique_key);
-        count++;
+        keys[count++] = (struct keys_take_params){.queue = db_text(jobs->items[i].queue),
+                                                  .unique_key = db_text(jobs->items[i].unique_key)};
     }
     return add_take_keys(tx, keys, count);
 }
@@ -314,11 +314,11 @@ static int act_on_page_body(struct db_tx *tx, void *arg)
     struct act_call *call = arg;
     struct act_done done;
     struct tend_jobs jobs;
-    struct db_result found;
+    struct job_list_rows found;
     int64_t now_ms;
-    int rc = list_page(tx, Q_JOB_LIST, &call->filter, 0, &found);
+    int rc = list_page(tx, Q_JOB_LIST, &call->filter, 0, &found.result);
     if (rc < 0 || (rc = db_time(tx, &now_ms)) < 0 ||
-        (rc = jobs_read(db_arena(tx), &found, &jobs)) < 0)
+        (rc = jobs_read(db_arena(tx), &found.result, &jobs)) < 0)
         return rc;
     choose_from_page(call, &jobs);
     rc = act_on_jobs(tx, call->action, &jobs, now_ms, &call->who, &done);

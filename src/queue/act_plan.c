@@ -2,13 +2,12 @@
 #include "queue/act_plan.h"
 
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { PAGE = 1000, ROOM_FIRST = 64 };
-
-enum { COL_ID, COL_QUEUE, COL_UNIQUE_KEY, COL_FOLLOWED, COL_RIVAL };
 
 void plan_init(struct plan *plan, enum tend_action action)
 {
@@ -53,13 +52,6 @@ static int add(struct db_tx *tx, struct plan *plan, const struct plan_key *key, 
     return err_set(db_err(tx), TEND_ENOMEM, "out of memory while looking at the keys of jobs");
 }
 
-/* 0: no unfinished job has the key. */
-static int64_t rival_of(const struct db_result *rows, size_t row, size_t column)
-{
-    int64_t id = row < rows->rows ? db_number(rows, row, column) : TEND_UNSET;
-    return id == TEND_UNSET ? 0 : id;
-}
-
 /* --- those that match --- */
 
 struct matching_call {
@@ -74,20 +66,21 @@ static int matching_body(struct db_tx *tx, void *arg)
 {
     struct matching_call *call = arg;
     struct plan *plan = call->plan;
-    struct db_result found;
+    struct job_chosen_rows found;
     plan->count = call->before.count;
     plan->followed = call->before.followed;
     plan->key_count = call->before.key_count;
-    int rc = list_page(tx, Q_JOB_CHOSEN, &call->filter, DB_LAST, &found);
-    for (size_t i = 0; rc >= 0 && i < found.rows; i++) {
-        const struct plan_key key = {.id = db_number(&found, i, COL_ID),
-                                     .queue = db_string(&found, i, COL_QUEUE),
-                                     .key = db_string(&found, i, COL_UNIQUE_KEY),
-                                     .rival = rival_of(&found, i, COL_RIVAL)};
-        rc = add(tx, plan, &key, db_number(&found, i, COL_FOLLOWED) == 1);
+    int rc = list_page(tx, Q_JOB_CHOSEN, &call->filter, DB_LAST, &found.result);
+    for (size_t i = 0; rc >= 0 && i < found.count; i++) {
+        const struct job_chosen_row *job = &found.at[i];
+        const struct plan_key key = {.id = db_num(job->id),
+                                     .queue = db_str(job->queue),
+                                     .key = db_str(job->unique_key),
+                                     .rival = job->rival.type == DB_NULL ? 0 : db_num(job->rival)};
+        rc = add(tx, plan, &key, db_num(job->followed) == 1);
         call->last_id = key.id;
     }
-    call->rows = rc < 0 ? 0 : found.rows;
+    call->rows = rc < 0 ? 0 : found.count;
     return rc;
 }
 
@@ -109,13 +102,13 @@ int plan_add_matching(tend *t, struct plan *plan, const struct tend_filter *filt
 int plan_add_job(struct db_tx *tx, struct plan *plan, const struct tend_job *job)
 {
     struct plan_key key = {.id = job->id, .queue = job->queue, .key = job->unique_key};
-    struct db_result rival;
-    const struct db_value params[] = {db_int(job->id)};
+    struct job_rival_rows rival;
+    const struct job_rival_params params = {.id = db_int(job->id)};
     int rc;
     if (plan->action == TEND_REDRIVE && key.key != NULL) {
-        if ((rc = db_run(tx, Q_JOB_RIVAL, 0, params, &rival)) < 0)
+        if ((rc = run_job_rival(tx, 0, params, &rival)) < 0)
             return rc;
-        key.rival = rival_of(&rival, 0, 0);
+        key.rival = rival.count == 0 ? 0 : db_num(rival.at[0].id);
     }
     return add(tx, plan, &key, job->followed);
 }

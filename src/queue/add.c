@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADD_PARAMS = 20, BASIC_PARAMS = 8, KEY_TRIES = 20 };
+enum { KEY_TRIES = 20 };
 
 void tend_job_spec_init(struct tend_job_spec *spec)
 {
@@ -44,37 +44,49 @@ const char *add_payload(const struct tend_job_spec *spec, size_t *ret_bytes)
     return payload;
 }
 
-static void fill_basic(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
-                       struct db_value *params)
+static struct job_add_basic_params basic_params(struct db_tx *tx, const struct tend_job_spec *spec,
+                                                const char *by)
 {
     size_t bytes;
     const char *payload = add_payload(spec, &bytes);
-    const struct db_value filled[BASIC_PARAMS] = {
-        db_now(tx),
-        db_text(by),
-        db_text(queue_of(spec)),
-        db_text(spec->kind != NULL ? spec->kind : ""),
-        db_int(spec->priority),
-        db_int_or_null(spec->due_at_ms),
-        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
-        db_text_n(payload, bytes),
+    return (struct job_add_basic_params){
+        .now = db_now(tx),
+        .who = db_text(by),
+        .queue = db_text(queue_of(spec)),
+        .kind = db_text(spec->kind != NULL ? spec->kind : ""),
+        .priority = db_int(spec->priority),
+        .due_at = db_int_or_null(spec->due_at_ms),
+        .delay_ms = db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
+        .payload = db_text_n(payload, bytes),
     };
-    memcpy(params, filled, sizeof filled);
 }
 
-static void fill_params(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
-                        const char *schedule, struct db_value *params)
+static struct job_add_params add_params(struct db_tx *tx, const struct tend_job_spec *spec,
+                                        const char *by, const char *schedule)
 {
-    const struct db_value filled[ADD_PARAMS - BASIC_PARAMS] = {
-        db_text(spec->unique_key),          db_text(spec->subject),
-        db_text(spec->concurrency_key),     db_text(spec->tags),
-        db_text(spec->workspace),           db_text(schedule),
-        db_int_or_null(spec->max_attempts), db_int_or_null(spec->max_crashes),
-        db_int_or_null(spec->backoff_ms),   db_int_or_null(spec->backoff_max_ms),
-        db_int_or_null(spec->lease_ms),     db_text(spec->hook),
+    const struct job_add_basic_params basic = basic_params(tx, spec, by);
+    return (struct job_add_params){
+        .now = basic.now,
+        .who = basic.who,
+        .queue = basic.queue,
+        .kind = basic.kind,
+        .priority = basic.priority,
+        .due_at = basic.due_at,
+        .delay_ms = basic.delay_ms,
+        .payload = basic.payload,
+        .unique_key = db_text(spec->unique_key),
+        .subject = db_text(spec->subject),
+        .concurrency_key = db_text(spec->concurrency_key),
+        .tags = db_text(spec->tags),
+        .workspace = db_text(spec->workspace),
+        .schedule = db_text(schedule),
+        .max_attempts = db_int_or_null(spec->max_attempts),
+        .max_crashes = db_int_or_null(spec->max_crashes),
+        .backoff_ms = db_int_or_null(spec->backoff_ms),
+        .backoff_max_ms = db_int_or_null(spec->backoff_max_ms),
+        .lease_ms = db_int_or_null(spec->lease_ms),
+        .hook = db_text(spec->hook),
     };
-    fill_basic(tx, spec, by, params);
-    memcpy(params + BASIC_PARAMS, filled, sizeof filled);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -82,31 +94,30 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
 }
 
-void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *spec,
-                      const char *by, struct db_value *params)
+struct job_refresh_params add_again_params(struct db_tx *tx, int64_t id,
+                                           const struct tend_job_spec *spec, const char *by)
 {
     size_t bytes;
     const char *payload = add_payload(spec, &bytes);
-    const struct db_value filled[AGAIN_PARAMS] = {
-        db_now(tx),
-        db_int(id),
-        db_text(spec->kind != NULL ? spec->kind : ""),
-        db_int(spec->priority),
-        db_int_or_null(spec->due_at_ms),
-        db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
-        db_text_n(payload, bytes),
-        db_text(spec->concurrency_key),
-        db_text(spec->tags),
-        db_text(spec->workspace),
-        db_int_or_null(spec->max_attempts),
-        db_int_or_null(spec->max_crashes),
-        db_int_or_null(spec->backoff_ms),
-        db_int_or_null(spec->backoff_max_ms),
-        db_int_or_null(spec->lease_ms),
-        db_text(spec->hook),
-        db_text(by),
+    return (struct job_refresh_params){
+        .now = db_now(tx),
+        .id = db_int(id),
+        .kind = db_text(spec->kind != NULL ? spec->kind : ""),
+        .priority = db_int(spec->priority),
+        .due_at = db_int_or_null(spec->due_at_ms),
+        .delay_ms = db_int(spec->delay_ms == TEND_UNSET ? 0 : spec->delay_ms),
+        .payload = db_text_n(payload, bytes),
+        .concurrency_key = db_text(spec->concurrency_key),
+        .tags = db_text(spec->tags),
+        .workspace = db_text(spec->workspace),
+        .max_attempts = db_int_or_null(spec->max_attempts),
+        .max_crashes = db_int_or_null(spec->max_crashes),
+        .backoff_ms = db_int_or_null(spec->backoff_ms),
+        .backoff_max_ms = db_int_or_null(spec->backoff_max_ms),
+        .lease_ms = db_int_or_null(spec->lease_ms),
+        .hook = db_text(spec->hook),
+        .who = db_text(by),
     };
-    memcpy(params, filled, sizeof filled);
 }
 
 /* What was done for the old payload says nothing about the new one: it begins with its first step.
@@ -121,35 +132,38 @@ static int forget_steps(struct db_tx *tx, int64_t id, const struct db_value *old
     return checkpoint_drop(tx, id, 0);
 }
 
+/* job_refresh_held has the parameters of job_refresh up to the last, which it does not need. */
+_Static_assert(sizeof(struct job_refresh_held_params) == offsetof(struct job_refresh_params, who),
+               "the same parameters");
+
 int add_refresh(struct db_tx *tx, int64_t id, enum job_state state, const struct db_value *old,
                 const struct tend_job_spec *spec, const char *by)
 {
-    struct db_value params[AGAIN_PARAMS];
-    add_again_params(tx, id, spec, by, params);
+    const struct job_refresh_params params = add_again_params(tx, id, spec, by);
+    const struct event_into_chain_params job = {.id = db_int(id)};
     int rc = forget_steps(tx, id, old, spec);
     if (rc < 0 || state != JOB_HELD)
-        return rc < 0 ? rc : db_each(tx, Q_JOB_REFRESH, 0, params, 1, NULL);
-    if ((rc = db_each(tx, Q_JOB_REFRESH_HELD, 0, params, 1, NULL)) < 0 ||
+        return rc < 0 ? rc : each_job_refresh(tx, 0, &params, 1, NULL);
+    if ((rc = db_each(tx, Q_JOB_REFRESH_HELD, 0, DB_VALUES(&params), 1, NULL)) < 0 ||
         (rc = submission_event(tx, id, by, "job.refreshed", "submitted again under its key")) < 0)
         return rc;
-    const struct db_value job[] = {db_int(id)};
-    return db_each(tx, Q_EVENT_INTO_CHAIN, 0, job, 1, NULL);
+    return each_event_into_chain(tx, 0, &job, 1, NULL);
 }
 
 /* CL-7: the key is taken. Another subject is refused; the same is refreshed unless it is running.
  */
 static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
-                       const struct db_result *holder, struct tend_added *ret)
+                       const struct job_by_key_row *holder, struct tend_added *ret)
 {
-    enum job_state state = (enum job_state)db_number(holder, 0, 1);
-    ret->id = db_number(holder, 0, 0);
-    if (!same_text(db_string(holder, 0, 2), spec->subject)) {
+    enum job_state state = (enum job_state)db_num(holder->state);
+    ret->id = db_num(holder->id);
+    if (!same_text(db_str(holder->subject), spec->subject)) {
         ret->outcome = TEND_ECONFLICT;
         return 0;
     }
     if (state != JOB_RUNNING) {
         ret->outcome = TEND_REFRESHED;
-        return add_refresh(tx, ret->id, state, db_at(holder, 0, 3), spec, by);
+        return add_refresh(tx, ret->id, state, &holder->payload, spec, by);
     }
     ret->outcome = spec->if_running == TEND_IF_RUNNING_KEEP ? TEND_UNCHANGED : TEND_AGAIN;
     return ret->outcome == TEND_UNCHANGED ? 0 : submission_keep(tx, ret->id, spec, by);
@@ -158,20 +172,20 @@ static int meet_holder(struct db_tx *tx, const struct tend_job_spec *spec, const
 static int add_with_key(struct db_tx *tx, const struct tend_job_spec *spec, const char *by,
                         const char *schedule, struct tend_added *ret)
 {
-    struct db_result holder;
-    const struct db_value key[] = {db_text(queue_of(spec)), db_text(spec->unique_key)};
-    int rc = db_run(tx, Q_JOB_BY_KEY, 0, key, &holder);
+    struct job_by_key_rows holder;
+    const struct job_by_key_params key = {.queue = db_text(queue_of(spec)),
+                                          .unique_key = db_text(spec->unique_key)};
+    int rc = run_job_by_key(tx, 0, key, &holder);
     if (rc < 0)
         return rc;
-    if (holder.rows > 0)
-        return meet_holder(tx, spec, by, &holder, ret);
-    struct db_value params[ADD_PARAMS];
-    fill_params(tx, spec, by, schedule, params);
+    if (holder.count > 0)
+        return meet_holder(tx, spec, by, &holder.at[0], ret);
+    const struct job_add_params params = add_params(tx, spec, by, schedule);
     ret->outcome = TEND_OK;
-    return db_each(tx, Q_JOB_ADD, 0, params, 1, &ret->id);
+    return each_job_add(tx, 0, &params, 1, &ret->id);
 }
 
-/* Whether a job has nothing that fill_basic leaves out. */
+/* Whether a job has nothing that basic_params leaves out. */
 static bool is_basic(const struct tend_job_spec *spec)
 {
     return spec->unique_key == NULL && spec->subject == NULL && spec->concurrency_key == NULL &&
@@ -201,27 +215,30 @@ static void ring_for(struct db_tx *tx, const struct add_batch *batch)
 static int add_basic(struct db_tx *tx, const struct add_batch *batch, unsigned how)
 {
     struct arena *arena = db_arena(tx);
-    struct db_value *params = arena_alloc(arena, batch->count * BASIC_PARAMS * sizeof *params);
+    struct job_add_basic_params *params = arena_alloc(arena, batch->count * sizeof *params);
     int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
     if (params == NULL || ids == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
                        batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
-        fill_basic(tx, spec, spec->by != NULL ? spec->by : batch->by, &params[i * BASIC_PARAMS]);
+        params[i] = basic_params(tx, spec, spec->by != NULL ? spec->by : batch->by);
     }
     ring_for(tx, batch);
-    int rc = db_each(tx, Q_JOB_ADD_BASIC, how, params, batch->count, ids);
+    int rc = each_job_add_basic(tx, how, params, batch->count, ids);
     for (size_t i = 0; rc >= 0 && i < batch->count; i++)
         batch->ret[i] = (struct tend_added){.id = ids[i], .outcome = TEND_OK};
     return rc;
 }
 
-int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count)
+int add_take_keys(struct db_tx *tx, const struct keys_take_params *keys, size_t count)
 {
-    return count < 2 || !db_concurrent(tx) ? 0
-                                           : db_each(tx, Q_KEYS_TAKE, DB_LATER, keys, count, NULL);
+    return count < 2 || !db_concurrent(tx) ? 0 : each_keys_take(tx, DB_LATER, keys, count, NULL);
 }
+
+/* keys_lock_jobs has the same parameters as keys_take. */
+_Static_assert(sizeof(struct keys_lock_jobs_params) == sizeof(struct keys_take_params),
+               "the same parameters");
 
 /* Locks what the keys of a batch stand for, in the order in which all do. */
 static int take_keys(struct db_tx *tx, const struct add_batch *batch)
@@ -229,20 +246,21 @@ static int take_keys(struct db_tx *tx, const struct add_batch *batch)
     size_t count = 0;
     if (batch->count < 2 || !db_concurrent(tx))
         return 0;
-    struct db_value *params = arena_alloc(db_arena(tx), batch->count * 2 * sizeof *params);
-    if (params == NULL)
+    struct keys_take_params *keys = arena_alloc(db_arena(tx), batch->count * sizeof *keys);
+    if (keys == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding %zu jobs",
                        batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         const struct tend_job_spec *spec = &batch->specs[i];
         if (spec->unique_key == NULL)
             continue;
-        params[count * 2] = db_text(queue_of(spec));
-        params[count * 2 + 1] = db_text(spec->unique_key);
-        count++;
+        keys[count++] = (struct keys_take_params){.queue = db_text(queue_of(spec)),
+                                                  .unique_key = db_text(spec->unique_key)};
     }
-    int rc = add_take_keys(tx, params, count);
-    return rc < 0 || count < 2 ? rc : db_each(tx, Q_KEYS_LOCK_JOBS, DB_LATER, params, count, NULL);
+    int rc = add_take_keys(tx, keys, count);
+    if (rc < 0 || count < 2)
+        return rc;
+    return db_each(tx, Q_KEYS_LOCK_JOBS, DB_LATER, DB_VALUES(keys), count, NULL);
 }
 
 int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
@@ -250,7 +268,7 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
     if (all_basic(batch))
         return add_basic(tx, batch, how);
     struct arena *arena = db_arena(tx);
-    struct db_value *params = arena_alloc(arena, batch->count * ADD_PARAMS * sizeof *params);
+    struct job_add_params *params = arena_alloc(arena, batch->count * sizeof *params);
     int64_t *ids = arena_alloc(arena, batch->count * sizeof *ids);
     size_t plain = 0;
     size_t added = 0; /* of the plain ones */
@@ -265,17 +283,16 @@ int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how)
         const char *by = spec->by != NULL ? spec->by : batch->by;
         if (spec->unique_key != NULL) {
             /* Those before it go in first: ids follow the order of the batch. */
-            if ((rc = db_each(tx, Q_JOB_ADD, 0, &params[added * ADD_PARAMS], plain - added,
-                              &ids[added])) < 0 ||
+            if ((rc = each_job_add(tx, 0, &params[added], plain - added, &ids[added])) < 0 ||
                 (rc = add_with_key(tx, spec, by, batch->schedule, &batch->ret[i])) < 0)
                 return rc;
             added = plain;
         } else {
-            fill_params(tx, spec, by, batch->schedule, &params[plain++ * ADD_PARAMS]);
+            params[plain++] = add_params(tx, spec, by, batch->schedule);
         }
     }
     ring_for(tx, batch);
-    rc = db_each(tx, Q_JOB_ADD, how, &params[added * ADD_PARAMS], plain - added, &ids[added]);
+    rc = each_job_add(tx, how, &params[added], plain - added, &ids[added]);
     plain = 0;
     for (size_t i = 0; rc >= 0 && i < batch->count; i++)
         if (batch->specs[i].unique_key == NULL)

@@ -4,6 +4,7 @@
 
 #include "core/state.h"
 #include "queue/handle.h"
+#include "store/queries.h"
 
 struct add_batch {
     const struct tend_job_spec *specs; /* checked */
@@ -16,15 +17,14 @@ struct add_batch {
 int add_jobs(struct db_tx *tx, const struct add_batch *batch, unsigned how);
 
 /*
- * Before several jobs become live under unique keys, given as pairs of queue and key: nobody else
- * who does so with one of them gets in between. DB_LATER. See add.c.
+ * Before several jobs become live under unique keys: nobody else who does so with one of them gets
+ * in between. DB_LATER. See add.c.
  */
-int add_take_keys(struct db_tx *tx, const struct db_value *keys, size_t count);
+int add_take_keys(struct db_tx *tx, const struct keys_take_params *keys, size_t count);
 
 /* The parameters of job_refresh and submission_put: what is submitted again, for job id. */
-enum { AGAIN_PARAMS = 17 };
-void add_again_params(struct db_tx *tx, int64_t id, const struct tend_job_spec *spec,
-                      const char *by, struct db_value *params);
+struct job_refresh_params add_again_params(struct db_tx *tx, int64_t id,
+                                           const struct tend_job_spec *spec, const char *by);
 
 /* A job that waits or is held takes over what was submitted under its key; old is its payload. */
 int add_refresh(struct db_tx *tx, int64_t id, enum job_state state, const struct db_value *old,

@@ -2,55 +2,10 @@
 
 #include "base/text.h"
 #include "core/state.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* The order of {job} in sql/job.sql. */
-enum job_column {
-    COL_ID,
-    COL_QUEUE,
-    COL_KIND,
-    COL_STATE,
-    COL_PRIORITY,
-    COL_DUE_AT,
-    COL_TOKEN,
-    COL_OWNER,
-    COL_WORKER_ID,
-    COL_ALARM_AT,
-    COL_STARTED_AT,
-    COL_SEEN_AT,
-    COL_ATTEMPTS,
-    COL_CRASHES,
-    COL_CHANGED_AT,
-    COL_CHANGED_BY,
-    COL_CHANGED_WHAT,
-    COL_CHANGED_WHY,
-    COL_VERSION,
-    COL_CREATED_AT,
-    COL_FINISHED_AT,
-    COL_PHASE,
-    COL_UNIQUE_KEY,
-    COL_SUBJECT,
-    COL_CONCURRENCY_KEY,
-    COL_TAGS,
-    COL_WORKSPACE,
-    COL_SCHEDULE,
-    COL_MAX_ATTEMPTS,
-    COL_MAX_CRASHES,
-    COL_BACKOFF_MS,
-    COL_BACKOFF_MAX_MS,
-    COL_LEASE_MS,
-    COL_ERROR_CLASS,
-    COL_ERROR_TEXT,
-    COL_RESULT,
-    COL_PAYLOAD,
-    COL_STOPPED_TOKEN,
-    COL_NOMINAL_AT,
-    COL_FOLLOWED,
-    COL_HOOK,
-    JOB_COLUMNS
-};
 
 struct jobs_box *jobs_box_new(void)
 {
@@ -69,52 +24,52 @@ void tend_jobs_free(struct tend_jobs *jobs)
     free(box);
 }
 
-static void read_job(struct tend_job *job, const struct db_result *from, size_t row)
+static void read_job(struct tend_job *job, const struct job_columns *from)
 {
-    int state = (int)db_number(from, row, COL_STATE);
+    int state = (int)db_num(from->state);
     *job = (struct tend_job){
-        .id = db_number(from, row, COL_ID),
-        .queue = db_string(from, row, COL_QUEUE),
-        .kind = db_string(from, row, COL_KIND),
-        .phase = db_string(from, row, COL_PHASE),
-        .payload = db_string(from, row, COL_PAYLOAD),
-        .payload_bytes = db_at(from, row, COL_PAYLOAD)->bytes,
+        .id = db_num(from->id),
+        .queue = db_str(from->queue),
+        .kind = db_str(from->kind),
+        .phase = db_str(from->phase),
+        .payload = db_str(from->payload),
+        .payload_bytes = from->payload.bytes,
         .state = state,
-        .priority = (int)db_number(from, row, COL_PRIORITY),
-        .token = db_number(from, row, COL_TOKEN),
-        .due_at_ms = db_number(from, row, COL_DUE_AT),
-        .created_at_ms = db_number(from, row, COL_CREATED_AT),
-        .changed_at_ms = db_number(from, row, COL_CHANGED_AT),
-        .until_ms = state == JOB_RUNNING ? db_number(from, row, COL_ALARM_AT) : TEND_UNSET,
-        .started_at_ms = db_number(from, row, COL_STARTED_AT),
-        .seen_at_ms = db_number(from, row, COL_SEEN_AT),
-        .finished_at_ms = db_number(from, row, COL_FINISHED_AT),
-        .worker_id = db_number(from, row, COL_WORKER_ID),
-        .owner = db_string(from, row, COL_OWNER),
-        .unique_key = db_string(from, row, COL_UNIQUE_KEY),
-        .subject = db_string(from, row, COL_SUBJECT),
-        .concurrency_key = db_string(from, row, COL_CONCURRENCY_KEY),
-        .tags = db_string(from, row, COL_TAGS),
-        .workspace = db_string(from, row, COL_WORKSPACE),
-        .schedule = db_string(from, row, COL_SCHEDULE),
-        .nominal_at_ms = db_number(from, row, COL_NOMINAL_AT),
-        .error_class = db_string(from, row, COL_ERROR_CLASS),
-        .error_text = db_string(from, row, COL_ERROR_TEXT),
-        .result = db_string(from, row, COL_RESULT),
-        .changed_by = db_string(from, row, COL_CHANGED_BY),
-        .changed_what = db_string(from, row, COL_CHANGED_WHAT),
-        .changed_why = db_string(from, row, COL_CHANGED_WHY),
-        .attempts = db_number(from, row, COL_ATTEMPTS),
-        .crashes = db_number(from, row, COL_CRASHES),
-        .version = db_number(from, row, COL_VERSION),
-        .max_attempts = db_number(from, row, COL_MAX_ATTEMPTS),
-        .max_crashes = db_number(from, row, COL_MAX_CRASHES),
-        .backoff_ms = db_number(from, row, COL_BACKOFF_MS),
-        .backoff_max_ms = db_number(from, row, COL_BACKOFF_MAX_MS),
-        .lease_ms = db_number(from, row, COL_LEASE_MS),
-        .stopped_token = db_number(from, row, COL_STOPPED_TOKEN),
-        .followed = db_number(from, row, COL_FOLLOWED) == 1,
-        .hook = db_string(from, row, COL_HOOK),
+        .priority = (int)db_num(from->priority),
+        .token = db_num(from->token),
+        .due_at_ms = db_num(from->due_at),
+        .created_at_ms = db_num(from->created_at),
+        .changed_at_ms = db_num(from->changed_at),
+        .until_ms = state == JOB_RUNNING ? db_num(from->alarm_at) : TEND_UNSET,
+        .started_at_ms = db_num(from->started_at),
+        .seen_at_ms = db_num(from->seen_at),
+        .finished_at_ms = db_num(from->finished_at),
+        .worker_id = db_num(from->worker_id),
+        .owner = db_str(from->owner),
+        .unique_key = db_str(from->unique_key),
+        .subject = db_str(from->subject),
+        .concurrency_key = db_str(from->concurrency_key),
+        .tags = db_str(from->tags),
+        .workspace = db_str(from->workspace),
+        .schedule = db_str(from->schedule),
+        .nominal_at_ms = db_num(from->nominal_at),
+        .error_class = db_str(from->error_class),
+        .error_text = db_str(from->error_text),
+        .result = db_str(from->result),
+        .changed_by = db_str(from->changed_by),
+        .changed_what = db_str(from->changed_what),
+        .changed_why = db_str(from->changed_why),
+        .attempts = db_num(from->attempts),
+        .crashes = db_num(from->crashes),
+        .version = db_num(from->version),
+        .max_attempts = db_num(from->max_attempts),
+        .max_crashes = db_num(from->max_crashes),
+        .backoff_ms = db_num(from->backoff_ms),
+        .backoff_max_ms = db_num(from->backoff_max_ms),
+        .lease_ms = db_num(from->lease_ms),
+        .stopped_token = db_num(from->stopped_token),
+        .followed = db_num(from->followed) == 1,
+        .hook = db_str(from->hook),
     };
 }
 
@@ -124,7 +79,7 @@ int jobs_read(struct arena *arena, const struct db_result *result, struct tend_j
     if (items == NULL)
         return TEND_ENOMEM;
     for (size_t row = 0; row < result->rows; row++)
-        read_job(&items[row], result, row);
+        read_job(&items[row], (const struct job_columns *)&result->values[row * result->columns]);
     *ret = (struct tend_jobs){.count = result->rows, .items = items};
     return 0;
 }
@@ -158,16 +113,16 @@ struct list_call {
 static int get_body(struct db_tx *tx, void *arg)
 {
     struct list_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->id), db_now(tx)};
-    int rc = db_run(tx, Q_JOB_GET, DB_LAST, params, &found);
+    struct job_get_rows found;
+    const struct job_get_params params = {.id = db_int(call->id), .now = db_now(tx)};
+    int rc = run_job_get(tx, DB_LAST, params, &found);
     if (rc < 0)
         return rc;
-    if (found.rows == 0)
+    if (found.count == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
                        "there is no job %lld; 'tend jobs' lists those that are",
                        (long long)call->id);
-    return jobs_box_fill(call->box, &found);
+    return jobs_box_fill(call->box, &found.result);
 }
 
 static int read_into_box(tend *t, struct list_call *call, db_body *body, struct tend_jobs **ret)
@@ -216,37 +171,44 @@ int list_check_filter(tend *t, const struct tend_filter *filter)
     return 0;
 }
 
+/* The queries of list_page have the same parameters; the first two also have the same columns. */
+_Static_assert(sizeof(struct job_list_newest_params) == sizeof(struct job_list_params) &&
+                   sizeof(struct job_chosen_params) == sizeof(struct job_list_params),
+               "the same parameters");
+_Static_assert(sizeof(struct job_list_newest_row) == sizeof(struct job_list_row),
+               "the same columns");
+
 int list_page(struct db_tx *tx, enum db_query query, const struct tend_filter *filter, unsigned how,
               struct db_result *ret)
 {
-    int64_t changed_before = TEND_UNSET;
+    int64_t changed_to = TEND_UNSET;
     if (filter->older_than_ms != TEND_UNSET) {
         int64_t now_ms;
         int rc = db_time(tx, &now_ms);
         if (rc < 0)
             return rc;
-        changed_before = now_ms - filter->older_than_ms;
+        changed_to = now_ms - filter->older_than_ms;
     }
-    const struct db_value params[] = {
-        db_text(filter->queue),
-        db_int(filter->states),
-        db_text(filter->kind),
-        db_text(filter->tag),
-        db_int_or_null(changed_before),
-        db_int(filter->after_id),
-        db_int(page_limit(filter->limit)),
-        db_int(filter->before_id > 0 ? filter->before_id : INT64_MAX),
+    const struct job_list_params params = {
+        .queue = db_text(filter->queue),
+        .states = db_int(filter->states),
+        .kind = db_text(filter->kind),
+        .tag = db_text(filter->tag),
+        .changed_to = db_int_or_null(changed_to),
+        .after_id = db_int(filter->after_id),
+        .limit = db_int(page_limit(filter->limit)),
+        .before_id = db_int(filter->before_id > 0 ? filter->before_id : INT64_MAX),
     };
-    return db_run(tx, query, how, params, ret);
+    return db_run(tx, query, how, DB_VALUES(&params), ret);
 }
 
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct list_call *call = arg;
-    struct db_result found;
+    struct job_list_rows found;
     enum db_query query = call->filter->newest_first ? Q_JOB_LIST_NEWEST : Q_JOB_LIST;
-    int rc = list_page(tx, query, call->filter, DB_LAST, &found);
-    return rc < 0 ? rc : jobs_box_fill(call->box, &found);
+    int rc = list_page(tx, query, call->filter, DB_LAST, &found.result);
+    return rc < 0 ? rc : jobs_box_fill(call->box, &found.result);
 }
 
 int tend_list(tend *t, const struct tend_filter *filter, struct tend_jobs **ret)
