@@ -53,18 +53,17 @@ uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count)
 }
 
 int bell_ask(struct db_tx *tx, const struct tend_lease *leases, size_t count, uint64_t *bells,
-             struct db_result *ret)
+             struct job_queue_rows *ret)
 {
-    *ret = (struct db_result){0};
+    *ret = (struct job_queue_rows){0};
     if (*bells != DB_BELLS_ALL || count != 1)
         return 0;
     *bells = 0;
-    const struct db_value params[] = {db_int(leases[0].id)};
-    return db_run(tx, Q_JOB_QUEUE, DB_LATER, params, ret);
+    return run_job_queue(tx, DB_LATER, (struct job_queue_params){.id = db_int(leases[0].id)}, ret);
 }
 
-void bell_ring_asked(struct db_tx *tx, const struct db_result *asked)
+void bell_ring_asked(struct db_tx *tx, const struct job_queue_rows *asked)
 {
-    if (asked->rows > 0)
-        db_ring(tx, db_bell_of(db_string(asked, 0, 0)));
+    if (asked->count > 0)
+        db_ring(tx, db_bell_of(db_str(asked->at[0].queue)));
 }

@@ -23,6 +23,7 @@
 #define QUEUE_BELL_H
 
 #include "queue/handle.h"
+#include "store/queries.h"
 
 uint64_t bell_of_lock(const char *name);
 
@@ -41,7 +42,7 @@ uint64_t bell_of_ends(tend *t, const struct tend_lease *leases, size_t count);
  * the answer is there.
  */
 int bell_ask(struct db_tx *tx, const struct tend_lease *leases, size_t count, uint64_t *bells,
-             struct db_result *ret);
-void bell_ring_asked(struct db_tx *tx, const struct db_result *asked);
+             struct job_queue_rows *ret);
+void bell_ring_asked(struct db_tx *tx, const struct job_queue_rows *asked);
 
 #endif

@@ -18,18 +18,18 @@ void tend_failure_init(struct tend_failure *failure)
 int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
 {
     const struct tend_failure *failure = call->failure;
-    struct db_result found;
-    struct db_result hooks;
-    const struct db_value params[] = {db_int(call->lease.id)};
+    struct job_policy_rows found;
+    struct hook_any_rows hooks;
+    const struct job_policy_params params = {.id = db_int(call->lease.id)};
     call->changed = 0;
     call->held = false;
-    int rc = db_run(tx, Q_HOOK_ANY, DB_LATER, NULL, &hooks);
-    if (rc < 0 || (rc = db_run(tx, Q_JOB_POLICY, 0, params, &found)) < 0)
+    int rc = run_hook_any(tx, DB_LATER, &hooks);
+    if (rc < 0 || (rc = run_job_policy(tx, 0, params, &found)) < 0)
         return rc;
     struct policy_row row;
-    if (found.rows == 0)
+    if (found.count == 0)
         return 0;
-    policy_row_read(&row, &found, 0);
+    policy_row_read(&row, &found.at[0].policy);
     if (row.state != JOB_RUNNING || row.token != call->lease.token)
         return 0;
     call->held = true;
@@ -49,7 +49,7 @@ int finish_fail(struct db_tx *tx, struct fail_call *call, unsigned how)
     call->delay_ms = move.delay_ms;
     unsigned given_up =
         (verdict.verb == MOVE_FAIL ? HOOK_FAILED : 0u) | (call->exhausted ? HOOK_EXHAUSTED : 0u);
-    bool calls = given_up != 0 && hooks.rows > 0;
+    bool calls = given_up != 0 && hooks.count > 0;
     rc = move_jobs(tx, &move, 1, calls ? 0 : how, &call->changed);
     const struct hook_ending ending = {.lease = call->lease, .what = given_up};
     return rc < 0 || !calls || call->changed == 0 ? rc : hook_call(tx, &ending, 1);
@@ -134,7 +134,7 @@ struct move finish_release_move(struct db_tx *tx, struct tend_lease lease, int64
 static int release_body(struct db_tx *tx, void *arg)
 {
     struct release_call *call = arg;
-    struct db_result asked;
+    struct job_queue_rows asked;
     uint64_t bells = call->bells;
     struct move *moves = arena_alloc(db_arena(tx), call->count * sizeof *moves);
     if (moves == NULL)

@@ -8,27 +8,11 @@
 #include "queue/holder.h"
 #include "queue/policy_row.h"
 #include "queue/submission.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* How often a row that others have locked is tried. */
-
-/* The columns of job_fence. */
-enum {
-    FENCE_STATE,
-    FENCE_TOKEN,
-    FENCE_OWNER,
-    FENCE_RESULT,
-    FENCE_ENDING,       /* the event with which its owner ended the lease, or NULL */
-    FENCE_ENDING_STATE, /* ... into this state */
-    FENCE_ENDING_AT,
-    FENCE_ENDING_WHY,
-    FENCE_DUE, /* TEND_UNSET: changed since */
-    FENCE_ERROR_CLASS,
-    FENCE_ERROR_TEXT,
-};
 
 /* The events with which an owner ends its lease by each call, and the states in which the job is
  * found after that, unless somebody else has moved it since. */
@@ -56,40 +40,41 @@ struct verdict_call {
     char why[256];          /* ... and why: the error, or the reason of the release */
 };
 
+/* found: NULL when there is no such job. */
 static void note_first(struct verdict_call *call, const struct tend_lease *lease, int code,
-                       const struct db_result *found)
+                       const struct job_fence_row *found)
 {
     if (call->code != 0)
         return;
     call->code = code;
     call->lost = *lease;
-    call->state = found->rows == 0 ? -1 : (int)db_number(found, 0, FENCE_STATE);
-    const char *owner = found->rows == 0 ? NULL : db_string(found, 0, FENCE_OWNER);
-    const char *ending = found->rows == 0 ? NULL : db_string(found, 0, FENCE_ENDING);
+    call->state = found == NULL ? -1 : (int)db_num(found->state);
+    const char *owner = found == NULL ? NULL : db_str(found->owner);
+    const char *ending = found == NULL ? NULL : db_str(found->ending);
     snprintf(call->owner, sizeof call->owner, "%s", owner != NULL ? owner : "");
     snprintf(call->ending, sizeof call->ending, "%s", ending != NULL ? ending : "");
     if (code != TEND_ECONFLICT)
         return;
     bool failed = call->answers->asked == LEASE_FAIL;
-    const char *why = db_string(found, 0, failed ? FENCE_ERROR_TEXT : FENCE_ENDING_WHY);
-    call->due_ms = db_number(found, 0, FENCE_DUE);
+    const char *why = db_str(failed ? found->error_text : found->ending_why);
+    call->due_ms = db_num(found->due_at);
     snprintf(call->why, sizeof call->why, "%s", why != NULL ? why : "");
 }
 
 /* All questions go out before the first answer is waited for. */
 static int ask_fences(struct db_tx *tx, const struct lease_answers *answers,
-                      struct db_result *found)
+                      struct job_fence_rows *found)
 {
     size_t last = answers->count;
     for (size_t i = 0; i < answers->count; i++)
         if (answers->changed[i] == 0)
             last = i;
     for (size_t i = 0; i < answers->count; i++) {
-        const struct db_value params[] = {db_int(answers->leases[i].id),
-                                          db_int(answers->leases[i].token)};
+        const struct job_fence_params params = {.id = db_int(answers->leases[i].id),
+                                                .token = db_int(answers->leases[i].token)};
         int rc = answers->changed[i] != 0
                      ? 0
-                     : db_run(tx, Q_JOB_FENCE, i == last ? 0 : DB_LATER, params, &found[i]);
+                     : run_job_fence(tx, i == last ? 0 : DB_LATER, params, &found[i]);
         if (rc < 0)
             return rc;
     }
@@ -97,10 +82,10 @@ static int ask_fences(struct db_tx *tx, const struct lease_answers *answers,
 }
 
 /* Whether the same call has gone through before. Once the events are deleted, the state decides. */
-static bool is_repeated(enum lease_asked asked, const struct db_result *found)
+static bool is_repeated(enum lease_asked asked, const struct job_fence_row *found)
 {
-    const char *ending = db_string(found, 0, FENCE_ENDING);
-    if ((repeats[asked].states >> db_number(found, 0, FENCE_STATE) & 1) == 0)
+    const char *ending = db_str(found->ending);
+    if ((repeats[asked].states >> db_num(found->state) & 1) == 0)
         return false;
     for (size_t i = 0; ending != NULL && i < 2; i++)
         if (repeats[asked].events[i] != NULL && strcmp(repeats[asked].events[i], ending) == 0)
@@ -115,36 +100,35 @@ static bool contradicts(const char *given, const char *stored)
 }
 
 /* Whether the job became due again after another time than delay_ms, as far as is known. */
-static bool was_delayed_otherwise(const struct db_result *found, int64_t delay_ms)
+static bool was_delayed_otherwise(const struct job_fence_row *found, int64_t delay_ms)
 {
-    int64_t due_ms = db_number(found, 0, FENCE_DUE);
-    int64_t at_ms = db_number(found, 0, FENCE_ENDING_AT);
+    int64_t due_ms = db_num(found->due_at);
+    int64_t at_ms = db_num(found->ending_at);
     return due_ms != TEND_UNSET && at_ms != TEND_UNSET && due_ms - at_ms != delay_ms;
 }
 
 /* A job that has failed for good although another attempt is asked for: are they used up? */
 static int had_attempts_left(struct db_tx *tx, int64_t id, bool *ret)
 {
-    struct db_result found;
+    struct job_policy_rows found;
     struct policy_row row;
-    const struct db_value params[] = {db_int(id)};
-    int rc = db_run(tx, Q_JOB_POLICY, 0, params, &found);
-    if (rc < 0 || found.rows == 0)
+    int rc = run_job_policy(tx, 0, (struct job_policy_params){.id = db_int(id)}, &found);
+    if (rc < 0 || found.count == 0)
         return rc;
-    policy_row_read(&row, &found, 0);
+    policy_row_read(&row, &found.at[0].policy);
     *ret = row.attempts < row.policy.max_attempts;
     return 0;
 }
 
 /* As a result that is not given, what a failure leaves open contradicts nothing. */
 static int failure_contradicts(struct db_tx *tx, const struct lease_answers *answers, size_t i,
-                               const struct db_result *found, bool *ret)
+                               const struct job_fence_row *found, bool *ret)
 {
     const struct tend_failure *failure = answers->failure;
-    bool for_good = db_number(found, 0, FENCE_STATE) == JOB_FAILED;
+    bool for_good = db_num(found->state) == JOB_FAILED;
     const char *text = handle_clean_text(db_arena(tx), failure->text);
-    *ret = contradicts(text, db_string(found, 0, FENCE_ERROR_TEXT)) ||
-           contradicts(failure->error_class, db_string(found, 0, FENCE_ERROR_CLASS)) ||
+    *ret = contradicts(text, db_str(found->error_text)) ||
+           contradicts(failure->error_class, db_str(found->error_class)) ||
            (failure->final && !for_good);
     if (*ret || failure->final || failure->retry_in_ms == TEND_UNSET)
         return 0;
@@ -156,33 +140,33 @@ static int failure_contradicts(struct db_tx *tx, const struct lease_answers *ans
 
 /* A release without a delay is for at once. */
 static bool release_contradicts(struct db_tx *tx, const struct lease_answers *answers,
-                                const struct db_result *found)
+                                const struct job_fence_row *found)
 {
-    if (db_string(found, 0, FENCE_ENDING) == NULL)
+    if (db_str(found->ending) == NULL)
         return false; /* the events are deleted: nothing is known of it */
-    bool later = db_number(found, 0, FENCE_ENDING_STATE) == JOB_SCHEDULED;
+    bool later = db_num(found->ending_state) == JOB_SCHEDULED;
     const char *why = handle_clean_text(db_arena(tx), answers->why);
-    return contradicts(why, db_string(found, 0, FENCE_ENDING_WHY)) ||
-           later != (answers->delay_ms > 0) ||
+    return contradicts(why, db_str(found->ending_why)) || later != (answers->delay_ms > 0) ||
            (later && was_delayed_otherwise(found, answers->delay_ms));
 }
 
+/* found: NULL when there is no such job. */
 static int verdict_on(struct db_tx *tx, const struct lease_answers *answers, size_t i,
-                      const struct db_result *found, int *ret)
+                      const struct job_fence_row *found, int *ret)
 {
     bool otherwise = false;
     int rc = 0;
     *ret = TEND_ELEASELOST;
-    if (found->rows == 0 || db_number(found, 0, FENCE_TOKEN) != answers->leases[i].token)
+    if (found == NULL || db_num(found->token) != answers->leases[i].token)
         return 0;
-    if (answers->asked == LEASE_CHANGE && db_number(found, 0, FENCE_STATE) == JOB_RUNNING) {
+    if (answers->asked == LEASE_CHANGE && db_num(found->state) == JOB_RUNNING) {
         *ret = TEND_EBUSY; /* it is held: its row was skipped */
         return 0;
     }
     if (!is_repeated(answers->asked, found))
         return 0;
     if (answers->asked == LEASE_COMPLETE && answers->results != NULL)
-        otherwise = contradicts(answers->results[i], db_string(found, 0, FENCE_RESULT));
+        otherwise = contradicts(answers->results[i], db_str(found->result));
     else if (answers->asked == LEASE_FAIL)
         rc = failure_contradicts(tx, answers, i, found, &otherwise);
     else if (answers->asked == LEASE_RELEASE)
@@ -195,17 +179,18 @@ static int verdict_body(struct db_tx *tx, void *arg)
 {
     struct verdict_call *call = arg;
     const struct lease_answers *answers = call->answers;
-    struct db_result *found = arena_zalloc(db_arena(tx), (answers->count + 1) * sizeof *found);
+    struct job_fence_rows *found = arena_zalloc(db_arena(tx), (answers->count + 1) * sizeof *found);
     if (found == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", answers->count);
     int rc = ask_fences(tx, answers, found);
     call->code = 0;
     for (size_t i = 0; rc >= 0 && i < answers->count; i++) {
+        const struct job_fence_row *job = found[i].count == 0 ? NULL : &found[i].at[0];
         call->ret_each[i] = 0;
         if (answers->changed[i] == 0)
-            rc = verdict_on(tx, answers, i, &found[i], &call->ret_each[i]);
+            rc = verdict_on(tx, answers, i, job, &call->ret_each[i]);
         if (rc >= 0 && call->ret_each[i] != 0)
-            note_first(call, &answers->leases[i], call->ret_each[i], &found[i]);
+            note_first(call, &answers->leases[i], call->ret_each[i], job);
     }
     return rc;
 }
@@ -327,16 +312,14 @@ int lease_verdict(tend *t, const struct tend_lease *lease, const int64_t *change
     return lease_verdicts(t, &answers, NULL);
 }
 
-/* --- start, heartbeat, complete, release: the same shape, one query each --- */
+/* --- start, heartbeat, complete: the same shape, one query each --- */
 
 struct lease_call {
     tend *t;
     const struct tend_lease *leases;
     size_t count;
-    enum db_query query;
+    db_body *body;  /* start_body or heartbeat_body */
     int64_t ttl_ms; /* heartbeat */
-    bool
-        with_locks; /* heartbeat: jobs may have been taken along with a lock, by whichever handle */
     int64_t *changed;
     bool written; /* the call as a whole went through */
 };
@@ -345,33 +328,43 @@ struct lease_call {
  * where it does by itself. */
 static int extend_locks(struct db_tx *tx, const struct lease_call *call)
 {
-    struct db_value *ids = arena_alloc(db_arena(tx), call->count * sizeof *ids);
+    struct lock_follow_params *jobs = arena_alloc(db_arena(tx), call->count * sizeof *jobs);
     size_t count = 0;
-    if (ids == NULL)
+    if (jobs == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
     for (size_t i = 0; i < call->count; i++)
         if (call->changed[i] != 0)
-            ids[count++] = db_int(call->leases[i].id);
-    return db_each(tx, Q_LOCK_FOLLOW, DB_LAST, ids, count, NULL);
+            jobs[count++] = (struct lock_follow_params){.job_id = db_int(call->leases[i].id)};
+    return each_lock_follow(tx, DB_LAST, jobs, count, NULL);
 }
 
-static int touch_body(struct db_tx *tx, void *arg)
+static int start_body(struct db_tx *tx, void *arg)
 {
-    struct lease_call *call = arg;
-    size_t width = call->query == Q_JOB_HEARTBEAT ? 4 : 3;
-    struct db_value *params = arena_alloc(db_arena(tx), call->count * width * sizeof *params);
+    const struct lease_call *call = arg;
+    struct job_start_params *params = arena_alloc(db_arena(tx), call->count * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
-    for (size_t i = 0; i < call->count; i++) {
-        struct db_value *row = &params[i * width];
-        row[0] = db_int(call->leases[i].id);
-        row[1] = db_int(call->leases[i].token);
-        if (width == 4)
-            row[2] = db_int_or_null(call->ttl_ms);
-        row[width - 1] = db_now(tx);
-    }
-    bool with_locks = call->with_locks && !db_concurrent(tx);
-    int rc = db_each(tx, call->query, with_locks ? 0 : DB_LAST, params, call->count, call->changed);
+    for (size_t i = 0; i < call->count; i++)
+        params[i] = (struct job_start_params){.id = db_int(call->leases[i].id),
+                                              .token = db_int(call->leases[i].token),
+                                              .now = db_now(tx)};
+    return each_job_start(tx, DB_LAST, params, call->count, call->changed);
+}
+
+/* Jobs may have been taken along with a lock, by whichever handle. */
+static int heartbeat_body(struct db_tx *tx, void *arg)
+{
+    const struct lease_call *call = arg;
+    struct job_heartbeat_params *params = arena_alloc(db_arena(tx), call->count * sizeof *params);
+    if (params == NULL)
+        return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", call->count);
+    for (size_t i = 0; i < call->count; i++)
+        params[i] = (struct job_heartbeat_params){.id = db_int(call->leases[i].id),
+                                                  .token = db_int(call->leases[i].token),
+                                                  .ttl_ms = db_int_or_null(call->ttl_ms),
+                                                  .now = db_now(tx)};
+    bool with_locks = !db_concurrent(tx);
+    int rc = each_job_heartbeat(tx, with_locks ? 0 : DB_LAST, params, call->count, call->changed);
     return rc < 0 || !with_locks ? rc : extend_locks(tx, call);
 }
 
@@ -389,7 +382,7 @@ static int touch(tend *t, int64_t wait_ms, struct lease_call *call, int *ret_eac
     call->changed = changed;
     const struct lease_answers answers = {
         .leases = call->leases, .count = call->count, .changed = changed, .asked = LEASE_CHANGE};
-    int rc = handle_write_within(t, wait_ms, touch_body, call);
+    int rc = handle_write_within(t, wait_ms, call->body, call);
     call->written = rc >= 0;
     rc = call->written ? verdicts_within(t, wait_ms, &answers, ret_each)
                        : lease_unknown(NULL, call->count, rc, ret_each);
@@ -450,7 +443,7 @@ static int touch_patiently(tend *t, struct lease_call *call, int *ret_each)
 
 int tend_start(tend *t, const struct tend_lease *leases, size_t count, int *ret_each)
 {
-    struct lease_call call = {.leases = leases, .count = count, .query = Q_JOB_START};
+    struct lease_call call = {.leases = leases, .count = count, .body = start_body};
     return touch_patiently(t, &call, ret_each);
 }
 
@@ -474,11 +467,8 @@ int tend_check(tend *t, const struct tend_lease *leases, size_t count, int *ret_
 
 static struct lease_call heartbeat_of(const struct tend_lease *leases, size_t count, int64_t ttl_ms)
 {
-    return (struct lease_call){.leases = leases,
-                               .count = count,
-                               .query = Q_JOB_HEARTBEAT,
-                               .ttl_ms = ttl_ms,
-                               .with_locks = true};
+    return (struct lease_call){
+        .leases = leases, .count = count, .body = heartbeat_body, .ttl_ms = ttl_ms};
 }
 
 int lease_heartbeat(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
@@ -523,32 +513,31 @@ int lease_check_results(tend *t, const char *const *results, size_t count)
 /* Gives up the locks that leases were taken under; a lease without one is passed over. */
 static int give_up_locks(struct db_tx *tx, const struct completion *completion)
 {
-    struct db_value *params = arena_alloc(db_arena(tx), completion->count * 2 * sizeof *params);
+    struct job_unlock_params *params =
+        arena_alloc(db_arena(tx), completion->count * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", completion->count);
-    for (size_t i = 0; i < completion->count; i++) {
-        params[i * 2] = db_int(completion->leases[i].id);
-        params[i * 2 + 1] = db_int(completion->leases[i].token);
-    }
-    return db_each(tx, Q_JOB_UNLOCK, DB_LATER, params, completion->count, NULL);
+    for (size_t i = 0; i < completion->count; i++)
+        params[i] = (struct job_unlock_params){.id = db_int(completion->leases[i].id),
+                                               .token = db_int(completion->leases[i].token)};
+    return each_job_unlock(tx, DB_LATER, params, completion->count, NULL);
 }
 
 int lease_complete(struct db_tx *tx, const struct completion *completion, unsigned how)
 {
     size_t count = completion->count;
     int64_t lifted = 0;
-    struct db_result asked = {0};
+    struct job_queue_rows asked = {0};
     uint64_t bells = completion->bells;
-    struct db_value *params = arena_alloc(db_arena(tx), count * 4 * sizeof *params);
+    struct job_complete_params *params = arena_alloc(db_arena(tx), count * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu leases", count);
-    for (size_t i = 0; i < count; i++) {
-        struct db_value *row = &params[i * 4];
-        row[0] = db_int(completion->leases[i].id);
-        row[1] = db_int(completion->leases[i].token);
-        row[2] = db_text(completion->results == NULL ? NULL : completion->results[i]);
-        row[3] = db_now(tx);
-    }
+    for (size_t i = 0; i < count; i++)
+        params[i] = (struct job_complete_params){
+            .id = db_int(completion->leases[i].id),
+            .token = db_int(completion->leases[i].token),
+            .result = db_text(completion->results == NULL ? NULL : completion->results[i]),
+            .now = db_now(tx)};
     int rc = completion->followed ? submission_lift(tx, completion->leases[0], &lifted) : 0;
     if (rc < 0)
         return rc;
@@ -557,7 +546,7 @@ int lease_complete(struct db_tx *tx, const struct completion *completion, unsign
     if ((how & DB_LATER) == 0 && (rc = bell_ask(tx, completion->leases, count, &bells, &asked)) < 0)
         return rc;
     db_ring(tx, bells);
-    rc = db_each(tx, Q_JOB_COMPLETE, lifted != 0 ? 0 : how, params, count, completion->changed);
+    rc = each_job_complete(tx, lifted != 0 ? 0 : how, params, count, completion->changed);
     if (rc >= 0)
         bell_ring_asked(tx, &asked);
     return rc < 0 || lifted == 0 ? rc : run_ended(tx, completion->leases[0].id, NULL);
@@ -631,15 +620,18 @@ struct phase_call {
 static int phase_body(struct db_tx *tx, void *arg)
 {
     struct phase_call *call = arg;
-    const struct db_value params[] = {db_int(call->lease.id), db_int(call->lease.token),
-                                      db_text(call->phase), db_now(tx)};
-    const struct db_value event[] = {db_int(call->lease.id), db_now(tx)};
-    int rc = db_each(tx, Q_JOB_PHASE, 0, params, 1, &call->changed);
+    const struct job_phase_params params = {.id = db_int(call->lease.id),
+                                            .token = db_int(call->lease.token),
+                                            .phase = db_text(call->phase),
+                                            .now = db_now(tx)};
+    const struct event_of_phase_params event = {.id = params.id, .now = params.now};
+    const struct event_into_chain_params chain = {.id = params.id};
+    int rc = each_job_phase(tx, 0, &params, 1, &call->changed);
     if (rc < 0 || call->changed == 0)
         return rc;
-    if ((rc = db_each(tx, Q_EVENT_OF_PHASE, 0, event, 1, NULL)) < 0)
+    if ((rc = each_event_of_phase(tx, 0, &event, 1, NULL)) < 0)
         return rc;
-    return db_each(tx, Q_EVENT_INTO_CHAIN, DB_LAST, event, 1, NULL);
+    return each_event_into_chain(tx, DB_LAST, &chain, 1, NULL);
 }
 
 int tend_phase(tend *t, struct tend_lease lease, const char *phase)

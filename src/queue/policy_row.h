@@ -1,9 +1,10 @@
-/* A job as the rules about retries and crashes see it: the columns of job_policy and its kin. */
+/* A job as the rules about retries and crashes see it: {policy} of job_policy and its kin. */
 #ifndef QUEUE_POLICY_ROW_H
 #define QUEUE_POLICY_ROW_H
 
 #include "core/policy.h"
 #include "queue/handle.h"
+#include "store/queries.h"
 
 struct policy_row {
     int64_t id;
@@ -12,10 +13,9 @@ struct policy_row {
     int64_t attempts, crashes;
     bool started;
     const char *owner, *queue;
-    int64_t spared_ms; /* its lease is not taken yet, job_alarms says; TEND_UNSET: it may be */
     struct retry_policy policy; /* the job's, else its queue's, else the default */
 };
 
-void policy_row_read(struct policy_row *row, const struct db_result *from, size_t index);
+void policy_row_read(struct policy_row *row, const struct policy_columns *from);
 
 #endif

@@ -12,8 +12,7 @@
 
 #include <string.h>
 
-/* Columns of job_alarms: SPARED_COLUMN is behind those of policy_row.h. */
-enum { CHUNK = 1000, QUEUE_COLUMN = 7, SPARED_COLUMN = 12 };
+enum { CHUNK = 1000 };
 
 /* A clock that is set again and again is left to the next recovery. */
 enum { SETTLES_MOST = 3 };
@@ -64,10 +63,10 @@ static struct move crash_move(struct db_tx *tx, const struct policy_row *row, co
 static int tell_hooks(struct db_tx *tx, const struct move *moves, const int64_t *moved,
                       size_t count)
 {
-    struct db_result hooks;
+    struct hook_any_rows hooks;
     size_t ended = 0;
-    int rc = db_run(tx, Q_HOOK_ANY, 0, NULL, &hooks);
-    if (rc < 0 || hooks.rows == 0)
+    int rc = run_hook_any(tx, 0, &hooks);
+    if (rc < 0 || hooks.count == 0)
         return rc;
     struct hook_ending *endings = arena_alloc(db_arena(tx), count * sizeof *endings);
     if (endings == NULL)
@@ -80,21 +79,39 @@ static int tell_hooks(struct db_tx *tx, const struct move *moves, const int64_t 
     return hook_call(tx, endings, ended);
 }
 
-/* Moves the running jobs among rows; one compare-and-set each, so that each is reclaimed once. */
-static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows,
-                        const char *why)
+/* Jobs that are taken from their owners. */
+struct reclaim {
+    struct move *moves;
+    size_t count;
+};
+
+static int reclaim_begin(struct db_tx *tx, struct reclaim *reclaim, size_t most)
 {
-    struct move *moves = arena_alloc(db_arena(tx), (rows->rows + 1) * sizeof *moves);
-    int64_t *moved = arena_zalloc(db_arena(tx), (rows->rows + 1) * sizeof *moved);
-    size_t count = 0;
-    if (moves == NULL || moved == NULL)
+    *reclaim =
+        (struct reclaim){.moves = arena_alloc(db_arena(tx), (most + 1) * sizeof *reclaim->moves)};
+    return reclaim->moves != NULL
+               ? 0
+               : err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
+}
+
+/* Only a running job has an owner; others are left out. */
+static void reclaim_add(struct db_tx *tx, struct reclaim *reclaim, const struct recovery *recovery,
+                        const struct policy_columns *job, const char *why)
+{
+    struct policy_row row;
+    policy_row_read(&row, job);
+    if (row.state == JOB_RUNNING)
+        reclaim->moves[reclaim->count++] = crash_move(tx, &row, recovery->by, why);
+}
+
+/* Moves them; one compare-and-set each, so that each is reclaimed once. */
+static int reclaim_all(struct db_tx *tx, struct recovery *recovery, const struct reclaim *reclaim)
+{
+    struct move *moves = reclaim->moves;
+    size_t count = reclaim->count;
+    int64_t *moved = arena_zalloc(db_arena(tx), (count + 1) * sizeof *moved);
+    if (moved == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
-    for (size_t i = 0; i < rows->rows; i++) {
-        struct policy_row row;
-        policy_row_read(&row, rows, i);
-        if (row.state == JOB_RUNNING && row.spared_ms == TEND_UNSET)
-            moves[count++] = crash_move(tx, &row, recovery->by, why);
-    }
     int rc = move_jobs(tx, moves, count, 0, moved);
     int64_t quarantined = 0;
     for (size_t i = 0; rc >= 0 && i < count; i++) {
@@ -111,23 +128,23 @@ static int reclaim_rows(struct db_tx *tx, struct recovery *recovery, const struc
     return rc < 0 || quarantined == 0 ? rc : tell_hooks(tx, moves, moved, count);
 }
 
-static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct db_result *rows)
+static int promote_due(struct db_tx *tx, struct recovery *recovery,
+                       const struct job_alarms_rows *jobs)
 {
-    struct db_value *params = arena_alloc(db_arena(tx), (rows->rows + 1) * 3 * sizeof *params);
+    struct job_due_params *params = arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *params);
     size_t count = 0;
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
-    for (size_t i = 0; i < rows->rows; i++) {
-        if (db_number(rows, i, 1) != JOB_SCHEDULED)
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct policy_columns *job = &jobs->at[i].policy;
+        if (db_num(job->state) != JOB_SCHEDULED)
             continue;
-        params[count * 3] = db_int(db_number(rows, i, 0));
-        params[count * 3 + 1] = db_now(tx);
-        params[count * 3 + 2] = db_text(recovery->by);
-        count++;
-        db_ring(tx, db_bell_of(db_string(rows, i, QUEUE_COLUMN)));
+        params[count++] =
+            (struct job_due_params){.id = job->id, .now = db_now(tx), .who = db_text(recovery->by)};
+        db_ring(tx, db_bell_of(db_str(job->queue)));
     }
     recovery->jobs_due += (int64_t)count;
-    return db_each(tx, Q_JOB_DUE, 0, params, count, NULL);
+    return each_job_due(tx, 0, params, count, NULL);
 }
 
 /*
@@ -135,169 +152,221 @@ static int promote_due(struct db_tx *tx, struct recovery *recovery, const struct
  * evidence against a worker that lives: it is extended once, in which time a healthy worker
  * heartbeats. Whoever is still silent then has been silent while it could write.
  */
-static bool is_spared(const struct db_result *jobs, size_t row)
+static bool is_spared(const struct job_alarms_row *alarm)
 {
-    return db_number(jobs, row, SPARED_COLUMN) != TEND_UNSET;
+    return db_num(alarm->spared_ms) != TEND_UNSET;
 }
 
-static int warn_one(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs,
-                    size_t row)
+static int warn_one(struct db_tx *tx, struct recovery *recovery, const struct job_alarms_row *alarm)
 {
     int64_t warned = 0;
-    const struct db_value *id = db_at(jobs, row, 0);
+    const struct policy_columns *job = &alarm->policy;
     char spared[DURATION_TEXT_BYTES];
-    const struct db_value params[] = {*id, *db_at(jobs, row, 2), *db_at(jobs, row, SPARED_COLUMN),
-                                      db_now(tx)};
-    int rc = db_each(tx, Q_JOB_WARN, 0, params, 1, &warned);
+    const struct job_warn_params params = {
+        .id = job->id, .token = job->token, .spared_ms = alarm->spared_ms, .now = db_now(tx)};
+    int rc = each_job_warn(tx, 0, &params, 1, &warned);
     if (rc < 0 || warned == 0)
         return rc;
-    const char *why = arena_printf(
-        db_arena(tx),
-        "its lease has ended, but %s may have been unable to renew it and has %s more",
-        db_string(jobs, row, 6), span_text(db_number(jobs, row, SPARED_COLUMN), spared));
-    const struct db_value event[] = {*id, db_now(tx), db_text(recovery->by), db_text(why)};
-    if ((rc = db_each(tx, Q_EVENT_OF_WARNING, DB_LATER, event, 1, NULL)) < 0 ||
-        (rc = db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, id, 1, NULL)) < 0 ||
-        (rc = db_each(tx, Q_LOCK_FOLLOW, DB_LATER, id, 1, NULL)) < 0)
+    const char *why =
+        arena_printf(db_arena(tx),
+                     "its lease has ended, but %s may have been unable to renew it and has %s more",
+                     db_str(job->owner), span_text(db_num(alarm->spared_ms), spared));
+    const struct event_of_warning_params event = {
+        .id = job->id, .now = db_now(tx), .who = db_text(recovery->by), .why = db_text(why)};
+    const struct event_into_chain_params chain = {.id = job->id};
+    const struct lock_follow_params lock = {.job_id = job->id};
+    if ((rc = each_event_of_warning(tx, DB_LATER, &event, 1, NULL)) < 0 ||
+        (rc = each_event_into_chain(tx, DB_LATER, &chain, 1, NULL)) < 0 ||
+        (rc = each_lock_follow(tx, DB_LATER, &lock, 1, NULL)) < 0)
         return rc;
     recovery->jobs_warned++;
     note(tx, recovery,
-         arena_printf(db_arena(tx), "job %lld warned: %s", (long long)id->number, why));
+         arena_printf(db_arena(tx), "job %lld warned: %s", (long long)db_num(job->id), why));
     return 0;
 }
 
-static int warn_spared(struct db_tx *tx, struct recovery *recovery, const struct db_result *jobs)
+static int warn_spared(struct db_tx *tx, struct recovery *recovery,
+                       const struct job_alarms_rows *jobs)
 {
     int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < jobs->rows; i++)
-        if (is_spared(jobs, i))
-            rc = warn_one(tx, recovery, jobs, i);
+    for (size_t i = 0; rc >= 0 && i < jobs->count; i++)
+        if (is_spared(&jobs->at[i]))
+            rc = warn_one(tx, recovery, &jobs->at[i]);
     return rc;
+}
+
+/* A lock whose holder has lost it. */
+struct lost_lock {
+    struct db_value name, owner, token;
+};
+
+/* It was freed. */
+static int tell_cleaned(struct db_tx *tx, struct recovery *recovery, const struct lost_lock *lock,
+                        const char *why)
+{
+    const char *name = db_str(lock->name);
+    const char *text = arena_printf(db_arena(tx), "lock %s: %s", name, why);
+    struct event_note event = {.who = recovery->by,
+                               .what = "lock.recovered",
+                               .token = db_num(lock->token),
+                               .owner = db_str(lock->owner),
+                               .why = text};
+    int rc = event_add(tx, &event, 0);
+    if (rc < 0)
+        return rc;
+    recovery->locks_cleaned++;
+    note(tx, recovery, text);
+    db_ring(tx, bell_of_lock(name));
+    return 0;
+}
+
+/* Only as it was judged: held under the worker, or expiring at that time; the other is NULL. */
+static int clean_lock(struct db_tx *tx, struct recovery *recovery, const struct lost_lock *lock,
+                      struct db_value worker_id, struct db_value expires_at, const char *why)
+{
+    int64_t cleaned = 0;
+    const struct lock_clean_params params = {
+        .name = lock->name, .token = lock->token, .worker_id = worker_id, .expires_at = expires_at};
+    int rc = each_lock_clean(tx, 0, &params, 1, &cleaned);
+    return rc < 0 || cleaned == 0 ? rc : tell_cleaned(tx, recovery, lock, why);
 }
 
 /*
  * An expired lock that was taken with a job goes when the job is reclaimed, not before: until then
- * the owner may heartbeat, and would go on without its lock. Column 3 is the job that still runs
+ * the owner may heartbeat, and would go on without its lock. held_by is the job that still runs
  * under it.
  */
-static bool is_still_needed(const struct db_result *locks, size_t row, const struct db_result *jobs)
+static bool is_still_needed(const struct lock_expired_row *lock, const struct job_alarms_rows *jobs)
 {
-    int64_t job_id = db_number(locks, row, 3);
-    for (size_t i = 0; i < jobs->rows; i++)
-        if (db_number(jobs, i, 0) == job_id)
-            return is_spared(jobs, i);
+    int64_t job_id = db_num(lock->held_by);
+    for (size_t i = 0; i < jobs->count; i++)
+        if (db_num(jobs->at[i].policy.id) == job_id)
+            return is_spared(&jobs->at[i]);
     return job_id != TEND_UNSET;
 }
 
-/*
- * Locks whose holder has lost them; rows begin with name, owner, token. They were judged by the
- * worker who holds them (jobs is NULL), or by their time, which is in column 4, or as query says.
- */
-static int clean_locks(struct db_tx *tx, struct recovery *recovery, enum db_query query,
-                       const struct db_result *rows, const struct db_result *jobs,
-                       int64_t worker_id, const char *why)
+static int clean_expired(struct db_tx *tx, struct recovery *recovery,
+                         const struct lock_expired_rows *locks, const struct job_alarms_rows *jobs)
 {
-    for (size_t i = 0; i < rows->rows; i++) {
-        int64_t cleaned = 0;
-        if (jobs != NULL && is_still_needed(rows, i, jobs))
-            continue;
-        const struct db_value params[] = {*db_at(rows, i, 0), *db_at(rows, i, 2),
-                                          db_int_or_null(worker_id),
-                                          jobs != NULL ? *db_at(rows, i, 4) : db_null()};
-        int rc = db_each(tx, query, 0, params, 1, &cleaned);
-        if (rc < 0)
-            return rc;
-        if (cleaned == 0)
-            continue;
-        const char *text = arena_printf(db_arena(tx), "lock %s: %s", db_string(rows, i, 0), why);
-        struct event_note event = {.who = recovery->by,
-                                   .what = "lock.recovered",
-                                   .token = db_number(rows, i, 2),
-                                   .owner = db_string(rows, i, 1),
-                                   .why = text};
-        if ((rc = event_add(tx, &event, 0)) < 0)
-            return rc;
-        recovery->locks_cleaned++;
-        note(tx, recovery, text);
-        db_ring(tx, bell_of_lock(db_string(rows, i, 0)));
+    int rc = 0;
+    for (size_t i = 0; rc >= 0 && i < locks->count; i++) {
+        const struct lock_expired_row *row = &locks->at[i];
+        const struct lost_lock lock = {.name = row->name, .owner = row->owner, .token = row->token};
+        if (!is_still_needed(row, jobs))
+            rc = clean_lock(tx, recovery, &lock, db_null(), row->expires_at, "it has expired");
     }
-    return 0;
+    return rc < 0 ? rc : 0;
 }
 
 /* An expired lease that was left alone when the clock was set; its row can be had now. */
-static bool any_left(const struct db_result *jobs)
+static bool any_left(const struct job_alarms_rows *jobs)
 {
-    for (size_t i = 0; i < jobs->rows; i++)
-        if (db_number(jobs, i, 1) == JOB_RUNNING && db_number(jobs, i, SPARED_COLUMN) == 0)
+    for (size_t i = 0; i < jobs->count; i++)
+        if (db_num(jobs->at[i].policy.state) == JOB_RUNNING && db_num(jobs->at[i].spared_ms) == 0)
             return true;
     return false;
 }
 
-static bool any_expired(const struct db_result *jobs, const struct db_result *locks)
+static bool any_expired(const struct job_alarms_rows *jobs, const struct lock_expired_rows *locks)
 {
-    for (size_t i = 0; i < jobs->rows; i++)
-        if (db_number(jobs, i, 1) == JOB_RUNNING)
+    for (size_t i = 0; i < jobs->count; i++)
+        if (db_num(jobs->at[i].policy.state) == JOB_RUNNING)
             return true;
-    return locks->rows > 0;
+    return locks->count > 0;
+}
+
+static int reclaim_expired(struct db_tx *tx, struct recovery *recovery,
+                           const struct job_alarms_rows *jobs)
+{
+    struct reclaim reclaim;
+    int rc = reclaim_begin(tx, &reclaim, jobs->count);
+    for (size_t i = 0; rc >= 0 && i < jobs->count; i++)
+        if (!is_spared(&jobs->at[i]))
+            reclaim_add(tx, &reclaim, recovery, &jobs->at[i].policy, "its lease has expired");
+    return rc < 0 ? rc : reclaim_all(tx, recovery, &reclaim);
 }
 
 int recover_alarms(struct db_tx *tx, struct recovery *recovery, int64_t limit)
 {
-    struct db_result jobs;
-    struct db_result locks;
-    const struct db_value params[] = {db_now(tx), db_int(limit),
-                                      db_int(!db_clock_is_even(db_store(tx)))};
+    struct job_alarms_rows jobs;
+    struct lock_expired_rows locks;
+    const struct lock_expired_params expired = {.now = db_now(tx), .limit = db_int(limit)};
+    const struct job_alarms_params alarms = {.now = expired.now,
+                                             .limit = expired.limit,
+                                             .warns = db_int(!db_clock_is_even(db_store(tx)))};
     int rc;
-    if ((rc = db_run(tx, Q_LOCK_EXPIRED, DB_LATER, params, &locks)) < 0 ||
-        (rc = db_run(tx, Q_JOB_ALARMS, 0, params, &jobs)) < 0)
+    if ((rc = run_lock_expired(tx, DB_LATER, expired, &locks)) < 0 ||
+        (rc = run_job_alarms(tx, 0, alarms, &jobs)) < 0)
         return rc;
     if (any_expired(&jobs, &locks)) {
         if ((rc = db_clock_look(tx)) < 0)
             return rc;
         recovery->clock_unsettled = rc > 0 || (any_left(&jobs) && !db_clock_is_even(db_store(tx)));
     }
-    if (recovery->clock_unsettled || (jobs.rows == 0 && locks.rows == 0))
+    if (recovery->clock_unsettled || (jobs.count == 0 && locks.count == 0))
         return promote_due(tx, recovery, &jobs);
     /* Locks first: one that was taken with a job would otherwise go with it, uncounted and untold.
      */
     if ((rc = promote_due(tx, recovery, &jobs)) < 0 ||
         (rc = warn_spared(tx, recovery, &jobs)) < 0 ||
-        (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, &jobs, TEND_UNSET,
-                          "it has expired")) < 0 ||
-        (rc = reclaim_rows(tx, recovery, &jobs, "its lease has expired")) < 0)
+        (rc = clean_expired(tx, recovery, &locks, &jobs)) < 0 ||
+        (rc = reclaim_expired(tx, recovery, &jobs)) < 0)
         return rc;
-    return (int)(jobs.rows + locks.rows);
+    return (int)(jobs.count + locks.count);
 }
+
+/* lock_untied_one has the same columns as lock_untied. */
+_Static_assert(sizeof(struct lock_untied_one_row) == sizeof(struct lock_untied_row),
+               "the same columns");
 
 int recover_untied_locks(struct db_tx *tx, struct recovery *recovery, const char *name)
 {
-    struct db_result locks;
-    const struct db_value param = name == NULL ? db_int(CHUNK) : db_text(name);
-    int rc = db_run(tx, name == NULL ? Q_LOCK_UNTIED : Q_LOCK_UNTIED_ONE, 0, &param, &locks);
-    return rc < 0 ? rc
-                  : clean_locks(tx, recovery, Q_LOCK_CLEAN_UNTIED, &locks, NULL, TEND_UNSET,
-                                "the job it is tied to does not run under it");
+    struct lock_untied_rows locks;
+    const struct lock_untied_params all = {.limit = db_int(CHUNK)};
+    const struct lock_untied_one_params one = {.name = db_text(name)};
+    int rc = name == NULL ? run_lock_untied(tx, 0, all, &locks)
+                          : db_run(tx, Q_LOCK_UNTIED_ONE, 0, DB_VALUES(&one), &locks.result);
+    for (size_t i = 0; rc >= 0 && i < locks.count; i++) {
+        const struct lock_untied_row *row = &locks.at[i];
+        const struct lost_lock lock = {.name = row->name, .owner = row->owner, .token = row->token};
+        const struct lock_clean_untied_params params = {.name = row->name, .token = row->token};
+        int64_t cleaned = 0;
+        rc = each_lock_clean_untied(tx, 0, &params, 1, &cleaned);
+        if (rc >= 0 && cleaned != 0)
+            rc = tell_cleaned(tx, recovery, &lock, "the job it is tied to does not run under it");
+    }
+    return rc < 0 ? rc : 0;
 }
 
-/* Of the locks of a worker, those that no job runs under which is not in jobs. */
-static int without_left(struct db_tx *tx, struct db_result *locks, const struct db_result *jobs)
+/* Whether no job runs under a worker's lock, or only one of these. */
+static bool goes_with(const struct lock_of_worker_row *lock, const struct job_of_dead_rows *jobs)
 {
-    struct db_value *kept =
-        arena_alloc(db_arena(tx), (locks->rows + 1) * locks->columns * sizeof *kept);
-    size_t count = 0;
-    if (kept == NULL)
-        return err_set(db_err(tx), TEND_ENOMEM, "out of memory while recovering");
-    for (size_t i = 0; i < locks->rows; i++) {
-        int64_t job_id = db_number(locks, i, 3);
-        bool free = job_id == TEND_UNSET;
-        for (size_t job = 0; job < jobs->rows && !free; job++)
-            free = db_number(jobs, job, 0) == job_id;
-        if (free)
-            memcpy(&kept[count++ * locks->columns], db_at(locks, i, 0),
-                   locks->columns * sizeof *kept);
+    int64_t job_id = db_num(lock->held_by);
+    bool goes = job_id == TEND_UNSET;
+    for (size_t i = 0; i < jobs->count && !goes; i++)
+        goes = db_num(jobs->at[i].policy.id) == job_id;
+    return goes;
+}
+
+/* CHUNK locks of a dead worker at most, without those of jobs that are left alone. 1: there may be
+ * more. */
+static int clean_of_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id,
+                           const struct job_of_dead_rows *jobs, const char *why)
+{
+    struct lock_of_worker_rows locks;
+    const struct lock_of_worker_params params = {.worker_id = db_int(worker_id),
+                                                 .limit = db_int(CHUNK)};
+    bool any = false;
+    int rc = run_lock_of_worker(tx, 0, params, &locks);
+    for (size_t i = 0; rc >= 0 && i < locks.count; i++) {
+        const struct lock_of_worker_row *row = &locks.at[i];
+        const struct lost_lock lock = {.name = row->name, .owner = row->owner, .token = row->token};
+        if (!goes_with(row, jobs))
+            continue;
+        any = true;
+        rc = clean_lock(tx, recovery, &lock, params.worker_id, db_null(), why);
     }
-    *locks = (struct db_result){.rows = count, .columns = locks->columns, .values = kept};
-    return 0;
+    return rc < 0 ? rc : any && locks.count == CHUNK;
 }
 
 /* CHUNK jobs at most; how many there were. Jobs are locked before named locks, as everywhere; but
@@ -305,38 +374,36 @@ static int without_left(struct db_tx *tx, struct db_result *locks, const struct 
 static int recover_holdings(struct db_tx *tx, struct recovery *recovery, int64_t worker_id,
                             const char *why)
 {
-    const struct db_value held[] = {db_int(worker_id), db_int(CHUNK)};
-    struct db_result jobs;
-    struct db_result locks;
-    bool more;
-    int rc = db_run(tx, Q_JOB_OF_DEAD, 0, held, &jobs);
+    const struct job_of_dead_params held = {.worker_id = db_int(worker_id), .limit = db_int(CHUNK)};
+    struct job_of_dead_rows jobs;
+    struct reclaim reclaim;
+    int rc = run_job_of_dead(tx, 0, held, &jobs);
     if (rc < 0)
         return rc;
-    do {
-        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &locks)) < 0)
-            return rc;
-        more = locks.rows == CHUNK;
-        if ((rc = without_left(tx, &locks, &jobs)) < 0 ||
-            (rc = clean_locks(tx, recovery, Q_LOCK_CLEAN, &locks, NULL, worker_id, why)) < 0)
-            return rc;
-    } while (more && locks.rows > 0);
-    rc = reclaim_rows(tx, recovery, &jobs, why);
-    return rc < 0 ? rc : (int)jobs.rows;
+    while ((rc = clean_of_worker(tx, recovery, worker_id, &jobs, why)) > 0)
+        continue;
+    if (rc < 0 || (rc = reclaim_begin(tx, &reclaim, jobs.count)) < 0)
+        return rc;
+    for (size_t i = 0; i < jobs.count; i++)
+        reclaim_add(tx, &reclaim, recovery, &jobs.at[i].policy, why);
+    rc = reclaim_all(tx, recovery, &reclaim);
+    return rc < 0 ? rc : (int)jobs.count;
 }
 
 int recover_worker(struct db_tx *tx, struct recovery *recovery, int64_t worker_id, const char *why)
 {
     int64_t removed = 0;
-    struct db_result entry;
-    const struct db_value worker[] = {db_int(worker_id)};
-    int rc = db_run(tx, Q_WORKER_LOST_SINCE, 0, worker, &entry);
-    if (rc < 0 || entry.rows == 0)
+    struct worker_lost_since_rows entry;
+    const struct worker_remove_params worker = {.id = db_int(worker_id)};
+    int rc =
+        run_worker_lost_since(tx, 0, (struct worker_lost_since_params){.id = worker.id}, &entry);
+    if (rc < 0 || entry.count == 0)
         return rc;
     if ((rc = recover_holdings(tx, recovery, worker_id, why)) < 0 || rc == CHUNK)
         return rc < 0 ? rc : 1;
     if ((rc = holder_read_left(tx, worker_id, true, &recovery->left)) != 0)
         return rc < 0 ? rc : 0;
-    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, worker, 1, &removed)) < 0)
+    if ((rc = each_worker_remove(tx, 0, &worker, 1, &removed)) < 0)
         return rc;
     if (recovery->idle_why && recovery->entries_reclaimed + recovery->locks_cleaned == 0)
         why = recovery->idle_why;
@@ -459,19 +526,26 @@ static int alarms_body(struct db_tx *tx, void *arg)
 static int silent_body(struct db_tx *tx, void *arg)
 {
     struct recover_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_now(tx), db_int(call->threshold_ms), db_int(CHUNK)};
+    struct job_silent_rows jobs;
+    struct reclaim reclaim;
+    const struct job_silent_params params = {
+        .now = db_now(tx), .silent_ms = db_int(call->threshold_ms), .limit = db_int(CHUNK)};
     call->recovery = (struct recovery){.by = call->t->name};
-    int rc = db_run(tx, Q_JOB_SILENT, 0, params, &rows);
+    int rc = run_job_silent(tx, 0, params, &jobs);
     if (rc < 0)
         return rc;
     call->found = 0;
-    if (rows.rows > 0 && (rc = db_clock_look(tx)) != 0) {
+    if (jobs.count > 0 && (rc = db_clock_look(tx)) != 0) {
         call->recovery.clock_unsettled = rc > 0;
         return rc < 0 ? rc : 0;
     }
-    call->found = (int)rows.rows;
-    rc = reclaim_rows(tx, &call->recovery, &rows, "no sign of life for longer than was asked for");
+    call->found = (int)jobs.count;
+    if ((rc = reclaim_begin(tx, &reclaim, jobs.count)) < 0)
+        return rc;
+    for (size_t i = 0; i < jobs.count; i++)
+        reclaim_add(tx, &reclaim, &call->recovery, &jobs.at[i].policy,
+                    "no sign of life for longer than was asked for");
+    rc = reclaim_all(tx, &call->recovery, &reclaim);
     return rc < 0 ? rc : end_chunk(tx, call, call->threshold_ms);
 }
 
@@ -585,21 +659,23 @@ static int count_body(struct db_tx *tx, void *arg)
     struct count_call *call = arg;
     struct tend_recovery *all = &call->all;
     struct tend_recovery held;
-    struct db_result jobs;
-    struct db_result locks;
+    struct job_stale_count_rows jobs;
+    struct lock_expired_count_rows locks;
     struct db_value now;
     int rc;
     if ((rc = db_lease_now(tx, &now)) < 0 ||
-        (rc = db_run(tx, Q_JOB_STALE_COUNT, DB_LATER, &now, &jobs)) < 0 ||
-        (rc = db_run(tx, Q_LOCK_EXPIRED_COUNT, 0, &now, &locks)) < 0 ||
+        (rc = run_job_stale_count(tx, DB_LATER, (struct job_stale_count_params){.now = now},
+                                  &jobs)) < 0 ||
+        (rc = run_lock_expired_count(tx, 0, (struct lock_expired_count_params){.now = now},
+                                     &locks)) < 0 ||
         (rc = holder_read_held(tx, &held)) < 0)
         return rc;
     *all = call->workers;
     holder_add_skipped(all, &held);
-    all->entries_reclaimed += db_number(&jobs, 0, 0) - all->entries_skipped;
+    all->entries_reclaimed += db_num(jobs.at[0].jobs) - all->entries_skipped;
     if (all->entries_reclaimed < 0) /* a lease that is locked would have been spared, too */
         all->entries_reclaimed = 0;
-    all->locks_cleaned += db_number(&locks, 0, 0);
+    all->locks_cleaned += db_num(locks.at[0].locks);
     if (now.type != DB_INT)
         return db_time(tx, &all->recovery_timestamp_ms);
     all->recovery_timestamp_ms = now.number > 0 ? now.number : 0; /* all leases begin anew */

@@ -295,7 +295,7 @@ WHERE id = :id AND token = :token AND state + 0 = {running};
 -- What became of lease :token of job :id, which an owner's call did not match, and the event with which its owner has
 -- ended it, if that is so: moves that need no lease may have come since, so it is looked for along the chain. Primary
 -- keys. Called by queue/lease.c. The columns after that event say what stands: its state, its time and its reason; the
--- job's due time, unless somebody has changed that since; the job's error.
+-- job's due time, NULL when somebody has changed that since; the job's error.
 WITH RECURSIVE chain (prev, what, from_state, to_state, token, at, why) AS (
     SELECT e.prev, e.what, e.from_state, e.to_state, e.token, e.at, e.why
     FROM job j JOIN event e ON e.id = j.event_id
@@ -305,7 +305,8 @@ WITH RECURSIVE chain (prev, what, from_state, to_state, token, at, why) AS (
     FROM chain c JOIN event e ON e.id = c.prev
     WHERE c.from_state <> {running} OR c.to_state = {running}
 )
-SELECT j.state, j.token, j.owner, j.result, c.what, c.to_state, c.at, c.why,
+SELECT j.state, j.token, j.owner, j.result,
+       c.what AS ending, c.to_state AS ending_state, c.at AS ending_at, c.why AS ending_why,
        CASE WHEN j.changed_what IN (c.what, 'job.due') THEN j.due_at END AS due_at, j.error_class, j.error_text
 FROM job j
 LEFT JOIN (SELECT what, to_state, at, why
