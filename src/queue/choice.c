@@ -64,7 +64,7 @@ struct choice {
     bool keys_complete; /* what was put aside by keys is all that can be had of jobs with one */
     bool unseen;        /* a bound was reached: a later claim may find more */
     size_t taken;       /* candidates that went to others */
-    struct db_result *claimed;
+    struct job_claim_one_rows *claimed;
     size_t wanted;
     bool peeks; /* nothing is claimed; found: something could be */
     bool found;
@@ -83,26 +83,27 @@ static int no_memory(struct db_tx *tx)
 
 static bool is_enough(const struct choice *by)
 {
-    return by->found || by->claimed->rows >= by->wanted;
+    return by->found || by->claimed->count >= by->wanted;
 }
 
 /* --- keys and kinds --- */
 
 static int load_keys(struct db_tx *tx, struct choice *by)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_text(by->want->queue)};
-    int rc = db_run(tx, Q_RUNNING_BY_KEY, 0, params, &rows);
+    struct running_by_key_rows rows;
+    const struct running_by_key_params params = {.queue = db_text(by->want->queue)};
+    int rc = run_running_by_key(tx, 0, params, &rows);
     if (rc < 0)
         return rc;
-    by->keys = arena_alloc(db_arena(tx), (rows.rows + by->wanted) * sizeof *by->keys);
+    by->keys = arena_alloc(db_arena(tx), (rows.count + by->wanted) * sizeof *by->keys);
     if (by->keys == NULL)
         return no_memory(tx);
-    for (size_t i = 0; i < rows.rows; i++) {
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct running_by_key_row *row = &rows.at[i];
         by->keys[by->key_count++] =
-            (struct key_count){.key = db_string(&rows, i, 0), .running = db_number(&rows, i, 1)};
-        if (by->first_end_ms == TEND_UNSET || db_number(&rows, i, 2) < by->first_end_ms)
-            by->first_end_ms = db_number(&rows, i, 2);
+            (struct key_count){.key = db_str(row->concurrency_key), .running = db_num(row->jobs)};
+        if (by->first_end_ms == TEND_UNSET || db_num(row->first_end_at) < by->first_end_ms)
+            by->first_end_ms = db_num(row->first_end_at);
     }
     return 0;
 }
@@ -146,34 +147,49 @@ static void count_key(struct choice *by, const char *key)
 
 /* --- one candidate --- */
 
-static struct candidate candidate_of(const struct db_result *rows, size_t row)
+/* All queries that look for candidates have the same columns: their rows are read as those of
+ * claim_candidates. */
+_Static_assert(sizeof(struct claim_unkeyed_row) == sizeof(struct claim_candidates_row) &&
+                   sizeof(struct claim_cut_in_row) == sizeof(struct claim_candidates_row) &&
+                   sizeof(struct claim_keys_row) == sizeof(struct claim_candidates_row) &&
+                   sizeof(struct claim_candidate_row) == sizeof(struct claim_candidates_row),
+               "the same columns");
+
+static struct candidate candidate_of(const struct claim_candidates_row *row)
 {
-    return (struct candidate){
-        .at = {db_number(rows, row, 1), db_number(rows, row, 2), db_number(rows, row, 0)},
-        .key = db_string(rows, row, 3),
-        .kind = db_string(rows, row, 4)};
+    return (struct candidate){.at = {.priority = db_num(row->priority),
+                                     .due_at = db_num(row->due_at),
+                                     .id = db_num(row->id)},
+                              .key = db_str(row->concurrency_key),
+                              .kind = db_str(row->kind)};
 }
 
 /* Leases it; its row goes behind those claimed before. 1, or 0 when somebody else has it. */
 static int claim_it(struct db_tx *tx, struct choice *by, const struct candidate *candidate)
 {
-    struct db_value params[9] = {db_int(candidate->at.id), db_int(1)};
-    struct db_result one;
-    struct db_result *all = by->claimed;
-    limits_claim_params(tx, by->want, by->settings, params);
-    int rc = db_run(tx, Q_JOB_CLAIM_ONE, 0, params, &one);
-    if (rc < 0 || one.rows == 0)
+    const struct job_claim_one_params params = {
+        .id = db_int(candidate->at.id),
+        .count = db_int(1),
+        .owner = db_text(by->want->owner),
+        .worker_id = db_int_or_null(by->want->worker_id),
+        .now = db_now(tx),
+        .asked_ms = db_int_or_null(by->want->ttl_ms),
+        .usual_ms = db_int(by->settings->queue.lease_ms),
+        .starts = db_int(by->want->started),
+    };
+    struct job_claim_one_rows one;
+    struct job_claim_one_rows *all = by->claimed;
+    int rc = run_job_claim_one(tx, 0, params, &one);
+    if (rc < 0 || one.count == 0)
         return rc;
-    if (all->rows == 0) {
-        all->values = arena_alloc(db_arena(tx), by->wanted * one.columns * sizeof *one.values);
-        if (all->values == NULL)
+    if (all->count == 0) {
+        all->at = arena_alloc(db_arena(tx), by->wanted * sizeof *all->at);
+        if (all->at == NULL)
             return no_memory(tx);
         all->columns = one.columns;
     }
-    /* They are ours. */
-    memcpy((struct db_value *)&all->values[all->rows * all->columns], one.values,
-           one.columns * sizeof *one.values);
-    all->rows++;
+    struct job_claim_one_row *jobs = (struct job_claim_one_row *)all->at; /* they are ours */
+    jobs[all->count++] = one.at[0];
     return 1;
 }
 
@@ -210,17 +226,17 @@ static int compare_candidates(const void *left, const void *right)
 }
 
 /* Those that can be had, behind the place that the front has come to. */
-static int put_aside(struct db_tx *tx, struct choice *by, const struct db_result *rows)
+static int put_aside(struct db_tx *tx, struct choice *by, const struct claim_candidates_rows *rows)
 {
     struct candidate *all =
-        arena_alloc(db_arena(tx), (by->aside_count + rows->rows + 1) * sizeof *all);
+        arena_alloc(db_arena(tx), (by->aside_count + rows->count + 1) * sizeof *all);
     if (all == NULL)
         return no_memory(tx);
     if (by->aside_count > 0)
         memcpy(all, by->aside, by->aside_count * sizeof *all);
     by->aside = all;
-    for (size_t i = 0; i < rows->rows; i++) {
-        struct candidate one = candidate_of(rows, i);
+    for (size_t i = 0; i < rows->count; i++) {
+        struct candidate one = candidate_of(&rows->at[i]);
         if (position_is_before(&by->at, &one.at) && !is_unwanted(by->want, one.kind) &&
             !key_is_full(by, one.key))
             all[by->aside_count++] = one;
@@ -228,28 +244,35 @@ static int put_aside(struct db_tx *tx, struct choice *by, const struct db_result
     return 0;
 }
 
+/* claim_cut_in has the same parameters as claim_candidates. */
+_Static_assert(sizeof(struct claim_cut_in_params) == sizeof(struct claim_candidates_params),
+               "the same parameters");
+
 static int page_of(struct db_tx *tx, const struct choice *by, enum db_query query,
-                   const struct claim_position *at, struct db_result *ret)
+                   const struct claim_position *at, struct claim_candidates_rows *ret)
 {
-    const struct db_value params[] = {db_text(by->want->queue), db_int(at->priority),
-                                      db_int(at->due_at), db_int(at->id), db_int(CANDIDATES)};
-    return db_run(tx, query, 0, params, ret);
+    const struct claim_candidates_params params = {.queue = db_text(by->want->queue),
+                                                   .after_priority = db_int(at->priority),
+                                                   .after_due_at = db_int(at->due_at),
+                                                   .after_id = db_int(at->id),
+                                                   .limit = db_int(CANDIDATES)};
+    return db_run(tx, query, 0, DB_VALUES(&params), &ret->result);
 }
 
 /* A piece of the jobs behind *at, which moves on; *ret_more: there may be others behind them. */
 static int put_piece_aside(struct db_tx *tx, struct choice *by, enum db_query query,
                            struct claim_position *at, bool *ret_more)
 {
-    struct db_result page = {.rows = CANDIDATES};
+    struct claim_candidates_rows page = {.count = CANDIDATES};
     int rc = 0;
-    for (int pages = 0; rc >= 0 && page.rows == CANDIDATES && pages < PAGES; pages++) {
+    for (int pages = 0; rc >= 0 && page.count == CANDIDATES && pages < PAGES; pages++) {
         if ((rc = page_of(tx, by, query, at, &page)) < 0)
             return rc;
-        if (page.rows > 0)
-            *at = candidate_of(&page, page.rows - 1).at;
+        if (page.count > 0)
+            *at = candidate_of(&page.at[page.count - 1]).at;
         rc = put_aside(tx, by, &page);
     }
-    *ret_more = page.rows == CANDIDATES;
+    *ret_more = page.count == CANDIDATES;
     return rc;
 }
 
@@ -263,11 +286,12 @@ static int put_cut_in_aside(struct db_tx *tx, struct choice *by)
 }
 
 /* How many keys the rows have, which come key by key. */
-static size_t count_keys(const struct db_result *rows)
+static size_t count_keys(const struct claim_candidates_rows *rows)
 {
     size_t count = 0;
-    for (size_t i = 0; i < rows->rows; i++)
-        count += i == 0 || strcmp(db_string(rows, i, 3), db_string(rows, i - 1, 3)) != 0;
+    for (size_t i = 0; i < rows->count; i++)
+        count += i == 0 || strcmp(db_str(rows->at[i].concurrency_key),
+                                  db_str(rows->at[i - 1].concurrency_key)) != 0;
     return count;
 }
 
@@ -282,16 +306,18 @@ static int64_t per_key_most(const struct choice *by)
 
 static int put_keys_aside(struct db_tx *tx, struct choice *by)
 {
-    struct db_result rows = {0};
+    struct claim_candidates_rows rows = {0};
     char *from = by->passed->key;
     int64_t most = per_key_most(by);
     int64_t per_key = most < PER_KEY ? most : PER_KEY;
     bool again;
     do { /* from the first key again when those behind the last claim were fewer than may be seen */
         again = from[0] != '\0';
-        const struct db_value params[] = {db_text(by->want->queue), db_text(from), db_int(KEYS),
-                                          db_int(per_key)};
-        int rc = db_run(tx, Q_CLAIM_KEYS, 0, params, &rows);
+        const struct claim_keys_params params = {.queue = db_text(by->want->queue),
+                                                 .after_key = db_text(from),
+                                                 .keys = db_int(KEYS),
+                                                 .per_key = db_int(per_key)};
+        int rc = db_run(tx, Q_CLAIM_KEYS, 0, DB_VALUES(&params), &rows.result);
         if (rc < 0 || (rc = put_aside(tx, by, &rows)) < 0)
             return rc;
         from[0] = '\0';
@@ -299,7 +325,8 @@ static int put_keys_aside(struct db_tx *tx, struct choice *by)
     by->keys_complete = count_keys(&rows) < KEYS && most <= PER_KEY;
     by->unseen |= count_keys(&rows) == KEYS || by->want->not_kind_count > 0;
     if (count_keys(&rows) == KEYS)
-        snprintf(from, sizeof by->passed->key, "%s", db_string(&rows, rows.rows - 1, 3));
+        snprintf(from, sizeof by->passed->key, "%s",
+                 db_str(rows.at[rows.count - 1].concurrency_key));
     return 0;
 }
 
@@ -341,29 +368,36 @@ static void skip_aside(struct choice *by, const struct claim_position *at)
 
 /* Jobs without a key are looked for priority by priority. *ret_next: the beginning of the next, of
  * priority -1 when there is none. */
-static int page_of_unkeyed(struct db_tx *tx, const struct choice *by, struct db_result *ret,
-                           struct claim_position *ret_next)
+static int page_of_unkeyed(struct db_tx *tx, const struct choice *by,
+                           struct claim_candidates_rows *ret, struct claim_position *ret_next)
 {
-    struct db_result next;
-    const struct db_value params[] = {db_text(by->want->queue), db_int(by->at.priority)};
-    int rc = db_run(tx, Q_CLAIM_NEXT_PRIORITY, DB_LATER, params, &next);
-    if (rc < 0 || (rc = page_of(tx, by, Q_CLAIM_UNKEYED, &by->at, ret)) < 0)
+    struct claim_next_priority_rows next;
+    const struct claim_next_priority_params behind = {.queue = db_text(by->want->queue),
+                                                      .after_priority = db_int(by->at.priority)};
+    const struct claim_unkeyed_params params = {.queue = db_text(by->want->queue),
+                                                .priority = db_int(by->at.priority),
+                                                .after_due_at = db_int(by->at.due_at),
+                                                .after_id = db_int(by->at.id),
+                                                .limit = db_int(CANDIDATES)};
+    int rc = run_claim_next_priority(tx, DB_LATER, behind, &next);
+    if (rc < 0 || (rc = db_run(tx, Q_CLAIM_UNKEYED, 0, DB_VALUES(&params), &ret->result)) < 0)
         return rc;
     *ret_next = CLAIM_START;
-    if (next.rows > 0)
-        *ret_next = (struct claim_position){db_number(&next, 0, 0), INT64_MIN, 0};
+    if (next.count > 0)
+        *ret_next =
+            (struct claim_position){.priority = db_num(next.at[0].priority), .due_at = INT64_MIN};
     return 0;
 }
 
 /* Looks at the next candidates; *ret_more: there may be others behind them. */
 static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
 {
-    struct db_result page = {0};
+    struct claim_candidates_rows page = {0};
     struct claim_position next = CLAIM_START;
     int rc = by->keys_complete ? page_of_unkeyed(tx, by, &page, &next)
                                : page_of(tx, by, Q_CLAIM_CANDIDATES, &by->at, &page);
-    for (size_t i = 0; rc >= 0 && i < page.rows && !is_enough(by); i++) {
-        struct candidate one = candidate_of(&page, i);
+    for (size_t i = 0; rc >= 0 && i < page.count && !is_enough(by); i++) {
+        struct candidate one = candidate_of(&page.at[i]);
         if ((rc = consider_aside(tx, by, &one.at)) < 0 || is_enough(by))
             break;
         skip_aside(by, &one.at);
@@ -374,13 +408,13 @@ static int choose_from_page(struct db_tx *tx, struct choice *by, bool *ret_more)
         if (by->taken == 0) /* it may come back when the others' transaction fails */
             passed_note(by->passed, &by->at, by->now_ms);
     }
-    if (rc >= 0 && by->keys_complete && page.rows < CANDIDATES && !is_enough(by)) {
+    if (rc >= 0 && by->keys_complete && page.count < CANDIDATES && !is_enough(by)) {
         if (by->taken == 0)
             passed_note_end(by->passed, by->at.priority, by->now_ms);
         if (next.priority >= 0 && (rc = consider_aside(tx, by, &next)) >= 0)
             by->at = next;
     }
-    *ret_more = rc >= 0 && (page.rows == CANDIDATES || next.priority >= 0);
+    *ret_more = rc >= 0 && (page.count == CANDIDATES || next.priority >= 0);
     return rc;
 }
 
@@ -423,7 +457,7 @@ static int look(struct db_tx *tx, struct choice *by)
     by->keys_complete = false;
     if (where->begin.priority == CLAIM_START.priority)
         rc = look_at_front(tx, by, &more);
-    where->to_read = more && !is_enough(by) && by->claimed->rows == 0 && !by->peeks &&
+    where->to_read = more && !is_enough(by) && by->claimed->count == 0 && !by->peeks &&
                      !where->is_read && !passed_any(&where->before);
     if (rc >= 0 && more && !is_enough(by) && !where->to_read)
         rc = look_at_rest(tx, by, &more);
@@ -438,12 +472,13 @@ static int look(struct db_tx *tx, struct choice *by)
 
 static int look_at_one(struct db_tx *tx, struct choice *by)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_text(by->want->queue), db_int(by->want->job_id)};
-    int rc = db_run(tx, Q_CLAIM_CANDIDATE, 0, params, &rows);
-    if (rc < 0 || rows.rows == 0)
+    struct claim_candidates_rows rows;
+    const struct claim_candidate_params params = {.queue = db_text(by->want->queue),
+                                                  .id = db_int(by->want->job_id)};
+    int rc = db_run(tx, Q_CLAIM_CANDIDATE, 0, DB_VALUES(&params), &rows.result);
+    if (rc < 0 || rows.count == 0)
         return rc;
-    struct candidate one = candidate_of(&rows, 0);
+    struct candidate one = candidate_of(&rows.at[0]);
     return consider(tx, by, &one);
 }
 
@@ -462,7 +497,7 @@ static void say_why(const struct choice *by, struct tend_none *none)
 static int begin(struct db_tx *tx, struct choice *by)
 {
     struct claim_look *where = by->want->look;
-    *by->claimed = (struct db_result){0};
+    *by->claimed = (struct job_claim_one_rows){0};
     by->has_keys = by->settings->queue.key_concurrency != TEND_UNSET;
     by->first_end_ms = TEND_UNSET;
     where->passed_kind = where->passed_kind_before;
@@ -472,18 +507,18 @@ static int begin(struct db_tx *tx, struct choice *by)
 }
 
 int choice_claim(struct db_tx *tx, const struct claim_want *want,
-                 const struct queue_settings *settings, int64_t count, struct db_result *ret,
-                 struct tend_none *none)
+                 const struct queue_settings *settings, int64_t count,
+                 struct job_claim_one_rows *ret, struct tend_none *none)
 {
     struct choice by = {
         .want = want, .settings = settings, .claimed = ret, .wanted = (size_t)count};
     int rc = begin(tx, &by);
-    for (int looks = 0; rc >= 0 && ret->rows == 0 && looks < LOOKS_MOST; looks++) {
+    for (int looks = 0; rc >= 0 && ret->count == 0 && looks < LOOKS_MOST; looks++) {
         rc = want->job_id > 0 ? look_at_one(tx, &by) : look(tx, &by);
         if (by.taken == 0)
             break;
     }
-    if (rc >= 0 && ret->rows == 0 && (want->look->passed_kind || want->look->passed_key))
+    if (rc >= 0 && ret->count == 0 && (want->look->passed_kind || want->look->passed_key))
         say_why(&by, none);
     return rc < 0 ? rc : 0;
 }
@@ -491,7 +526,7 @@ int choice_claim(struct db_tx *tx, const struct claim_want *want,
 int choice_peek(struct db_tx *tx, const struct claim_want *want,
                 const struct queue_settings *settings, bool *ret, struct tend_none *none)
 {
-    struct db_result nothing;
+    struct job_claim_one_rows nothing;
     struct choice by = {.want = want,
                         .settings = settings,
                         .claimed = &nothing,

@@ -11,8 +11,8 @@ bool choice_needed(const struct claim_want *want, const struct queue_settings *s
  * where it has looked, and whether there is more to look at in another transaction.
  */
 int choice_claim(struct db_tx *tx, const struct claim_want *want,
-                 const struct queue_settings *settings, int64_t count, struct db_result *ret,
-                 struct tend_none *none);
+                 const struct queue_settings *settings, int64_t count,
+                 struct job_claim_one_rows *ret, struct tend_none *none);
 
 /* Whether it would find one, or may when it looks further. Reads only. If not, none says why. */
 int choice_peek(struct db_tx *tx, const struct claim_want *want,

@@ -53,11 +53,12 @@ struct claim_call {
     struct wait_hint hint;
 };
 
-static int take_rows(struct db_tx *tx, struct claim_call *call, const struct db_result *rows)
+static int take_rows(struct db_tx *tx, struct claim_call *call,
+                     const struct job_claim_one_rows *rows)
 {
-    if (rows->rows > 0 && jobs_box_fill(call->box, rows) < 0)
+    if (rows->count > 0 && jobs_box_fill(call->box, &rows->result) < 0)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading what was claimed");
-    return (int)rows->rows;
+    return (int)rows->count;
 }
 
 /* LS-7, CL-6: recovery goes along with a claim, but must not keep it from happening. Where alarms
@@ -71,15 +72,14 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
         return 0;
     call->fires_ms = TEND_UNSET;
     call->recovering = true;
-    struct db_result acts = {0};
-    const struct db_value now[] = {db_now(tx)};
-    int rc = db_run(tx, Q_CLOCK_ACTS, 0, now, &acts);
-    if (rc >= 0 && acts.rows > 0) {
-        call->fires_ms = db_number(&acts, 0, 0);
+    struct clock_acts_rows acts = {0};
+    int rc = run_clock_acts(tx, 0, (struct clock_acts_params){.now = db_now(tx)}, &acts);
+    if (rc >= 0 && acts.count > 0) {
+        call->fires_ms = db_num(acts.at[0].schedule_due_at);
         rc = recover_alarms(tx, &call->recovery, limit);
     }
     call->recovering = rc < 0;
-    call->recovered = rc >= 0 && acts.rows > 0;
+    call->recovered = rc >= 0 && acts.count > 0;
     call->moved = call->recovery.entries_reclaimed > 0 || call->recovery.jobs_due > 0;
     return rc < 0 ? rc : 0;
 }
@@ -87,7 +87,7 @@ static int recover_on_the_way(struct db_tx *tx, struct claim_call *call, int64_t
 static int fast_body(struct db_tx *tx, void *arg)
 {
     struct claim_call *call = arg;
-    struct db_result rows;
+    struct job_claim_one_rows rows;
     int rc = 0;
     call->box->jobs.count = 0;
     if (call->completion != NULL)
@@ -108,7 +108,7 @@ static int fast_body(struct db_tx *tx, void *arg)
 static int slow_body(struct db_tx *tx, void *arg)
 {
     struct claim_call *call = arg;
-    struct db_result rows;
+    struct job_claim_one_rows rows;
     int rc = 0;
     call->box->jobs.count = 0;
     call->look.used = false;
@@ -125,7 +125,7 @@ static int slow_body(struct db_tx *tx, void *arg)
         return rc;
     if ((rc = limits_claim(tx, &call->want, &call->settings, &rows, &call->none)) < 0)
         return rc;
-    if (rows.rows == 0 && (rc = wait_hint_read(tx, &wait_after_none, &call->hint)) < 0)
+    if (rows.count == 0 && (rc = wait_hint_read(tx, &wait_after_none, &call->hint)) < 0)
         return rc;
     return take_rows(tx, call, &rows);
 }

@@ -17,33 +17,31 @@ static void say(struct tend_none *none, int code, const char *what, const char *
     snprintf(none->by, sizeof none->by, "%s", by);
 }
 
-void limits_claim_params(struct db_tx *tx, const struct claim_want *want,
-                         const struct queue_settings *settings, struct db_value *params)
-{
-    params[2] = db_text(want->owner);
-    params[3] = db_int_or_null(want->worker_id);
-    params[4] = db_now(tx);
-    params[5] = db_int_or_null(want->ttl_ms);
-    params[6] = db_int(settings->queue.lease_ms);
-    params[7] = db_int(want->started);
-    params[8] = db_int(settings->queue.version);
-}
-
+/* The engine makes whole jobs of the rows of job_claim (store/claim_row.h), hence not
+ * run_job_claim. */
 int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
                        const struct queue_settings *settings, int64_t count, unsigned how,
-                       struct db_result *ret)
+                       struct job_claim_one_rows *ret)
 {
-    struct db_value params[9] = {db_text(want->queue), db_int(count)};
-    limits_claim_params(tx, want, settings, params);
-    return db_run(tx, Q_JOB_CLAIM, how, params, ret);
+    const struct job_claim_params params = {
+        .queue = db_text(want->queue),
+        .count = db_int(count),
+        .owner = db_text(want->owner),
+        .worker_id = db_int_or_null(want->worker_id),
+        .now = db_now(tx),
+        .asked_ms = db_int_or_null(want->ttl_ms),
+        .usual_ms = db_int(settings->queue.lease_ms),
+        .starts = db_int(want->started),
+        .settings_version = db_int(settings->queue.version),
+    };
+    return db_run(tx, Q_JOB_CLAIM, how, DB_VALUES(&params), &ret->result);
 }
 
 static bool any_pending(struct db_tx *tx, const char *queue, int *rc)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_text(queue)};
-    *rc = db_run(tx, Q_CLAIM_ANY, 0, params, &rows);
-    return *rc == 0 && rows.rows > 0;
+    struct claim_any_rows rows;
+    *rc = run_claim_any(tx, 0, (struct claim_any_params){.queue = db_text(queue)}, &rows);
+    return *rc == 0 && rows.count > 0;
 }
 
 /* --- limits on number and rate --- */
@@ -53,16 +51,17 @@ static int allow(struct db_tx *tx, const struct queue_settings *settings, int64_
                  int64_t *allowed, struct tend_none *none)
 {
     const struct tend_queue *queue = &settings->queue;
-    const struct db_value params[] = {db_text(queue->name)};
+    const struct running_in_queue_params params = {.queue = db_text(queue->name)};
     if (queue->concurrency != TEND_UNSET) {
-        struct db_result running;
-        int rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running);
+        struct running_in_queue_rows running;
+        int rc = run_running_in_queue(tx, 0, params, &running);
         if (rc < 0)
             return rc;
-        if (queue->concurrency - db_number(&running, 0, 0) < *allowed)
-            *allowed = queue->concurrency - db_number(&running, 0, 0);
+        int64_t more = queue->concurrency - db_num(running.at[0].jobs);
+        if (more < *allowed)
+            *allowed = more;
         if (*allowed <= 0) {
-            say(none, TEND_ELIMITED, "concurrency", "", db_number(&running, 0, 1));
+            say(none, TEND_ELIMITED, "concurrency", "", db_num(running.at[0].first_end_at));
             return 0;
         }
     }
@@ -86,10 +85,12 @@ static int take_tokens(struct db_tx *tx, const struct queue_settings *settings, 
     struct queue_settings after = *settings;
     limit_take(&limit, now_ms, count);
     settings_set_limit(&after, &limit);
-    const struct db_value params[] = {
-        db_text(settings->queue.name), db_int_or_null(after.rate_level),
-        db_int_or_null(after.rate_at), db_text(limit.strict ? after.rate_slots : NULL)};
-    return db_each(tx, Q_QUEUE_RATE, 0, params, 1, NULL);
+    const struct queue_rate_params params = {.name = db_text(settings->queue.name),
+                                             .rate_level = db_int_or_null(after.rate_level),
+                                             .rate_at = db_int_or_null(after.rate_at),
+                                             .rate_slots =
+                                                 db_text(limit.strict ? after.rate_slots : NULL)};
+    return each_queue_rate(tx, 0, &params, 1, NULL);
 }
 
 /* The store's clock was set back. Only a claim can save that; who only looks finds the limit shut.
@@ -111,22 +112,23 @@ static bool rate_is_ahead(const struct queue_settings *settings, int64_t now_ms)
 static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const char *name,
                         bool *ret, struct tend_none *none)
 {
-    struct db_result lock;
-    const struct db_value params[] = {db_text(name), db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
+    struct lock_get_rows found;
+    const struct lock_get_params params = {.name = db_text(name), .now = db_now(tx)};
+    int rc = run_lock_get(tx, 0, params, &found);
     if (rc < 0)
         return rc;
     *ret = true;
-    if (lock.rows == 0)
+    if (found.count == 0)
         return 0;
-    bool expired = db_number(&lock, 0, 4) <= db_number(&lock, 0, 7) &&
-                   db_number(&lock, 0, 8) == 0; /* else the clock was set, and it was left alone */
-    bool own = strcmp(db_string(&lock, 0, 1), want->owner) == 0 &&
-               db_number(&lock, 0, 5) == want->worker_id;
-    *ret = db_number(&lock, 0, 6) == TEND_UNSET && (expired || own);
+    const struct lock_get_row *lock = &found.at[0];
+    bool expired = db_num(lock->expires_at) <= db_num(lock->now) &&
+                   db_num(lock->left_alone) == 0; /* else the clock was set */
+    bool own =
+        strcmp(db_str(lock->owner), want->owner) == 0 && db_num(lock->worker_id) == want->worker_id;
+    *ret = db_num(lock->job_id) == TEND_UNSET && (expired || own);
     if (!*ret)
-        say(none, TEND_EBUSY, "lock", db_string(&lock, 0, 1),
-            expired ? TEND_UNSET : db_number(&lock, 0, 4));
+        say(none, TEND_EBUSY, "lock", db_str(lock->owner),
+            expired ? TEND_UNSET : db_num(lock->expires_at));
     return 0;
 }
 
@@ -135,14 +137,14 @@ static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const c
 static int is_over_unknown(struct db_tx *tx, const struct claim_want *want, const char *lock_name,
                            struct tend_none *none)
 {
-    struct db_result lock;
-    const struct db_value params[] = {db_text(lock_name), db_now(tx)};
+    struct lock_get_rows lock;
+    const struct lock_get_params params = {.name = db_text(lock_name), .now = db_now(tx)};
     int rc = want->unrecovered ? db_clock_look(tx) : 0;
-    if (rc <= 0 || (rc = db_run(tx, Q_LOCK_GET, 0, params, &lock)) < 0)
+    if (rc <= 0 || (rc = run_lock_get(tx, 0, params, &lock)) < 0)
         return rc;
-    if (lock.rows == 0)
+    if (lock.count == 0)
         return 0;
-    say(none, TEND_EBUSY, "lock", db_string(&lock, 0, 1), TEND_UNSET);
+    say(none, TEND_EBUSY, "lock", db_str(lock.at[0].owner), TEND_UNSET);
     return 1;
 }
 
@@ -153,10 +155,10 @@ static int is_over_unknown(struct db_tx *tx, const struct claim_want *want, cons
  */
 static int claim_what_is_there(struct db_tx *tx, const struct claim_want *want,
                                const struct queue_settings *settings, int64_t count,
-                               struct db_result *ret)
+                               struct job_claim_one_rows *ret)
 {
     int rc = 0;
-    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->rows == 0; looks++)
+    for (int looks = 0; looks < LOOKS_MOST && rc >= 0 && ret->count == 0; looks++)
         rc = limits_claim_plain(tx, want, settings, count, 0, ret);
     return rc;
 }
@@ -176,23 +178,26 @@ static int tie_lock(struct db_tx *tx, const struct claim_want *want,
                     const struct queue_settings *settings, const char *name, int64_t job_id,
                     struct tend_none *none)
 {
-    struct db_result taken;
+    struct lock_acquire_rows taken;
     bool ignored;
     int64_t ttl_ms = want->ttl_ms != TEND_UNSET ? want->ttl_ms : settings->queue.lease_ms;
-    const struct db_value params[] = {db_text(name),  db_text(want->owner),
-                                      db_int(ttl_ms), db_int_or_null(want->worker_id),
-                                      db_null(),      db_now(tx)};
-    const struct db_value tie[] = {db_text(name), db_int(job_id)};
-    int rc = db_run(tx, Q_LOCK_ACQUIRE, 0, params, &taken);
+    const struct lock_acquire_params params = {.name = db_text(name),
+                                               .owner = db_text(want->owner),
+                                               .held_for_ms = db_int(ttl_ms),
+                                               .worker_id = db_int_or_null(want->worker_id),
+                                               .now = db_now(tx)};
+    const struct job_tie_params job = {.lock_name = db_text(name), .id = db_int(job_id)};
+    const struct lock_tie_params lock = {.name = db_text(name), .job_id = db_int(job_id)};
+    int rc = run_lock_acquire(tx, 0, params, &taken);
     if (rc < 0)
         return rc;
-    if (taken.rows == 0) {
+    if (taken.count == 0) {
         want->look->used = false; /* it saw a job as claimed that is not */
         rc = look_at_lock(tx, want, name, &ignored, none);
         return rc < 0 ? rc : err_set(db_err(tx), TEND_EEMPTY, "lock %s was taken", name);
     }
-    rc = db_each(tx, Q_JOB_TIE, 0, tie, 1, NULL);
-    return rc < 0 ? rc : db_each(tx, Q_LOCK_TIE, 0, tie, 1, NULL);
+    rc = each_job_tie(tx, 0, &job, 1, NULL);
+    return rc < 0 ? rc : each_lock_tie(tx, 0, &lock, 1, NULL);
 }
 
 /*
@@ -202,7 +207,7 @@ static int tie_lock(struct db_tx *tx, const struct claim_want *want,
  * the end (PostgreSQL), everything is undone: TEND_EEMPTY.
  */
 static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
-                           const struct queue_settings *settings, struct db_result *ret,
+                           const struct queue_settings *settings, struct job_claim_one_rows *ret,
                            struct tend_none *none)
 {
     const char *name = arena_printf(db_arena(tx), "queue:%s", want->queue);
@@ -215,20 +220,20 @@ static int claim_with_lock(struct db_tx *tx, const struct claim_want *want,
         return rc;
     rc = choice_needed(want, settings) ? choice_claim(tx, want, settings, 1, ret, none)
                                        : claim_what_is_there(tx, want, settings, 1, ret);
-    if (rc < 0 || ret->rows == 0)
+    if (rc < 0 || ret->count == 0)
         return rc;
-    return tie_lock(tx, want, settings, name, db_number(ret, 0, 0), none);
+    return tie_lock(tx, want, settings, name, db_num(ret->at[0].job.id), none);
 }
 
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
-                 const struct queue_settings *settings, struct db_result *ret,
+                 const struct queue_settings *settings, struct job_claim_one_rows *ret,
                  struct tend_none *none)
 {
     const struct tend_queue *queue = &settings->queue;
     int64_t allowed = want->count;
     int64_t now_ms;
     int rc;
-    *ret = (struct db_result){0};
+    *ret = (struct job_claim_one_rows){0};
     say(none, TEND_EEMPTY, "", "", TEND_UNSET);
     if (queue->paused) {
         say(none, TEND_EPAUSED, "queue", queue->paused_why, TEND_UNSET);
@@ -246,9 +251,9 @@ int limits_claim(struct db_tx *tx, const struct claim_want *want,
         rc = choice_claim(tx, want, settings, allowed, ret, none);
     else
         rc = claim_what_is_there(tx, want, settings, allowed, ret);
-    if (rc < 0 || ret->rows == 0)
+    if (rc < 0 || ret->count == 0)
         return rc;
-    return take_tokens(tx, settings, now_ms, (int64_t)ret->rows);
+    return take_tokens(tx, settings, now_ms, (int64_t)ret->count);
 }
 
 int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, struct tend_none *none)

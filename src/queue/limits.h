@@ -7,6 +7,7 @@
 #define QUEUE_LIMITS_H
 
 #include "queue/handle.h"
+#include "store/queries.h"
 
 /* Where a claim that passes over jobs has looked. Its body may be run again, from the same place.
  */
@@ -42,14 +43,10 @@ struct claim_want {
     struct claim_look *look;
 };
 
-/* Parameters $3 to $9 of job_claim, the same for job_claim_one. */
-void limits_claim_params(struct db_tx *tx, const struct claim_want *want,
-                         const struct queue_settings *settings, struct db_value *params);
-
-/* One plain claim; what was leased is in ret, in {job} columns. */
+/* One plain claim; what was leased is in ret: whole jobs, as of job_claim_one. */
 int limits_claim_plain(struct db_tx *tx, const struct claim_want *want,
                        const struct queue_settings *settings, int64_t count, unsigned how,
-                       struct db_result *ret);
+                       struct job_claim_one_rows *ret);
 
 /*
  * Whether limits_claim would find something, or may, at this moment. Reads only, and needs no more
@@ -59,7 +56,7 @@ int limits_peek(struct db_tx *tx, const struct claim_want *want, bool *ret, stru
 
 /* As above within the limits. When ret has no rows, none says why. */
 int limits_claim(struct db_tx *tx, const struct claim_want *want,
-                 const struct queue_settings *settings, struct db_result *ret,
+                 const struct queue_settings *settings, struct job_claim_one_rows *ret,
                  struct tend_none *none);
 
 #endif
