@@ -2,59 +2,69 @@
 
 #include <tend.h>
 
-/* Where each column of a job comes from: a column of the answer, or what is known here. */
-enum {
-    IS_QUEUE = -1,
-    IS_RUNNING = -2,
-    IS_OWNER = -3,
-    IS_WORKER = -4,
-    IS_CLAIMED = -5,
-    IS_NULL = -6
-};
-static const signed char sources[] = {
-    [0] = 0,   [1] = IS_QUEUE, [2] = 1,         [3] = IS_RUNNING, [4] = 2,           [5] = 3,
-    [6] = 4,   [7] = IS_OWNER, [8] = IS_WORKER, [9] = 5,          [10] = 6,          [11] = 9,
-    [12] = 7,  [13] = 8,       [14] = 9,        [15] = IS_OWNER,  [16] = IS_CLAIMED, [17] = IS_NULL,
-    [18] = 10, [19] = 11,      [20] = IS_NULL,  [21] = 12,        [22] = 13,         [23] = 14,
-    [24] = 15, [25] = 16,      [26] = 17,       [27] = 18,        [28] = 19,         [29] = 20,
-    [30] = 21, [31] = 22,      [32] = 23,       [33] = 24,        [34] = 25,         [35] = 26,
-    [36] = 27, [37] = IS_NULL, [38] = 28,       [39] = IS_NULL,   [40] = 29,
-};
-_Static_assert(sizeof sources / sizeof *sources == CLAIM_COLUMNS, "a source for every column");
-
-static struct db_value value_of(int source, const struct db_value *answer,
-                                const struct db_value *params)
+void claimed_job(const struct claimed_columns *claimed, const struct job_claim_params *params,
+                 struct job_columns *ret)
 {
-    switch (source) {
-    case IS_QUEUE:
-        return params[CLAIM_PARAM_QUEUE];
-    case IS_RUNNING:
-        return db_int(TEND_RUNNING);
-    case IS_OWNER:
-        return params[CLAIM_PARAM_OWNER];
-    case IS_WORKER:
-        return params[CLAIM_PARAM_WORKER];
-    case IS_CLAIMED:
-        return db_text("job.claimed");
-    case IS_NULL:
-        return db_null();
-    default:
-        return answer[source];
-    }
+    *ret = (struct job_columns){
+        .id = claimed->id,
+        .queue = params->queue,
+        .kind = claimed->kind,
+        .state = db_int(TEND_RUNNING),
+        .priority = claimed->priority,
+        .due_at = claimed->due_at,
+        .token = claimed->token,
+        .owner = params->owner,
+        .worker_id = params->worker_id,
+        .alarm_at = claimed->alarm_at,
+        .started_at = claimed->started_at,
+        .seen_at = claimed->changed_at,
+        .attempts = claimed->attempts,
+        .crashes = claimed->crashes,
+        .changed_at = claimed->changed_at,
+        .changed_by = params->owner,
+        .changed_what = db_text("job.claimed"),
+        .changed_why = db_null(),
+        .version = claimed->version,
+        .created_at = claimed->created_at,
+        .finished_at = db_null(),
+        .phase = claimed->phase,
+        .unique_key = claimed->unique_key,
+        .subject = claimed->subject,
+        .concurrency_key = claimed->concurrency_key,
+        .tags = claimed->tags,
+        .workspace = claimed->workspace,
+        .schedule = claimed->schedule,
+        .max_attempts = claimed->max_attempts,
+        .max_crashes = claimed->max_crashes,
+        .backoff_ms = claimed->backoff_ms,
+        .backoff_max_ms = claimed->backoff_max_ms,
+        .lease_ms = claimed->lease_ms,
+        .error_class = claimed->error_class,
+        .error_text = claimed->error_text,
+        .result = claimed->result,
+        .payload = claimed->payload,
+        .stopped_token = db_null(),
+        .nominal_at = claimed->nominal_at,
+        .followed = db_null(),
+        .hook = claimed->hook,
+    };
+    _Static_assert(sizeof *ret == 41 * sizeof(struct db_value),
+                   "{job} has another number of columns: each has a line above");
 }
 
-bool claim_rows_complete(struct db_result *rows, const struct db_value *params, struct arena *arena)
+_Static_assert(sizeof(struct job_claim_after_row) == sizeof(struct job_claim_row),
+               "the same columns");
+
+bool claim_rows_complete(struct db_result *rows, const struct job_claim_params *params,
+                         struct arena *arena)
 {
-    struct db_value *jobs = arena_alloc(arena, rows->rows * CLAIM_COLUMNS * sizeof *jobs + 1);
+    const struct job_claim_rows answer = {.result = *rows};
+    struct job_columns *jobs = arena_alloc(arena, answer.count * sizeof *jobs + 1);
     if (jobs == NULL)
         return false;
-    for (size_t row = 0; row < rows->rows; row++) {
-        const struct db_value *answer = db_at(rows, row, 0);
-        struct db_value *job = &jobs[row * CLAIM_COLUMNS];
-        for (int column = 0; column < CLAIM_COLUMNS; column++)
-            job[column] = value_of(sources[column], answer, params);
-    }
-    rows->values = jobs;
-    rows->columns = CLAIM_COLUMNS;
+    for (size_t row = 0; row < answer.count; row++)
+        claimed_job(&answer.at[row].claimed, params, &jobs[row]);
+    rows->values = DB_VALUES(jobs);
+    rows->columns = sizeof *jobs / sizeof *rows->values;
     return true;
 }

@@ -6,33 +6,18 @@
 #ifndef STORE_CLAIM_ROW_H
 #define STORE_CLAIM_ROW_H
 
-#include "store/db.h"
+#include "store/queries.h"
 
-/* Parameters of job_claim. */
-enum {
-    CLAIM_PARAM_QUEUE = 0,
-    CLAIM_PARAM_COUNT = 1,
-    CLAIM_PARAM_OWNER = 2,
-    CLAIM_PARAM_WORKER = 3,
-    CLAIM_PARAMS = 9,
-};
-
-/* Columns of a whole job ("define: job") by which claimed ones are ordered, when that was, and how
- * many there are.
- */
-enum {
-    CLAIM_ID = 0,
-    CLAIM_PRIORITY = 4,
-    CLAIM_DUE_AT = 5,
-    CLAIM_CHANGED_AT = 14,
-    CLAIM_COLUMNS = 41
-};
+/* A whole job of what a claim with these parameters has answered; their texts go into it as they
+ * are. */
+void claimed_job(const struct claimed_columns *claimed, const struct job_claim_params *params,
+                 struct job_columns *ret);
 
 /*
- * Makes whole jobs of the rows; columns behind those of "claimed" are left out. The texts of params
- * go into the jobs as they are, so they must live as long. False: out of memory.
+ * Makes whole jobs of all rows of job_claim or job_claim_after; what else they have is left out.
+ * The texts of params must live as long as the jobs. False: out of memory.
  */
-bool claim_rows_complete(struct db_result *rows, const struct db_value *params,
+bool claim_rows_complete(struct db_result *rows, const struct job_claim_params *params,
                          struct arena *arena);
 
 #endif

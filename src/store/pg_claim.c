@@ -82,8 +82,17 @@ static int64_t clock_of(const struct pg_db *db)
                                         : clock_mono_ms();
 }
 
+/* job_claim_after has the parameters of job_claim, and the position behind them. */
+union claim_params {
+    struct job_claim_params from_start;
+    struct job_claim_after_params behind;
+};
+_Static_assert(offsetof(struct job_claim_after_params, after_priority) ==
+                   sizeof(struct job_claim_params),
+               "the same parameters, and more");
+
 /* Fills in the position to begin behind; false: at the beginning. */
-static bool begin_behind(struct pg_db *db, const char *queue, struct db_value *ret)
+static bool begin_behind(struct pg_db *db, const char *queue, struct job_claim_after_params *ret)
 {
     struct pg_claims *claims = &db->claims;
     const struct db_options *options = &db->options;
@@ -95,10 +104,10 @@ static bool begin_behind(struct pg_db *db, const char *queue, struct db_value *r
                   now_ms - position->from_start_ms < longest_ms &&
                   (options->claim_behind == NULL || options->claim_behind(options->clock_arg));
     if (behind) {
-        ret[0] = db_int(position->priority);
-        ret[1] = db_int(position->due_at);
-        ret[2] = db_int(position->id);
-        ret[3] = db_int(position->from_start_at - SETTLED_MS);
+        ret->after_priority = db_int(position->priority);
+        ret->after_due_at = db_int(position->due_at);
+        ret->after_id = db_int(position->id);
+        ret->looked_at = db_int(position->from_start_at - SETTLED_MS);
     }
     pthread_mutex_unlock(&claims->mutex);
     return behind;
@@ -108,22 +117,22 @@ struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, b
                               struct db_result *result)
 {
     struct pg_db *db = (struct pg_db *)tx->db;
-    struct db_value *all = arena_alloc(tx->arena, (CLAIM_PARAMS + 4) * sizeof *all);
+    const struct job_claim_params *given = (const struct job_claim_params *)params;
+    union claim_params *all = arena_alloc(tx->arena, sizeof *all);
     if (all == NULL)
         return NULL;
-    memcpy(all, params, CLAIM_PARAMS * sizeof *all);
+    struct job_claim_params *claim = &all->from_start;
+    *claim = *given;
     /* These two go into the answer. */
-    for (int i = CLAIM_PARAM_QUEUE; i <= CLAIM_PARAM_OWNER;
-         i += CLAIM_PARAM_OWNER - CLAIM_PARAM_QUEUE) {
-        all[i].text = arena_strndup(tx->arena, params[i].text, params[i].bytes);
-        if (all[i].text == NULL)
-            return NULL;
-    }
-    bool behind = begin_behind(db, all[CLAIM_PARAM_QUEUE].text, &all[CLAIM_PARAMS]);
+    claim->queue.text = arena_strndup(tx->arena, given->queue.text, given->queue.bytes);
+    claim->owner.text = arena_strndup(tx->arena, given->owner.text, given->owner.bytes);
+    if (claim->queue.text == NULL || claim->owner.text == NULL)
+        return NULL;
+    bool behind = begin_behind(db, claim->queue.text, &all->behind);
     struct pg_call *call =
-        pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, all, keep, result);
+        pg_call_run(tx, behind ? Q_JOB_CLAIM_AFTER : Q_JOB_CLAIM, DB_VALUES(all), keep, result);
     if (call != NULL)
-        call->claim = all;
+        call->claim = claim;
     return call;
 }
 
@@ -134,10 +143,11 @@ bool pg_claim_is(const struct pg_call *call)
 
 bool pg_claim_alike(const struct pg_call *one, const struct pg_call *other)
 {
-    for (int i = 0; i < CLAIM_PARAMS; i++) {
-        const struct db_value *a = &one->claim[i];
-        const struct db_value *b = &other->claim[i];
-        if (i == CLAIM_PARAM_COUNT)
+    const struct db_value *a = DB_VALUES(one->claim);
+    const struct db_value *b = DB_VALUES(other->claim);
+    const struct db_value *end = DB_VALUES(one->claim + 1);
+    for (; a < end; a++, b++) {
+        if (a == &one->claim->count)
             continue;
         if (a->type != b->type || (a->type == DB_INT && a->number != b->number) ||
             (a->type == DB_TEXT && strcmp(a->text, b->text) != 0))
@@ -148,28 +158,29 @@ bool pg_claim_alike(const struct pg_call *one, const struct pg_call *other)
 
 int64_t pg_claim_count(const struct pg_call *call)
 {
-    return call->claim[CLAIM_PARAM_COUNT].number;
+    return call->claim->count.number;
 }
 
 struct pg_call *pg_claim_again(const struct pg_call *call, int64_t count, struct db_result *result)
 {
-    struct db_value params[CLAIM_PARAMS];
-    memcpy(params, call->claim, sizeof params);
-    params[CLAIM_PARAM_COUNT] = db_int(count);
-    return pg_claim_call(call->tx, params, true, result);
+    struct job_claim_params params = *call->claim;
+    params.count = db_int(count);
+    return pg_claim_call(call->tx, DB_VALUES(&params), true, result);
 }
 
-static int compare_number(const struct db_value *a, const struct db_value *b, int column)
+static int compare_numbers(const struct db_value *a, const struct db_value *b)
 {
-    return (a[column].number > b[column].number) - (a[column].number < b[column].number);
+    return (a->number > b->number) - (a->number < b->number);
 }
 
 static int claim_order(const void *left, const void *right)
 {
-    int order = compare_number(left, right, CLAIM_PRIORITY);
+    const struct job_columns *a = left;
+    const struct job_columns *b = right;
+    int order = compare_numbers(&a->priority, &b->priority);
     if (order == 0)
-        order = compare_number(left, right, CLAIM_DUE_AT);
-    return order != 0 ? order : compare_number(left, right, CLAIM_ID);
+        order = compare_numbers(&a->due_at, &b->due_at);
+    return order != 0 ? order : compare_numbers(&a->id, &b->id);
 }
 
 /*
@@ -181,17 +192,17 @@ static bool complete(const struct pg_call *call, struct db_result *result)
     if (!claim_rows_complete(result, call->claim, call->tx->arena))
         return false;
     if (result->rows > 1) /* they are ours */
-        qsort((struct db_value *)result->values, result->rows,
-              CLAIM_COLUMNS * sizeof *result->values, claim_order);
+        qsort((struct job_columns *)result->values, result->rows, sizeof(struct job_columns),
+              claim_order);
     return true;
 }
 
 /* To a claimed job; other threads may have got further already. */
-static void move_on(struct pg_position *position, const struct db_value *job, bool from_start)
+static void move_on(struct pg_position *position, const struct job_columns *job, bool from_start)
 {
-    int64_t priority = job[CLAIM_PRIORITY].number;
-    int64_t due_at = job[CLAIM_DUE_AT].number;
-    int64_t id = job[CLAIM_ID].number;
+    int64_t priority = job->priority.number;
+    int64_t due_at = job->due_at.number;
+    int64_t id = job->id.number;
     bool ahead = priority != position->priority ? priority > position->priority
                  : due_at != position->due_at   ? due_at > position->due_at
                                                 : id > position->id;
@@ -202,16 +213,16 @@ static void move_on(struct pg_position *position, const struct db_value *job, bo
     position->id = id;
 }
 
-static void learn(struct pg_db *db, const struct pg_call *call, const struct db_result *rows,
-                  int64_t entries)
+static void learn(struct pg_db *db, const struct pg_call *call, const struct job_columns *jobs,
+                  size_t count, int64_t entries)
 {
     struct pg_claims *claims = &db->claims;
     int64_t now_ms = clock_of(db);
     bool from_start = call->query == Q_JOB_CLAIM;
-    const char *queue = call->claim[CLAIM_PARAM_QUEUE].text;
-    bool enough = (int64_t)rows->rows == call->claim[CLAIM_PARAM_COUNT].number;
+    const char *queue = call->claim->queue.text;
+    bool enough = (int64_t)count == call->claim->count.number;
     bool in_the_way = db->options.claim_behind != NULL ||
-                      entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)rows->rows;
+                      entries > ENTRIES_FREE + ENTRIES_PER_JOB * (int64_t)count;
     pthread_mutex_lock(&claims->mutex);
     struct pg_position *position = find(claims, queue);
     if (position == NULL && in_the_way && enough)
@@ -219,13 +230,13 @@ static void learn(struct pg_db *db, const struct pg_call *call, const struct db_
     if (position != NULL) {
         if (from_start) {
             position->from_start_ms = now_ms;
-            position->used = in_the_way && rows->rows > 0;
+            position->used = in_the_way && count > 0;
             if (position->used)
-                position->from_start_at = db_number(rows, 0, CLAIM_CHANGED_AT);
+                position->from_start_at = db_num(jobs[0].changed_at);
         }
         position->used = position->used && enough;
         if (position->used)
-            move_on(position, db_at(rows, rows->rows - 1, 0), from_start);
+            move_on(position, &jobs[count - 1], from_start);
     }
     pthread_mutex_unlock(&claims->mutex);
 }
@@ -233,9 +244,10 @@ static void learn(struct pg_db *db, const struct pg_call *call, const struct db_
 bool pg_claim_answer(const struct pg_call *call, struct db_result *rows)
 {
     struct pg_db *db = (struct pg_db *)call->tx->db;
-    int64_t entries = rows->rows > 0 ? db_number(rows, 0, rows->columns - 1) : 0;
+    const struct job_claim_rows answer = {.result = *rows};
+    int64_t entries = answer.count > 0 ? db_num(answer.at[0].entries) : 0;
     if (!complete(call, rows))
         return false;
-    learn(db, call, rows, entries);
+    learn(db, call, (const struct job_columns *)rows->values, rows->rows, entries);
     return true;
 }

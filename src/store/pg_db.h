@@ -254,6 +254,8 @@ void pg_pool_ring(struct pg_db *db, uint64_t bells);
 
 /* --- pg_query.c --- */
 
+struct job_claim_params;
+
 /* What a statement may have to wait for, in the order in which it may: see pg_order.c. */
 enum pg_waits { PG_WAITS_FOR_JOBS, PG_SKIPS_JOBS, PG_WAITS_FOR_LOCK, PG_WAITS_NOT };
 
@@ -266,9 +268,9 @@ struct pg_call {
     const char **values;
     int *lengths;
     int *formats;
-    struct db_result *result;     /* where the rows go; may be NULL */
-    bool prepares;                /* it is preceded by its preparation */
-    const struct db_value *claim; /* the parameters of a claim; NULL: it is none */
+    struct db_result *result;             /* where the rows go; may be NULL */
+    bool prepares;                        /* it is preceded by its preparation */
+    const struct job_claim_params *claim; /* the parameters of a claim; NULL: it is none */
     /* of db_each */
     bool each;
     bool arrays; /* all rows in one statement */
@@ -411,7 +413,7 @@ void pg_claims_init(struct pg_claims *claims);
 void pg_claims_done(struct pg_claims *claims);
 /* A transaction was undone, and what it claimed can be had again: claims begin at the beginning. */
 void pg_claims_forget(struct pg_claims *claims);
-/* The call for job_claim, from the beginning or behind a position. */
+/* The call for job_claim with its parameters, from the beginning or behind a position. */
 struct pg_call *pg_claim_call(struct db_tx *tx, const struct db_value *params, bool keep,
                               struct db_result *result);
 bool pg_claim_is(const struct pg_call *call);

@@ -8,6 +8,8 @@
  */
 #include "store/pg_db.h"
 
+#include "store/queries.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,22 +84,25 @@ bool pg_call_takes_arrays(enum db_query query)
     return strstr(db_query_texts[query].postgres, "unnest(") != NULL;
 }
 
+/* The forms of job_complete have the same parameters. */
+_Static_assert(sizeof(struct job_complete_one_params) == sizeof(struct job_complete_params) &&
+                   sizeof(struct job_complete_alike_params) == sizeof(struct job_complete_params),
+               "the same parameters");
+
 /* Whether leases to be completed have the same token, as first leases do, and no results. */
-static bool complete_alike(const struct db_value *params, size_t rows)
+static bool complete_alike(const struct job_complete_params *leases, size_t count)
 {
-    const size_t width = 4;
-    for (size_t row = 0; row < rows; row++) {
-        const struct db_value *lease = &params[row * width];
-        if (lease[1].number != params[1].number || lease[2].type != DB_NULL)
+    for (size_t i = 0; i < count; i++)
+        if (leases[i].token.number != leases[0].token.number || leases[i].result.type != DB_NULL)
             return false;
-    }
     return true;
 }
 
 struct pg_call *pg_call_arrays(struct db_tx *tx, enum db_query query, const struct db_value *params,
                                size_t rows, int64_t *ret_each)
 {
-    bool alike = query == Q_JOB_COMPLETE && complete_alike(params, rows);
+    bool alike =
+        query == Q_JOB_COMPLETE && complete_alike((const struct job_complete_params *)params, rows);
     struct pg_call *call = new_call(tx, alike ? Q_JOB_COMPLETE_ALIKE : query);
     if (call == NULL || !pg_order_rows(query, params, rows, tx->arena, &call->order))
         return NULL;
@@ -121,13 +126,20 @@ static struct pg_call *call_short(struct db_tx *tx, enum db_query query,
 {
     if (query == Q_JOB_COMPLETE)
         return pg_call_run(tx, Q_JOB_COMPLETE_ONE, params, keep, NULL);
-    bool due_at_once = query == Q_JOB_ADD_BASIC && params[5].type == DB_NULL &&
-                       params[6].type == DB_INT && params[6].number == 0;
+    if (query != Q_JOB_ADD_BASIC)
+        return NULL;
+    const struct job_add_basic_params *job = (const struct job_add_basic_params *)params;
+    bool due_at_once =
+        job->due_at.type == DB_NULL && job->delay_ms.type == DB_INT && job->delay_ms.number == 0;
     if (!due_at_once)
         return NULL;
-    const struct db_value plain[] = {params[0], params[1], params[2],
-                                     params[3], params[4], params[7]};
-    return pg_call_run(tx, Q_JOB_ADD_ONE, plain, keep, NULL);
+    const struct job_add_one_params plain = {.now = job->now,
+                                             .who = job->who,
+                                             .queue = job->queue,
+                                             .kind = job->kind,
+                                             .priority = job->priority,
+                                             .payload = job->payload};
+    return pg_call_run(tx, Q_JOB_ADD_ONE, DB_VALUES(&plain), keep, NULL);
 }
 
 static struct pg_call *call_one(struct db_tx *tx, enum db_query query,

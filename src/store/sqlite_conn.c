@@ -471,17 +471,15 @@ static int run_each_part(struct sqlite_conn *conn, struct db_tx *tx, enum db_que
 }
 
 /* Whole jobs of what a claim has read; what it was told goes into them as well. */
-static bool complete_claim(struct db_tx *tx, const struct db_value *params, struct db_result *rows)
+static bool complete_claim(struct db_tx *tx, const struct job_claim_params *params,
+                           struct db_result *rows)
 {
-    struct db_value known[CLAIM_PARAMS];
-    memcpy(known, params, sizeof known);
-    for (int i = CLAIM_PARAM_QUEUE; i <= CLAIM_PARAM_OWNER;
-         i += CLAIM_PARAM_OWNER - CLAIM_PARAM_QUEUE) {
-        known[i].text = arena_strndup(tx->arena, params[i].text, params[i].bytes);
-        if (known[i].text == NULL)
-            return false;
-    }
-    return rows->rows == 0 || claim_rows_complete(rows, known, tx->arena);
+    struct job_claim_params known = *params;
+    known.queue.text = arena_strndup(tx->arena, params->queue.text, params->queue.bytes);
+    known.owner.text = arena_strndup(tx->arena, params->owner.text, params->owner.bytes);
+    if (known.queue.text == NULL || known.owner.text == NULL)
+        return false;
+    return rows->rows == 0 || claim_rows_complete(rows, &known, tx->arena);
 }
 
 int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query query,
@@ -502,7 +500,8 @@ int sqlite_conn_run(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
     sqlite3_reset(statement);
     if (rc == 0 && text->sqlite_each != NULL)
         rc = run_each_part(conn, tx, query, params, &rows);
-    if (rc == 0 && query == Q_JOB_CLAIM && !complete_claim(tx, params, &rows))
+    if (rc == 0 && query == Q_JOB_CLAIM &&
+        !complete_claim(tx, (const struct job_claim_params *)params, &rows))
         rc = err_set(tx->err, TEND_ENOMEM, "out of memory while claiming");
     if (rc == 0 && result != NULL)
         *result = rows;
