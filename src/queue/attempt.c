@@ -34,21 +34,22 @@ void tend_attempt_end_init(struct tend_attempt_end *end)
                                      .next_in_ms = TEND_UNSET};
 }
 
-void step_job_read(struct step_job *job, int64_t id, const struct db_result *fence)
+void step_job_read(struct step_job *job, int64_t id, const struct step_fence_rows *fence)
 {
     *job = (struct step_job){.id = id, .state = -1};
-    if (fence->rows == 0)
+    if (fence->count == 0)
         return;
+    const struct step_fence_row *row = &fence->at[0];
     *job = (struct step_job){.id = id,
-                             .state = (int)db_number(fence, 0, 0),
-                             .token = db_number(fence, 0, 1),
-                             .owner = db_string(fence, 0, 2),
-                             .queue = db_string(fence, 0, 3),
-                             .worker_id = db_number(fence, 0, 4),
-                             .event_id = db_number(fence, 0, 5),
-                             .under_lock = db_string(fence, 0, 6) != NULL,
-                             .stopped_token = db_number(fence, 0, 7),
-                             .followed = db_number(fence, 0, 8) == 1};
+                             .state = (int)db_num(row->state),
+                             .token = db_num(row->token),
+                             .owner = db_str(row->owner),
+                             .queue = db_str(row->queue),
+                             .worker_id = db_num(row->worker_id),
+                             .event_id = db_num(row->event_id),
+                             .under_lock = db_str(row->lock_name) != NULL,
+                             .stopped_token = db_num(row->stopped_token),
+                             .followed = db_num(row->followed) == 1};
 }
 
 bool step_job_held(const struct step_job *job, struct tend_lease lease)
@@ -61,26 +62,34 @@ bool step_job_cancelled(const struct step_job *job, struct tend_lease lease)
     return job->state == JOB_CANCELLED && job->stopped_token == lease.token;
 }
 
+static void read_last(struct step_last *last, const struct attempt_last_rows *newest)
+{
+    *last = (struct step_last){0};
+    if (newest->count == 0)
+        return;
+    const struct attempt_last_row *row = &newest->at[0];
+    *last = (struct step_last){.number = db_num(row->number),
+                               .state = (int)db_num(row->state),
+                               .token = db_num(row->token),
+                               .marker = db_str(row->marker),
+                               .step_index = db_num(row->step_index),
+                               .step_id = db_str(row->step_id),
+                               .attempt = db_num(row->attempt),
+                               .strategy = db_str(row->strategy)};
+}
+
 /* Two statements, so that the second sees what was committed while the first waited for the row. */
 static int look(struct db_tx *tx, int64_t id, struct step_job *job, struct step_last *last)
 {
-    struct db_result fence;
-    struct db_result newest;
-    const struct db_value params[] = {db_int(id)};
-    int rc = db_run(tx, Q_STEP_FENCE, DB_LATER, params, &fence);
-    if (rc < 0 || (rc = db_run(tx, Q_ATTEMPT_LAST, 0, params, &newest)) < 0)
+    struct step_fence_rows fence;
+    struct attempt_last_rows newest;
+    const struct step_fence_params of_job = {.id = db_int(id)};
+    const struct attempt_last_params of_attempt = {.job_id = db_int(id)};
+    int rc = run_step_fence(tx, DB_LATER, of_job, &fence);
+    if (rc < 0 || (rc = run_attempt_last(tx, 0, of_attempt, &newest)) < 0)
         return rc;
     step_job_read(job, id, &fence);
-    *last = (struct step_last){0};
-    if (newest.rows > 0)
-        *last = (struct step_last){.number = db_number(&newest, 0, 0),
-                                   .state = (int)db_number(&newest, 0, 1),
-                                   .token = db_number(&newest, 0, 2),
-                                   .marker = db_string(&newest, 0, 3),
-                                   .step_index = db_number(&newest, 0, 4),
-                                   .step_id = db_string(&newest, 0, 5),
-                                   .attempt = db_number(&newest, 0, 6),
-                                   .strategy = db_string(&newest, 0, 7)};
+    read_last(last, &newest);
     return 0;
 }
 
@@ -249,7 +258,7 @@ static int write_farewell(struct db_tx *tx, struct step_call *call, struct step_
                           const struct step_last *last)
 {
     const struct tend_step_change *change = call->change;
-    const struct db_value params[] = {db_int(job->id)};
+    const struct event_into_chain_params chain = {.id = db_int(job->id)};
     call->held = 1;
     if (last->state != TEND_ATTEMPT_RUNNING)
         return 0; /* told before */
@@ -257,7 +266,7 @@ static int write_farewell(struct db_tx *tx, struct step_call *call, struct step_
     int rc = step_end_write(tx, job, last, change->ended);
     for (size_t i = 0; rc == 0 && i < change->event_count; i++)
         rc = step_note_write(tx, job, &change->events[i]);
-    return rc < 0 ? rc : db_each(tx, Q_EVENT_INTO_CHAIN, call->last, params, 1, NULL);
+    return rc < 0 ? rc : each_event_into_chain(tx, call->last, &chain, 1, NULL);
 }
 
 static int write_report(struct db_tx *tx, struct step_call *call, struct step_job *job,

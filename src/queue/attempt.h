@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "queue/handle.h"
+#include "store/queries.h"
 
 #include <stdbool.h>
 
@@ -28,7 +29,7 @@ struct step_job {
     int64_t staged;   /* where the large parts of the report are; 0: they come with it */
 };
 
-void step_job_read(struct step_job *job, int64_t id, const struct db_result *fence);
+void step_job_read(struct step_job *job, int64_t id, const struct step_fence_rows *fence);
 
 /* The newest attempt of a job; number 0: there is none. */
 struct step_last {

@@ -31,102 +31,58 @@ int attempt_machine(tend *t)
 
 /* --- reading --- */
 
-/* The order of {attempt} in sql/attempt.sql. */
-enum attempt_column {
-    COL_JOB_ID,
-    COL_NUMBER,
-    COL_STEP_INDEX,
-    COL_STEP_ID,
-    COL_ATTEMPT,
-    COL_TOKEN,
-    COL_WORKER_ID,
-    COL_HOST,
-    COL_BOOT_ID,
-    COL_PID,
-    COL_START_TICKS,
-    COL_MARKER,
-    COL_STATE,
-    COL_STRATEGY,
-    COL_STARTED_AT,
-    COL_ENDED_AT,
-    COL_EXIT_CODE,
-    COL_SIGNAL,
-    COL_FAILURE_CLASS,
-    COL_RULE,
-    COL_EVIDENCE,
-    COL_SUMMARY,
-    COL_SIGNATURE,
-    COL_DIFF_HASH,
-    COL_PROGRESS_PERCENT,
-    COL_PROGRESS_TEXT,
-    COL_OUTPUT_BYTES,
-    COL_OUTPUT_DROPPED_BYTES,
-    COL_VERDICT,
-    COL_NO_PROGRESS,
-    COL_TIMEOUT,
-    COL_RETRYABLE,
-    COL_WARNINGS,
-    COL_FAILURES,
-    COL_OUTSIDE,
-    COL_NEXT_AT,
-    COL_JOB_STATE,
-    COL_JOB_TOKEN,
-    COL_JOB_LIFE_TOKEN
-};
-
 /* An attempt whose lease has ended runs no more, although nobody was left to write that down. */
-static int state_now(const struct db_result *from, size_t row)
+static int state_now(const struct attempt_columns *row)
 {
-    int state = (int)db_number(from, row, COL_STATE);
-    int64_t job_state = db_number(from, row, COL_JOB_STATE);
-    bool held = job_state == JOB_RUNNING &&
-                db_number(from, row, COL_JOB_TOKEN) == db_number(from, row, COL_TOKEN);
+    int state = (int)db_num(row->state);
+    int64_t job_state = db_num(row->job_state);
+    bool held = job_state == JOB_RUNNING && db_num(row->job_token) == db_num(row->token);
     if (state != TEND_ATTEMPT_RUNNING || held)
         return state;
     return job_state == JOB_HELD || job_state == JOB_CANCELLED ? TEND_ATTEMPT_STOPPED
                                                                : TEND_ATTEMPT_LOST;
 }
 
-static void read_attempt(struct tend_attempt *attempt, const struct db_result *from, size_t row)
+static void read_attempt(struct tend_attempt *attempt, const struct attempt_columns *row)
 {
     *attempt = (struct tend_attempt){
-        .job_id = db_number(from, row, COL_JOB_ID),
-        .number = db_number(from, row, COL_NUMBER),
-        .step_index = db_number(from, row, COL_STEP_INDEX),
-        .attempt = db_number(from, row, COL_ATTEMPT),
-        .step_id = db_string(from, row, COL_STEP_ID),
-        .strategy = db_string(from, row, COL_STRATEGY),
-        .token = db_number(from, row, COL_TOKEN),
-        .worker_id = db_number(from, row, COL_WORKER_ID),
-        .host = db_string(from, row, COL_HOST),
-        .boot_id = db_string(from, row, COL_BOOT_ID),
-        .marker = db_string(from, row, COL_MARKER),
-        .pid = db_number(from, row, COL_PID),
-        .start_ticks = db_number(from, row, COL_START_TICKS),
-        .state = state_now(from, row),
-        .started_at_ms = db_number(from, row, COL_STARTED_AT),
-        .ended_at_ms = db_number(from, row, COL_ENDED_AT),
-        .exit_code = db_number(from, row, COL_EXIT_CODE),
-        .signal = db_number(from, row, COL_SIGNAL),
-        .failure_class = db_string(from, row, COL_FAILURE_CLASS),
-        .rule = db_string(from, row, COL_RULE),
-        .evidence = db_string(from, row, COL_EVIDENCE),
-        .summary = db_string(from, row, COL_SUMMARY),
-        .signature = db_string(from, row, COL_SIGNATURE),
-        .diff_hash = db_string(from, row, COL_DIFF_HASH),
-        .progress_percent = db_number(from, row, COL_PROGRESS_PERCENT),
-        .progress_text = db_string(from, row, COL_PROGRESS_TEXT),
-        .output_bytes = db_number(from, row, COL_OUTPUT_BYTES),
-        .output_dropped_bytes = db_number(from, row, COL_OUTPUT_DROPPED_BYTES),
-        .verdict = db_string(from, row, COL_VERDICT),
-        .no_progress = db_number(from, row, COL_NO_PROGRESS) == 1,
-        .timeout = db_string(from, row, COL_TIMEOUT),
-        .retryable = db_number(from, row, COL_RETRYABLE),
-        .warnings = db_string(from, row, COL_WARNINGS),
-        .failures = db_number(from, row, COL_FAILURES),
-        .outside = db_number(from, row, COL_OUTSIDE) == 1,
-        .next_at_ms = db_number(from, row, COL_NEXT_AT),
-        .earlier_life = db_number(from, row, COL_TOKEN) <= db_number(from, row, COL_JOB_LIFE_TOKEN),
+        .job_id = db_num(row->job_id),
+        .number = db_num(row->number),
+        .step_index = db_num(row->step_index),
+        .attempt = db_num(row->attempt),
+        .step_id = db_str(row->step_id),
+        .strategy = db_str(row->strategy),
+        .token = db_num(row->token),
+        .worker_id = db_num(row->worker_id),
+        .host = db_str(row->host),
+        .boot_id = db_str(row->boot_id),
+        .marker = db_str(row->marker),
+        .pid = db_num(row->pid),
+        .start_ticks = db_num(row->start_ticks),
+        .state = state_now(row),
+        .started_at_ms = db_num(row->started_at),
+        .ended_at_ms = db_num(row->ended_at),
+        .exit_code = db_num(row->exit_code),
+        .signal = db_num(row->signal),
+        .failure_class = db_str(row->failure_class),
+        .rule = db_str(row->rule),
+        .evidence = db_str(row->evidence),
+        .summary = db_str(row->summary),
+        .signature = db_str(row->signature),
+        .diff_hash = db_str(row->diff_hash),
+        .progress_percent = db_num(row->progress_percent),
+        .progress_text = db_str(row->progress_text),
+        .output_bytes = db_num(row->output_bytes),
+        .output_dropped_bytes = db_num(row->output_dropped_bytes),
+        .verdict = db_str(row->verdict),
+        .no_progress = db_num(row->no_progress) == 1,
+        .timeout = db_str(row->timeout),
+        .retryable = db_num(row->retryable),
+        .warnings = db_str(row->warnings),
+        .failures = db_num(row->failures),
+        .outside = db_num(row->outside) == 1,
+        .next_at_ms = db_num(row->next_at),
+        .earlier_life = db_num(row->token) <= db_num(row->job_life_token),
     };
 }
 
@@ -146,26 +102,34 @@ void tend_attempts_free(struct tend_attempts *attempts)
 
 struct read_call {
     struct attempts_box *box;
-    enum db_query query;
-    struct db_value params[5];
-    bool needs_now; /* as the second parameter */
+    enum db_query query;           /* one whose rows are {attempt} */
+    const struct db_value *params; /* of the query */
+    struct db_value *now;          /* that of them which is the time, or NULL */
 };
+
+/* What the queries return is the same, and is read as the rows of attempt_list. */
+_Static_assert(sizeof(struct attempt_list_row) == sizeof(struct attempt_columns) &&
+                   sizeof(struct attempt_running_row) == sizeof(struct attempt_columns) &&
+                   sizeof(struct attempt_waiting_row) == sizeof(struct attempt_columns) &&
+                   sizeof(struct attempt_left_behind_row) == sizeof(struct attempt_columns) &&
+                   sizeof(struct attempt_left_of_job_row) == sizeof(struct attempt_columns),
+               "lists of attempts have the same columns");
 
 static int read_body(struct db_tx *tx, void *arg)
 {
     struct read_call *call = arg;
-    struct db_result rows;
-    if (call->needs_now)
-        call->params[1] = db_now(tx);
-    int rc = db_run(tx, call->query, DB_LAST, call->params, &rows);
+    struct attempt_list_rows rows;
+    if (call->now != NULL)
+        *call->now = db_now(tx);
+    int rc = db_run(tx, call->query, DB_LAST, call->params, &rows.result);
     if (rc < 0)
         return rc;
-    struct tend_attempt *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    struct tend_attempt *items = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading attempts");
-    for (size_t i = 0; i < rows.rows; i++)
-        read_attempt(&items[i], &rows, i);
-    call->box->attempts = (struct tend_attempts){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        read_attempt(&items[i], &rows.at[i].attempt);
+    call->box->attempts = (struct tend_attempts){.count = rows.count, .items = items};
     return 0;
 }
 
@@ -185,20 +149,23 @@ static int read_attempts(tend *t, struct read_call *call, struct tend_attempts *
 
 int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret)
 {
-    struct read_call call = {.query = Q_ATTEMPT_LIST, .params = {db_int(job_id)}};
+    const struct attempt_list_params params = {.job_id = db_int(job_id)};
+    struct read_call call = {.query = Q_ATTEMPT_LIST, .params = DB_VALUES(&params)};
     return read_attempts(t, &call, ret);
 }
 
 int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret)
 {
-    struct read_call call = {.query = Q_ATTEMPT_RUNNING, .params = {db_int(page_limit(limit))}};
+    const struct attempt_running_params params = {.limit = db_int(page_limit(limit))};
+    struct read_call call = {.query = Q_ATTEMPT_RUNNING, .params = DB_VALUES(&params)};
     return read_attempts(t, &call, ret);
 }
 
 int tend_attempts_waiting(tend *t, size_t limit, struct tend_attempts **ret)
 {
+    struct attempt_waiting_params params = {.limit = db_int(page_limit(limit))};
     struct read_call call = {
-        .query = Q_ATTEMPT_WAITING, .params = {db_int(page_limit(limit))}, .needs_now = true};
+        .query = Q_ATTEMPT_WAITING, .params = DB_VALUES(&params), .now = &params.now};
     return read_attempts(t, &call, ret);
 }
 
@@ -208,11 +175,20 @@ int tend_attempts_left_behind(tend *t, int64_t job_id, const struct tend_attempt
     int rc = attempt_machine(t);
     if (rc < 0)
         return rc;
-    int64_t after_job = job_id != 0 ? job_id : after != NULL ? after->job_id : 0;
-    struct read_call call = {.query = job_id != 0 ? Q_ATTEMPT_LEFT_OF_JOB : Q_ATTEMPT_LEFT_BEHIND,
-                             .params = {db_text(t->boot_id), db_text(t->host), db_int(after_job),
-                                        db_int(after != NULL ? after->number : 0),
-                                        db_int(page_limit(limit))}};
+    const struct attempt_left_behind_params of_all = {
+        .boot_id = db_text(t->boot_id),
+        .host = db_text(t->host),
+        .after_job = db_int(after != NULL ? after->job_id : 0),
+        .after_number = db_int(after != NULL ? after->number : 0),
+        .limit = db_int(page_limit(limit))};
+    const struct attempt_left_of_job_params of_job = {.boot_id = of_all.boot_id,
+                                                      .host = of_all.host,
+                                                      .job_id = db_int(job_id),
+                                                      .after_number = of_all.after_number,
+                                                      .limit = of_all.limit};
+    struct read_call call = {.query = Q_ATTEMPT_LEFT_BEHIND, .params = DB_VALUES(&of_all)};
+    if (job_id != 0)
+        call = (struct read_call){.query = Q_ATTEMPT_LEFT_OF_JOB, .params = DB_VALUES(&of_job)};
     return read_attempts(t, &call, ret);
 }
 
@@ -220,8 +196,9 @@ int tend_attempts_left_behind(tend *t, int64_t job_id, const struct tend_attempt
 
 struct small_call {
     enum db_query query;
-    struct db_value params[5];
-    const char *text; /* goes in as the fifth, or NULL */
+    const struct db_value *params; /* of the query */
+    const char *text;              /* cleaned it goes in as ... */
+    struct db_value *clean;        /* ... this one of them; both may be NULL */
     int64_t changed;
 };
 
@@ -229,7 +206,7 @@ static int small_body(struct db_tx *tx, void *arg)
 {
     struct small_call *call = arg;
     if (call->text != NULL)
-        call->params[4] = db_text(handle_clean_text(db_arena(tx), call->text));
+        *call->clean = db_text(handle_clean_text(db_arena(tx), call->text));
     return db_each(tx, call->query, DB_LAST, call->params, 1, &call->changed);
 }
 
@@ -243,9 +220,12 @@ static int tell_of_attempt(tend *t, struct tend_lease lease, struct small_call *
 int tend_attempt_started(tend *t, struct tend_lease lease, int64_t number, int64_t pid,
                          int64_t start_ticks)
 {
-    struct small_call call = {.query = Q_ATTEMPT_STARTED,
-                              .params = {db_int(lease.id), db_int(lease.token), db_int(number),
-                                         db_int(pid), db_int(start_ticks)}};
+    const struct attempt_started_params params = {.job_id = db_int(lease.id),
+                                                  .token = db_int(lease.token),
+                                                  .number = db_int(number),
+                                                  .pid = db_int(pid),
+                                                  .start_ticks = db_int(start_ticks)};
+    struct small_call call = {.query = Q_ATTEMPT_STARTED, .params = DB_VALUES(&params)};
     return tell_of_attempt(t, lease, &call);
 }
 
@@ -255,16 +235,21 @@ int tend_progress(tend *t, struct tend_lease lease, int64_t number, int64_t perc
     if (percent != TEND_UNSET && (percent < 0 || percent > 100))
         return handle_fail(t, TEND_EINVAL, "progress is %lld; it must be from 0 to 100",
                            (long long)percent);
+    struct attempt_progress_params params = {.job_id = db_int(lease.id),
+                                             .token = db_int(lease.token),
+                                             .number = db_int(number),
+                                             .progress_percent = db_int_or_null(percent)};
     struct small_call call = {.query = Q_ATTEMPT_PROGRESS,
-                              .params = {db_int(lease.id), db_int(lease.token), db_int(number),
-                                         db_int_or_null(percent), db_null()},
-                              .text = text};
+                              .params = DB_VALUES(&params),
+                              .text = text,
+                              .clean = &params.progress_text};
     return tell_of_attempt(t, lease, &call);
 }
 
 int tend_attempt_swept(tend *t, int64_t job_id, int64_t number)
 {
-    struct small_call call = {.query = Q_ATTEMPT_SWEPT, .params = {db_int(job_id), db_int(number)}};
+    const struct attempt_swept_params params = {.job_id = db_int(job_id), .number = db_int(number)};
+    struct small_call call = {.query = Q_ATTEMPT_SWEPT, .params = DB_VALUES(&params)};
     int rc = handle_write(t, small_body, &call);
     return rc < 0 ? rc : 0;
 }

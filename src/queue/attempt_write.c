@@ -48,27 +48,27 @@ int step_event_write(struct db_tx *tx, struct step_job *job, const char *who, co
 {
     if (data == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while writing an event");
-    const struct db_value params[] = {
-        db_int_or_null(job->event_id),
-        db_now(tx),
-        db_int(job->id),
-        db_text(job->queue),
-        db_text(who),
-        db_text(what),
-        db_int(job->state),
-        db_int(job->token),
-        db_text(job->owner),
-        db_text(handle_clean_text(db_arena(tx), why)),
-        db_text(data),
+    const struct step_event_params params = {
+        .prev = db_int_or_null(job->event_id),
+        .now = db_now(tx),
+        .job_id = db_int(job->id),
+        .queue = db_text(job->queue),
+        .who = db_text(who),
+        .what = db_text(what),
+        .from_state = db_int(job->state),
+        .token = db_int(job->token),
+        .owner = db_text(job->owner),
+        .why = db_text(handle_clean_text(db_arena(tx), why)),
+        .data = db_text(data),
     };
     job->event_id = TEND_UNSET;
-    return db_each(tx, Q_STEP_EVENT, DB_LATER, params, 1, NULL);
+    return each_step_event(tx, DB_LATER, &params, 1, NULL);
 }
 
 int step_chain(struct db_tx *tx, struct step_job *job, unsigned how)
 {
-    const struct db_value params[] = {db_int(job->id), db_now(tx)};
-    return job->event_id != TEND_UNSET ? 0 : db_each(tx, Q_STEP_CHAIN, how, params, 1, NULL);
+    const struct step_chain_params params = {.id = db_int(job->id), .now = db_now(tx)};
+    return job->event_id != TEND_UNSET ? 0 : each_step_chain(tx, how, &params, 1, NULL);
 }
 
 /* No attempt of the step follows this one: the job fails. */
@@ -84,32 +84,32 @@ static int write_end(struct db_tx *tx, struct step_job *job, const struct step_l
     struct arena *arena = db_arena(tx);
     const char *class = handle_clean_text(arena, end->failure_class);
     const char *summary = handle_clean_text(arena, end->summary);
-    const struct db_value params[] = {
-        db_int(job->id),
-        db_int(last->number),
-        db_int(end->state),
-        db_now(tx),
-        db_int_or_null(end->exit_code),
-        db_int_or_null(end->signal),
-        db_text(class),
-        db_text(handle_clean_text(arena, end->rule)),
-        db_text(handle_clean_text(arena, end->evidence)),
-        db_text(summary),
-        db_text(handle_clean_text(arena, end->signature)),
-        db_text(handle_clean_text(arena, end->diff_hash)),
-        db_int_or_null(end->output_bytes),
-        db_int_or_null(end->output_dropped_bytes),
-        db_int(end->may_live != 0),
-        db_text(end->verdict),
-        end->no_progress ? db_int(1) : db_null(),
-        db_text(end->timeout),
-        gives_up(end) ? db_int(end->retryable != 0) : db_null(),
-        db_text(handle_clean_text(arena, end->warnings)),
-        db_int_or_null(end->failures),
-        end->outside ? db_int(1) : db_null(),
-        db_int_or_null(end->next_in_ms),
+    const struct attempt_end_params params = {
+        .job_id = db_int(job->id),
+        .number = db_int(last->number),
+        .state = db_int(end->state),
+        .now = db_now(tx),
+        .exit_code = db_int_or_null(end->exit_code),
+        .signal = db_int_or_null(end->signal),
+        .failure_class = db_text(class),
+        .rule = db_text(handle_clean_text(arena, end->rule)),
+        .evidence = db_text(handle_clean_text(arena, end->evidence)),
+        .summary = db_text(summary),
+        .signature = db_text(handle_clean_text(arena, end->signature)),
+        .diff_hash = db_text(handle_clean_text(arena, end->diff_hash)),
+        .output_bytes = db_int_or_null(end->output_bytes),
+        .output_dropped_bytes = db_int_or_null(end->output_dropped_bytes),
+        .may_live = db_int(end->may_live != 0),
+        .verdict = db_text(end->verdict),
+        .no_progress = end->no_progress ? db_int(1) : db_null(),
+        .timeout = db_text(end->timeout),
+        .retryable = gives_up(end) ? db_int(end->retryable != 0) : db_null(),
+        .warnings = db_text(handle_clean_text(arena, end->warnings)),
+        .failures = db_int_or_null(end->failures),
+        .outside = end->outside ? db_int(1) : db_null(),
+        .pause_ms = db_int_or_null(end->next_in_ms),
     };
-    int rc = db_each(tx, Q_ATTEMPT_END, DB_LATER, params, 1, NULL);
+    int rc = each_attempt_end(tx, DB_LATER, &params, 1, NULL);
     if (rc < 0)
         return rc;
     const struct step_facts facts = {.step_id = last->step_id,
@@ -152,23 +152,23 @@ int step_begin_write(struct db_tx *tx, tend *t, struct step_job *job, int64_t nu
                      const struct tend_attempt_begin *begun)
 {
     const char *strategy = begun->strategy != NULL ? begun->strategy : "first";
-    const struct db_value params[] = {
-        db_int(job->id),
-        db_int(number),
-        db_int(begun->step_index),
-        db_text(begun->step_id),
-        db_int(begun->attempt),
-        db_int(job->token),
-        db_int_or_null(job->worker_id),
-        db_text(t->host),
-        db_text(t->boot_id),
-        db_int_or_null(begun->pid),
-        db_int_or_null(begun->start_ticks),
-        db_text(begun->marker),
-        db_text(strategy),
-        db_now(tx),
+    const struct attempt_begin_params params = {
+        .job_id = db_int(job->id),
+        .number = db_int(number),
+        .step_index = db_int(begun->step_index),
+        .step_id = db_text(begun->step_id),
+        .attempt = db_int(begun->attempt),
+        .token = db_int(job->token),
+        .worker_id = db_int_or_null(job->worker_id),
+        .host = db_text(t->host),
+        .boot_id = db_text(t->boot_id),
+        .pid = db_int_or_null(begun->pid),
+        .start_ticks = db_int_or_null(begun->start_ticks),
+        .marker = db_text(begun->marker),
+        .strategy = db_text(strategy),
+        .now = db_now(tx),
     };
-    int rc = db_each(tx, Q_ATTEMPT_BEGIN, DB_LATER, params, 1, NULL);
+    int rc = each_attempt_begin(tx, DB_LATER, &params, 1, NULL);
     if (rc < 0)
         return rc;
     const struct step_facts facts = {.step_id = begun->step_id,

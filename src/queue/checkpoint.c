@@ -20,25 +20,31 @@ int checkpoint_write(struct db_tx *tx, const struct step_job *job, const struct 
                      const struct tend_attempt_end *ended)
 {
     const char *diff_hash = handle_clean_text(db_arena(tx), ended->diff_hash);
-    const struct db_value place[] = {db_int(job->id), db_int(last->step_index)};
-    const struct db_value whole[] = {
-        place[0],
-        place[1],
-        db_text(last->step_id),
-        db_int(last->number),
-        db_now(tx),
-        db_text(diff_hash),
-        db_text(ended->changed_files),
-        db_text(ended->outputs),
-        db_bytes(ended->patch, ended->patch_bytes),
+    const struct checkpoint_put_params whole = {
+        .job_id = db_int(job->id),
+        .step_index = db_int(last->step_index),
+        .step_id = db_text(last->step_id),
+        .number = db_int(last->number),
+        .now = db_now(tx),
+        .diff_hash = db_text(diff_hash),
+        .changed_files = db_text(ended->changed_files),
+        .outputs = db_text(ended->outputs),
+        .patch = db_bytes(ended->patch, ended->patch_bytes),
     };
     int rc = ended->with_edits ? edit_done(tx, job->id) : 0;
     if (rc < 0 || job->staged == 0)
-        return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_PUT, DB_LATER, whole, 1, NULL);
-    const struct db_value rest[] = {whole[0], whole[1], whole[2],           whole[3],
-                                    whole[4], whole[5], db_int(job->staged)};
-    rc = db_each(tx, Q_CHECKPOINT_REMOVE, DB_LATER, place, 1, NULL);
-    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_ADOPT, DB_LATER, rest, 1, NULL);
+        return rc < 0 ? rc : each_checkpoint_put(tx, DB_LATER, &whole, 1, NULL);
+    const struct checkpoint_remove_params place = {.job_id = whole.job_id,
+                                                   .step_index = whole.step_index};
+    const struct checkpoint_adopt_params rest = {.job_id = whole.job_id,
+                                                 .step_index = whole.step_index,
+                                                 .step_id = whole.step_id,
+                                                 .number = whole.number,
+                                                 .now = whole.now,
+                                                 .diff_hash = whole.diff_hash,
+                                                 .staged_id = db_int(job->staged)};
+    rc = each_checkpoint_remove(tx, DB_LATER, &place, 1, NULL);
+    return rc < 0 ? rc : each_checkpoint_adopt(tx, DB_LATER, &rest, 1, NULL);
 }
 
 static size_t bytes_of(const char *text)
@@ -67,49 +73,56 @@ int checkpoint_stage(struct db_tx *tx, int64_t staged, const struct tend_attempt
         (rc = keep_stage(tx, staged, close->changes)) < 0)
         return rc;
     if (ended != NULL && ended->state == TEND_ATTEMPT_SUCCEEDED) {
-        const struct db_value parts[] = {db_int(staged), db_int(STAGED_CHECKPOINT),
-                                         db_text(ended->changed_files), db_text(ended->outputs),
-                                         db_bytes(ended->patch, ended->patch_bytes)};
-        rc = db_each(tx, Q_CHECKPOINT_STAGE, DB_LATER, parts, 1, NULL);
+        const struct checkpoint_stage_params parts = {
+            .job_id = db_int(staged),
+            .step_index = db_int(STAGED_CHECKPOINT),
+            .changed_files = db_text(ended->changed_files),
+            .outputs = db_text(ended->outputs),
+            .patch = db_bytes(ended->patch, ended->patch_bytes)};
+        rc = each_checkpoint_stage(tx, DB_LATER, &parts, 1, NULL);
     }
-    const struct db_value parts[] = {db_int(staged), db_int(STAGED_RESULT), db_null(),
-                                     db_text(result), db_null()};
-    return rc < 0 || result == NULL ? rc
-                                    : db_each(tx, Q_CHECKPOINT_STAGE, DB_LATER, parts, 1, NULL);
+    const struct checkpoint_stage_params part = {
+        .job_id = db_int(staged), .step_index = db_int(STAGED_RESULT), .outputs = db_text(result)};
+    return rc < 0 || result == NULL ? rc : each_checkpoint_stage(tx, DB_LATER, &part, 1, NULL);
 }
 
 int checkpoint_result(struct db_tx *tx, const struct step_job *job)
 {
-    const struct db_value params[] = {db_int(job->id), db_int(job->staged)};
-    return db_each(tx, Q_CHECKPOINT_RESULT, DB_LATER, params, 1, NULL);
+    const struct checkpoint_result_params params = {.id = db_int(job->id),
+                                                    .staged_id = db_int(job->staged)};
+    return each_checkpoint_result(tx, DB_LATER, &params, 1, NULL);
 }
 
 int checkpoint_unstage(struct db_tx *tx, int64_t staged, unsigned how)
 {
-    const struct db_value params[] = {db_int(staged)};
+    const struct checkpoint_unstage_params params = {.job_id = db_int(staged)};
     int rc = keep_unstage(tx, staged);
-    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_UNSTAGE, how, params, 1, NULL);
+    return rc < 0 ? rc : each_checkpoint_unstage(tx, how, &params, 1, NULL);
 }
 
 int checkpoint_baseline(struct db_tx *tx, int64_t job_id, const char *repo, const char *commit)
 {
-    const struct db_value params[] = {db_int(job_id), db_now(tx),
-                                      db_text(handle_clean_text(db_arena(tx), repo)),
-                                      db_text(handle_clean_text(db_arena(tx), commit))};
-    return db_each(tx, Q_CHECKPOINT_BASELINE, DB_LATER, params, 1, NULL);
+    const struct checkpoint_baseline_params params = {
+        .job_id = db_int(job_id),
+        .now = db_now(tx),
+        .repo = db_text(handle_clean_text(db_arena(tx), repo)),
+        .commit_id = db_text(handle_clean_text(db_arena(tx), commit))};
+    return each_checkpoint_baseline(tx, DB_LATER, &params, 1, NULL);
 }
 
 int checkpoint_drop(struct db_tx *tx, int64_t job_id, int64_t from_step)
 {
-    const struct db_value params[] = {db_int(job_id), db_int(from_step)};
+    const struct checkpoint_drop_params params = {.job_id = db_int(job_id),
+                                                  .from_step = db_int(from_step)};
     int rc = edit_drop(tx, job_id, from_step);
-    return rc < 0 ? rc : db_each(tx, Q_CHECKPOINT_DROP, DB_LATER, params, 1, NULL);
+    return rc < 0 ? rc : each_checkpoint_drop(tx, DB_LATER, &params, 1, NULL);
 }
 
 int checkpoint_copy(struct db_tx *tx, int64_t to_job, int64_t from_job, int64_t before_step)
 {
-    const struct db_value params[] = {db_int(to_job), db_int(from_job), db_int(before_step)};
-    return db_each(tx, Q_CHECKPOINT_COPY, DB_LATER, params, 1, NULL);
+    const struct checkpoint_copy_params params = {
+        .job_id = db_int(to_job), .from_id = db_int(from_job), .before_step = db_int(before_step)};
+    return each_checkpoint_copy(tx, DB_LATER, &params, 1, NULL);
 }
 
 /* --- reading --- */
@@ -133,31 +146,36 @@ struct list_call {
     int64_t job_id;
 };
 
+static struct tend_checkpoint read_checkpoint(const struct checkpoint_list_row *row)
+{
+    return (struct tend_checkpoint){
+        .step_index = db_num(row->step_index),
+        .step_id = db_str(row->step_id),
+        .number = db_num(row->number),
+        .at_ms = db_num(row->at),
+        .diff_hash = db_str(row->diff_hash),
+        .changed_files = db_str(row->changed_files),
+        .outputs = db_str(row->outputs),
+        .repo = db_str(row->repo),
+        .commit = db_str(row->commit_id),
+        .patch_bytes = db_num(row->patch_bytes),
+    };
+}
+
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct list_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id)};
-    int rc = db_run(tx, Q_CHECKPOINT_LIST, DB_LAST, params, &rows);
+    struct checkpoint_list_rows rows;
+    const struct checkpoint_list_params params = {.job_id = db_int(call->job_id)};
+    int rc = run_checkpoint_list(tx, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
-    struct tend_checkpoint *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    struct tend_checkpoint *items = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading checkpoints");
-    for (size_t i = 0; i < rows.rows; i++)
-        items[i] = (struct tend_checkpoint){
-            .step_index = db_number(&rows, i, 0),
-            .step_id = db_string(&rows, i, 1),
-            .number = db_number(&rows, i, 2),
-            .at_ms = db_number(&rows, i, 3),
-            .diff_hash = db_string(&rows, i, 4),
-            .changed_files = db_string(&rows, i, 5),
-            .outputs = db_string(&rows, i, 6),
-            .repo = db_string(&rows, i, 7),
-            .commit = db_string(&rows, i, 8),
-            .patch_bytes = db_number(&rows, i, 9),
-        };
-    call->box->checkpoints = (struct tend_checkpoints){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        items[i] = read_checkpoint(&rows.at[i]);
+    call->box->checkpoints = (struct tend_checkpoints){.count = rows.count, .items = items};
     return 0;
 }
 
@@ -191,6 +209,11 @@ void tend_patch_free(struct tend_patch *patch)
     free(box);
 }
 
+/* The queries that find a patch have the same parameters and columns: job, number, patch. */
+_Static_assert(sizeof(struct checkpoint_patch_params) == sizeof(struct keep_patch_params) &&
+                   sizeof(struct checkpoint_patch_row) == sizeof(struct keep_patch_row),
+               "patches are found the same way");
+
 struct patch_call {
     struct patch_box *box;
     enum db_query query;
@@ -201,15 +224,16 @@ struct patch_call {
 static int patch_body(struct db_tx *tx, void *arg)
 {
     struct patch_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id), db_int(call->number)};
-    int rc = db_run(tx, call->query, DB_LAST, params, &rows);
+    struct keep_patch_rows rows;
+    const struct keep_patch_params params = {.job_id = db_int(call->job_id),
+                                             .number = db_int(call->number)};
+    int rc = db_run(tx, call->query, DB_LAST, DB_VALUES(&params), &rows.result);
     if (rc < 0)
         return rc;
-    if (rows.rows == 0)
+    if (rows.count == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no %s %lld",
                        (long long)call->job_id, call->what, (long long)call->number);
-    const struct db_value *patch = db_at(&rows, 0, 0);
+    const struct db_value *patch = &rows.at[0].patch;
     call->box->patch = (struct tend_patch){0};
     if (patch->type == DB_BYTES)
         call->box->patch = (struct tend_patch){.data = patch->text, .bytes = patch->bytes};

@@ -97,13 +97,13 @@ static int refuse(struct db_tx *tx, const struct control_call *call, int state, 
 /* A pause or takeover that is open: 1 when a worker knows of it, 0 when none does, or refused. */
 static int find_pause(struct db_tx *tx, const struct control_call *call, int state)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id)};
-    int rc = db_run(tx, Q_CONTROL_OPEN_OF_JOB, 0, params, &rows);
+    struct control_open_of_job_rows rows;
+    const struct control_open_of_job_params params = {.job_id = db_int(call->job_id)};
+    int rc = run_control_open_of_job(tx, 0, params, &rows);
     int found = -1;
-    for (size_t i = 0; rc == 0 && i < rows.rows; i++) {
+    for (size_t i = 0; rc == 0 && i < rows.count; i++) {
         struct tend_control open;
-        control_read(&open, &rows, i);
+        control_read_row(&open, &rows.at[i].control);
         if (strcmp(open.action, "pause") != 0 && strcmp(open.action, "takeover") != 0)
             continue;
         bool known = open.taken_at_ms != TEND_UNSET && state == JOB_RUNNING;
@@ -117,15 +117,18 @@ static int find_pause(struct db_tx *tx, const struct control_call *call, int sta
 /* Withdrawn, although a worker may have it: then it is told by the resume, which stays open. */
 static int withdraw(struct db_tx *tx, const struct control_call *call)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id)};
-    int rc = db_run(tx, Q_CONTROL_OPEN_OF_JOB, 0, params, &rows);
-    for (size_t i = 0; rc == 0 && i < rows.rows; i++) {
-        const char *action = db_string(&rows, i, 2);
-        const struct db_value done[] = {*db_at(&rows, i, 0), db_int(call->job_id), db_now(tx),
-                                        db_text("withdrawn")};
+    struct control_open_of_job_rows rows;
+    const struct control_open_of_job_params params = {.job_id = db_int(call->job_id)};
+    int rc = run_control_open_of_job(tx, 0, params, &rows);
+    for (size_t i = 0; rc == 0 && i < rows.count; i++) {
+        const struct control_columns *control = &rows.at[i].control;
+        const char *action = db_str(control->action);
+        const struct control_done_params done = {.id = control->id,
+                                                 .job_id = db_int(call->job_id),
+                                                 .now = db_now(tx),
+                                                 .outcome = db_text("withdrawn")};
         if (strcmp(action, "pause") == 0 || strcmp(action, "takeover") == 0)
-            rc = db_each(tx, Q_CONTROL_DONE, DB_LATER, done, 1, NULL);
+            rc = each_control_done(tx, DB_LATER, &done, 1, NULL);
     }
     return rc;
 }
@@ -139,17 +142,17 @@ static int write_request(struct db_tx *tx, struct control_call *call, struct ste
                                          .step_id = call->step_id,
                                          .reason = reason,
                                          .actor = call->by};
-    const struct db_value params[] = {
-        db_int(call->job_id),
-        db_text(control.action),
-        db_int_or_null(call->step_index),
-        db_text(call->step_id),
-        db_text(reason),
-        db_text(call->by),
-        db_now(tx),
-        db_text(outcome),
+    const struct control_add_params params = {
+        .job_id = db_int(call->job_id),
+        .action = db_text(control.action),
+        .step_index = db_int_or_null(call->step_index),
+        .step_id = db_text(call->step_id),
+        .reason = db_text(reason),
+        .actor = db_text(call->by),
+        .now = db_now(tx),
+        .outcome = db_text(outcome),
     };
-    int rc = db_each(tx, Q_CONTROL_ADD, DB_LATER, params, 1, &call->given.control_id);
+    int rc = each_control_add(tx, DB_LATER, &params, 1, &call->given.control_id);
     if (rc < 0)
         return rc;
     const char *what = arena_printf(db_arena(tx), "task.control.%s", control.action);
@@ -168,8 +171,8 @@ static int write_resumed(struct db_tx *tx, const struct control_call *call, stru
 /* The events written are the job's newest; not a sign of life of its owner. */
 static int put_into_chain(struct db_tx *tx, struct step_job *job)
 {
-    const struct db_value params[] = {db_int(job->id)};
-    return db_each(tx, Q_EVENT_INTO_CHAIN, DB_LATER, params, 1, NULL);
+    const struct event_into_chain_params params = {.id = db_int(job->id)};
+    return each_event_into_chain(tx, DB_LATER, &params, 1, NULL);
 }
 
 static int move_job(struct db_tx *tx, struct control_call *call, int effect,
@@ -241,11 +244,11 @@ static int begin_anew(struct db_tx *tx, struct control_call *call, const struct 
         return rc;
     if (added.outcome != TEND_OK)
         return TEND_ECONFLICT;
-    struct db_result fence;
+    struct step_fence_rows fence;
     struct step_job new_job;
-    const struct db_value params[] = {db_int(added.id)};
+    const struct step_fence_params params = {.id = db_int(added.id)};
     if ((rc = checkpoint_copy(tx, added.id, job->id, call->step_index)) < 0 ||
-        (rc = db_run(tx, Q_STEP_FENCE, 0, params, &fence)) < 0)
+        (rc = run_step_fence(tx, 0, params, &fence)) < 0)
         return rc;
     step_job_read(&new_job, added.id, &fence);
     const char *why = arena_printf(db_arena(tx), "goes on from job %lld", (long long)job->id);
@@ -262,20 +265,21 @@ static int begin_anew(struct db_tx *tx, struct control_call *call, const struct 
 static int lock_job(struct db_tx *tx, const struct control_call *call, struct step_job *locked,
                     struct tend_jobs *job, int64_t *now_ms)
 {
-    struct db_result fence;
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->job_id), db_now(tx)};
-    int rc = db_run(tx, Q_STEP_FENCE, DB_LATER, params, &fence);
-    if (rc < 0 || (rc = db_run(tx, Q_JOB_GET, 0, params, &found)) < 0)
+    struct step_fence_rows fence;
+    struct job_get_rows found;
+    const struct step_fence_params to_lock = {.id = db_int(call->job_id)};
+    const struct job_get_params to_get = {.id = db_int(call->job_id), .now = db_now(tx)};
+    int rc = run_step_fence(tx, DB_LATER, to_lock, &fence);
+    if (rc < 0 || (rc = run_job_get(tx, 0, to_get, &found)) < 0)
         return rc;
-    if (fence.rows == 0 || found.rows == 0) {
+    if (fence.count == 0 || found.count == 0) {
         err_set(db_err(tx), TEND_ENOTFOUND,
                 "there is no job %lld; 'tend jobs' lists those that are", (long long)call->job_id);
         return TEND_ENOTFOUND;
     }
     step_job_read(locked, call->job_id, &fence);
-    *now_ms = db_number(&found, 0, found.columns - 1);
-    rc = jobs_read(db_arena(tx), &found, job);
+    *now_ms = db_num(found.at[0].now);
+    rc = jobs_read(db_arena(tx), &found.result, job);
     if (rc < 0)
         err_set(db_err(tx), rc, "out of memory while reading a job");
     return rc;
@@ -304,10 +308,10 @@ static int close_overtaken(struct db_tx *tx, const struct control_call *call, in
 static int renew_budgets(struct db_tx *tx, const struct control_call *call,
                          const struct step_job *job)
 {
-    const struct db_value params[] = {db_int(job->id)};
+    const struct job_new_life_params params = {.id = db_int(job->id)};
     if (job->state == JOB_RUNNING || !is_about_step(call->action))
         return 0;
-    return db_each(tx, Q_JOB_NEW_LIFE, DB_LATER, params, 1, NULL);
+    return each_job_new_life(tx, DB_LATER, &params, 1, NULL);
 }
 
 /* What the operator has changed belongs to the step the job has come to. */
@@ -371,15 +375,16 @@ static int state_after(int effect, const struct tend_job *job, int64_t now_ms)
  * and is not started before it is due. */
 static int has_run(struct db_tx *tx, const struct tend_job *job)
 {
-    struct db_result attempts;
-    struct db_result checkpoints;
-    const struct db_value params[] = {db_int(job->id)};
+    struct attempt_last_rows attempts;
+    struct checkpoint_steps_rows checkpoints;
+    const struct attempt_last_params last = {.job_id = db_int(job->id)};
+    const struct checkpoint_steps_params steps = {.job_id = db_int(job->id)};
     if (job->state == TEND_RUNNING || job->attempts > 0 || job->crashes > 0)
         return 1;
-    int rc = db_run(tx, Q_ATTEMPT_LAST, DB_LATER, params, &attempts);
-    if (rc < 0 || (rc = db_run(tx, Q_CHECKPOINT_STEPS, 0, params, &checkpoints)) < 0)
+    int rc = run_attempt_last(tx, DB_LATER, last, &attempts);
+    if (rc < 0 || (rc = run_checkpoint_steps(tx, 0, steps, &checkpoints)) < 0)
         return rc;
-    return attempts.rows > 0 || checkpoints.rows > 0;
+    return attempts.count > 0 || checkpoints.count > 0;
 }
 
 static int control_body(struct db_tx *tx, void *arg)

@@ -19,22 +19,19 @@
  */
 #include "queue/control.h"
 
-enum { CLOSE_PARAMS = 4 };
-
-static void fill(struct db_value *row, int64_t job_id, struct db_value at, const char *outcome,
-                 enum control_which which)
+static struct control_close_params fill(int64_t job_id, struct db_value at, const char *outcome,
+                                        enum control_which which)
 {
-    row[0] = db_int(job_id);
-    row[1] = at;
-    row[2] = db_text(outcome);
-    row[3] = db_int(which == CONTROL_PAUSES);
+    return (struct control_close_params){.job_id = db_int(job_id),
+                                         .now = at,
+                                         .outcome = db_text(outcome),
+                                         .pauses = db_int(which == CONTROL_PAUSES)};
 }
 
 int control_close(struct db_tx *tx, int64_t job_id, enum control_which which, const char *outcome)
 {
-    struct db_value row[CLOSE_PARAMS];
-    fill(row, job_id, db_now(tx), outcome, which);
-    return db_each(tx, Q_CONTROL_CLOSE, DB_LATER, row, 1, NULL);
+    const struct control_close_params params = fill(job_id, db_now(tx), outcome, which);
+    return each_control_close(tx, DB_LATER, &params, 1, NULL);
 }
 
 int control_follow(struct db_tx *tx, enum tend_action action, const struct tend_jobs *jobs,
@@ -43,19 +40,19 @@ int control_follow(struct db_tx *tx, enum tend_action action, const struct tend_
     size_t count = 0;
     if (action == TEND_CANCEL)
         return 0; /* the job has ended */
-    struct db_value *rows =
-        arena_alloc(db_arena(tx), (jobs->count + 1) * CLOSE_PARAMS * sizeof *rows);
-    if (rows == NULL)
+    struct control_close_params *params =
+        arena_alloc(db_arena(tx), (jobs->count + 1) * sizeof *params);
+    if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while changing jobs");
     for (size_t i = 0; i < jobs->count; i++) {
         const struct tend_job *job = &jobs->items[i];
-        struct db_value *row = &rows[count * CLOSE_PARAMS];
-        count += moved[i] != 0;
-        if (action == TEND_REDRIVE)
-            fill(row, job->id, db_int(job->finished_at_ms), CONTROL_ENDED, CONTROL_ALL);
-        else
-            fill(row, job->id, db_now(tx),
-                 action == TEND_HOLD ? CONTROL_HELD : "the job was resumed", CONTROL_PAUSES);
+        if (moved[i] == 0)
+            continue;
+        params[count++] =
+            action == TEND_REDRIVE
+                ? fill(job->id, db_int(job->finished_at_ms), CONTROL_ENDED, CONTROL_ALL)
+                : fill(job->id, db_now(tx),
+                       action == TEND_HOLD ? CONTROL_HELD : "the job was resumed", CONTROL_PAUSES);
     }
-    return db_each(tx, Q_CONTROL_CLOSE, DB_LATER, rows, count, NULL);
+    return each_control_close(tx, DB_LATER, params, count, NULL);
 }

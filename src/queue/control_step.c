@@ -38,26 +38,28 @@ static int64_t find_in_payload(const json_t *payload, const char *step_id, struc
 
 static int find_in_rows(struct db_tx *tx, struct control_call *call)
 {
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->job_id), db_text(call->step_id)};
-    int rc = db_run(tx, Q_STEP_BY_ID, 0, params, &found);
-    if (rc == 0 && found.rows > 0)
-        call->step_index = db_number(&found, 0, 0);
+    struct step_by_id_rows found;
+    const struct step_by_id_params params = {.job_id = db_int(call->job_id),
+                                             .step_id = db_text(call->step_id)};
+    int rc = run_step_by_id(tx, 0, params, &found);
+    if (rc == 0 && found.count > 0)
+        call->step_index = db_num(found.at[0].step_index);
     return rc;
 }
 
 /* TEND_ENOTFOUND with the ids there are: by the payload, else those that were tried. */
 static int unknown_step(struct db_tx *tx, const struct control_call *call, const json_t *payload)
 {
-    struct db_result rows = {0};
+    struct step_ids_rows rows = {0};
     struct buf ids;
     const char *id;
-    const struct db_value params[] = {db_int(call->job_id), db_int(IDS_TOLD)};
-    int rc = db_run(tx, Q_STEP_IDS, 0, params, &rows);
+    const struct step_ids_params params = {.job_id = db_int(call->job_id),
+                                           .limit = db_int(IDS_TOLD)};
+    int rc = run_step_ids(tx, 0, params, &rows);
     if (rc < 0)
         return rc;
     buf_init(&ids);
-    bool by_payload = json_is_array(json_object_get(payload, "steps")) || rows.rows == 0;
+    bool by_payload = json_is_array(json_object_get(payload, "steps")) || rows.count == 0;
     for (int64_t i = 1; by_payload && (id = payload_step(payload, i, db_arena(tx))) != NULL; i++) {
         if (i > IDS_TOLD) {
             buf_puts(&ids, ", …");
@@ -65,8 +67,8 @@ static int unknown_step(struct db_tx *tx, const struct control_call *call, const
         }
         buf_printf(&ids, "%s%s", i == 1 ? "" : ", ", id);
     }
-    for (size_t i = 0; !by_payload && i < rows.rows; i++)
-        buf_printf(&ids, "%s%s", i == 0 ? "" : ", ", db_string(&rows, i, 1));
+    for (size_t i = 0; !by_payload && i < rows.count; i++)
+        buf_printf(&ids, "%s%s", i == 0 ? "" : ", ", db_str(rows.at[i].step_id));
     rc = err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no step '%s'; its steps are: %s",
                  (long long)call->job_id, call->step_id, ids.data);
     buf_done(&ids);
@@ -89,13 +91,13 @@ static int find_index(struct db_tx *tx, struct control_call *call, const struct 
 /* The first step without a checkpoint: where a worker goes on. */
 int control_find_first_open(struct db_tx *tx, struct control_call *call)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id)};
-    int rc = db_run(tx, Q_CHECKPOINT_STEPS, 0, params, &rows);
+    struct checkpoint_steps_rows rows;
+    const struct checkpoint_steps_params params = {.job_id = db_int(call->job_id)};
+    int rc = run_checkpoint_steps(tx, 0, params, &rows);
     if (rc < 0)
         return rc;
     call->first_open = 1;
-    for (size_t i = 0; i < rows.rows && db_number(&rows, i, 0) == call->first_open; i++)
+    for (size_t i = 0; i < rows.count && db_num(rows.at[i].step_index) == call->first_open; i++)
         call->first_open++;
     return 0;
 }

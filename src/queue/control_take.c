@@ -12,21 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-void control_read(struct tend_control *control, const struct db_result *from, size_t row)
+void control_read_row(struct tend_control *control, const struct control_columns *row)
 {
     *control = (struct tend_control){
-        .id = db_number(from, row, 0),
-        .job_id = db_number(from, row, 1),
-        .action = db_string(from, row, 2),
-        .step_index = db_number(from, row, 3),
-        .step_id = db_string(from, row, 4),
-        .reason = db_string(from, row, 5),
-        .actor = db_string(from, row, 6),
-        .at_ms = db_number(from, row, 7),
-        .taken_at_ms = db_number(from, row, 8),
-        .done_at_ms = db_number(from, row, 9),
-        .outcome = db_string(from, row, 10),
+        .id = db_num(row->id),
+        .job_id = db_num(row->job_id),
+        .action = db_str(row->action),
+        .step_index = db_num(row->step_index),
+        .step_id = db_str(row->step_id),
+        .reason = db_str(row->reason),
+        .actor = db_str(row->actor),
+        .at_ms = db_num(row->at),
+        .taken_at_ms = db_num(row->taken_at),
+        .done_at_ms = db_num(row->done_at),
+        .outcome = db_str(row->outcome),
     };
+}
+
+void control_read(struct tend_control *control, const struct db_result *from, size_t row)
+{
+    const struct control_open_of_job_rows rows = {.result = *from};
+    control_read_row(control, &rows.at[row].control);
 }
 
 const char *control_json(struct db_tx *tx, const struct tend_control *control, const char *outcome)
@@ -49,21 +55,24 @@ const char *control_json(struct db_tx *tx, const struct tend_control *control, c
 
 int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome)
 {
-    struct db_result found;
+    struct control_get_rows found;
     struct tend_control control;
-    const struct db_value id[] = {db_int(control_id)};
-    int rc = db_run(tx, Q_CONTROL_GET, 0, id, &found);
+    const struct control_get_params id = {.id = db_int(control_id)};
+    int rc = run_control_get(tx, 0, id, &found);
     if (rc < 0)
         return rc;
-    if (found.rows == 0 || db_number(&found, 0, 1) != job->id)
+    if (found.count == 0 || db_num(found.at[0].control.job_id) != job->id)
         return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no control %lld",
                        (long long)job->id, (long long)control_id);
-    control_read(&control, &found, 0);
+    control_read_row(&control, &found.at[0].control);
     if (control.done_at_ms != TEND_UNSET)
         return 0;
     const char *text = outcome == NULL ? "done" : handle_clean_text(db_arena(tx), outcome);
-    const struct db_value params[] = {id[0], db_int(job->id), db_now(tx), db_text(text)};
-    if ((rc = db_each(tx, Q_CONTROL_DONE, DB_LATER, params, 1, NULL)) < 0)
+    const struct control_done_params done = {.id = db_int(control_id),
+                                             .job_id = db_int(job->id),
+                                             .now = db_now(tx),
+                                             .outcome = db_text(text)};
+    if ((rc = each_control_done(tx, DB_LATER, &done, 1, NULL)) < 0)
         return rc;
     rc = step_event_write(tx, job, job->owner, "task.control.done", text,
                           control_json(tx, &control, text));
@@ -80,10 +89,10 @@ struct done_call {
 static int done_body(struct db_tx *tx, void *arg)
 {
     struct done_call *call = arg;
-    struct db_result fence;
+    struct step_fence_rows fence;
     struct step_job job;
-    const struct db_value params[] = {db_int(call->lease.id)};
-    int rc = db_run(tx, Q_STEP_FENCE, 0, params, &fence);
+    const struct step_fence_params params = {.id = db_int(call->lease.id)};
+    int rc = run_step_fence(tx, 0, params, &fence);
     if (rc < 0)
         return rc;
     step_job_read(&job, call->lease.id, &fence);
@@ -141,22 +150,25 @@ static bool leased(const struct read_call *call, int64_t id, int64_t token)
 static int read_body(struct db_tx *tx, void *arg)
 {
     struct read_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id)};
+    struct control_list_rows listed = {0};
+    struct control_open_rows open = {0};
+    const struct control_list_params params = {.job_id = db_int(call->job_id)};
     bool of_job = call->job_id != 0;
-    int rc = db_run(tx, of_job ? Q_CONTROL_LIST : Q_CONTROL_OPEN, DB_LAST, params, &rows);
+    int rc = of_job ? run_control_list(tx, DB_LAST, params, &listed)
+                    : run_control_open(tx, DB_LAST, &open);
     if (rc < 0)
         return rc;
-    call->items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *call->items);
-    call->tokens = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *call->tokens);
-    call->taken = arena_zalloc(db_arena(tx), (rows.rows + 1) * sizeof *call->taken);
+    size_t rows = of_job ? listed.count : open.count;
+    call->items = arena_alloc(db_arena(tx), (rows + 1) * sizeof *call->items);
+    call->tokens = arena_alloc(db_arena(tx), (rows + 1) * sizeof *call->tokens);
+    call->taken = arena_zalloc(db_arena(tx), (rows + 1) * sizeof *call->taken);
     if (call->items == NULL || call->tokens == NULL || call->taken == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading controls");
     call->item_count = call->fresh = 0;
-    for (size_t i = 0; i < rows.rows; i++) {
+    for (size_t i = 0; i < rows; i++) {
         struct tend_control *item = &call->items[call->item_count];
-        control_read(item, &rows, i);
-        int64_t token = of_job ? 0 : db_number(&rows, i, 11);
+        control_read_row(item, of_job ? &listed.at[i].control : &open.at[i].control);
+        int64_t token = of_job ? 0 : db_num(open.at[i].token);
         if (!of_job && !leased(call, item->job_id, token))
             continue;
         call->tokens[call->item_count++] = token;
@@ -168,21 +180,19 @@ static int read_body(struct db_tx *tx, void *arg)
 static int take_body(struct db_tx *tx, void *arg)
 {
     struct read_call *call = arg;
-    struct db_value *params = arena_alloc(db_arena(tx), call->fresh * 4 * sizeof *params);
+    struct control_taken_params *params = arena_alloc(db_arena(tx), call->fresh * sizeof *params);
     size_t at = 0;
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while taking controls");
     for (size_t i = 0; i < call->item_count; i++) {
-        struct db_value *row = &params[at * 4];
         if (call->items[i].taken_at_ms != TEND_UNSET)
             continue;
-        row[0] = db_int(call->items[i].job_id);
-        row[1] = db_int(call->tokens[i]);
-        row[2] = db_int(call->items[i].id);
-        row[3] = db_now(tx);
-        at++;
+        params[at++] = (struct control_taken_params){.job_id = db_int(call->items[i].job_id),
+                                                     .token = db_int(call->tokens[i]),
+                                                     .id = db_int(call->items[i].id),
+                                                     .now = db_now(tx)};
     }
-    return db_each(tx, Q_CONTROL_TAKEN, DB_LAST, params, call->fresh, call->taken);
+    return each_control_taken(tx, DB_LAST, params, call->fresh, call->taken);
 }
 
 /* Leaves out those that were withdrawn between the look and the mark. */

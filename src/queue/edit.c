@@ -22,13 +22,13 @@ int edit_check(tend *t, const struct tend_changes *edits)
 static int add(struct db_tx *tx, int64_t job_id, int64_t step_index,
                const struct tend_changes *edits, const char *who)
 {
-    const struct db_value params[] = {db_int(job_id),
-                                      db_int(step_index),
-                                      db_now(tx),
-                                      db_text(who),
-                                      db_text(edits->changed_files),
-                                      db_bytes(edits->patch, edits->patch_bytes)};
-    return db_each(tx, Q_EDIT_ADD, DB_LATER, params, 1, NULL);
+    const struct edit_add_params params = {.job_id = db_int(job_id),
+                                           .step_index = db_int(step_index),
+                                           .now = db_now(tx),
+                                           .who = db_text(who),
+                                           .changed_files = db_text(edits->changed_files),
+                                           .patch = db_bytes(edits->patch, edits->patch_bytes)};
+    return each_edit_add(tx, DB_LATER, &params, 1, NULL);
 }
 
 bool edit_stages(const struct db_tx *tx, const struct tend_changes *edits)
@@ -49,20 +49,22 @@ int edit_put(struct db_tx *tx, int64_t job_id, int64_t step_index, int64_t stage
         return rc;
     if (staged == 0)
         return add(tx, job_id, step_index, edits, who);
-    const struct db_value params[] = {db_int(job_id), db_int(step_index), db_int(staged)};
-    return db_each(tx, Q_EDIT_ADOPT, DB_LATER, params, 1, NULL);
+    const struct edit_adopt_params params = {
+        .job_id = db_int(job_id), .step_index = db_int(step_index), .staged_id = db_int(staged)};
+    return each_edit_adopt(tx, DB_LATER, &params, 1, NULL);
 }
 
 int edit_done(struct db_tx *tx, int64_t job_id)
 {
-    const struct db_value params[] = {db_int(job_id)};
-    return db_each(tx, Q_EDIT_REMOVE, DB_LATER, params, 1, NULL);
+    const struct edit_remove_params params = {.job_id = db_int(job_id)};
+    return each_edit_remove(tx, DB_LATER, &params, 1, NULL);
 }
 
 int edit_drop(struct db_tx *tx, int64_t job_id, int64_t from_step)
 {
-    const struct db_value params[] = {db_int(job_id), db_int(from_step)};
-    return db_each(tx, Q_EDIT_DROP, DB_LATER, params, 1, NULL);
+    const struct edit_drop_params params = {.job_id = db_int(job_id),
+                                            .after_step = db_int(from_step)};
+    return each_edit_drop(tx, DB_LATER, &params, 1, NULL);
 }
 
 /* --- reading --- */
@@ -89,21 +91,21 @@ struct get_call {
 static int get_body(struct db_tx *tx, void *arg)
 {
     struct get_call *call = arg;
-    struct db_result row;
-    const struct db_value params[] = {db_int(call->job_id)};
-    int rc = db_run(tx, Q_EDIT_GET, DB_LAST, params, &row);
+    struct edit_get_rows found;
+    const struct edit_get_params params = {.job_id = db_int(call->job_id)};
+    int rc = run_edit_get(tx, DB_LAST, params, &found);
     if (rc < 0)
         return rc;
-    if (row.rows == 0)
+    if (found.count == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no edits of an operator",
                        (long long)call->job_id);
-    const struct db_value *patch = db_at(&row, 0, 4);
-    call->box->edit = (struct tend_edit){.step_index = db_number(&row, 0, 0),
-                                         .at_ms = db_number(&row, 0, 1),
-                                         .by = db_string(&row, 0, 2),
-                                         .changes = {.changed_files = db_string(&row, 0, 3),
-                                                     .patch = patch->text,
-                                                     .patch_bytes = patch->bytes}};
+    const struct edit_get_row *row = &found.at[0];
+    call->box->edit = (struct tend_edit){.step_index = db_num(row->step_index),
+                                         .at_ms = db_num(row->at),
+                                         .by = db_str(row->who),
+                                         .changes = {.changed_files = db_str(row->changed_files),
+                                                     .patch = row->patch.text,
+                                                     .patch_bytes = row->patch.bytes}};
     return 0;
 }
 

@@ -1,23 +1,23 @@
 #include "queue/event.h"
 
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 
 int event_add(struct db_tx *tx, const struct event_note *event, unsigned how)
 {
-    const struct db_value params[] = {
-        db_now(tx),
-        db_null(),
-        db_text(event->queue),
-        db_text(event->who),
-        db_text(event->what),
-        event->token == 0 ? db_null() : db_int(event->token),
-        db_text(event->owner),
-        db_text(event->why),
-        db_text(event->data),
+    const struct event_add_params params = {
+        .now = db_now(tx),
+        .queue = db_text(event->queue),
+        .who = db_text(event->who),
+        .what = db_text(event->what),
+        .token = event->token == 0 ? db_null() : db_int(event->token),
+        .owner = db_text(event->owner),
+        .why = db_text(event->why),
+        .data = db_text(event->data),
     };
-    return db_each(tx, Q_EVENT_ADD, how, params, 1, NULL);
+    return each_event_add(tx, how, &params, 1, NULL);
 }
 
 struct events_box {
@@ -36,43 +36,52 @@ void tend_events_free(struct tend_events *events)
 
 struct events_call {
     struct events_box *box;
-    enum db_query query;
-    int64_t number; /* after_id or job_id */
-    size_t limit;
+    enum db_query query;           /* one whose rows are {event} */
+    const struct db_value *params; /* of the query */
 };
+
+/* What the queries return is the same, and is read as the rows of event_since. */
+_Static_assert(sizeof(struct event_since_row) == sizeof(struct event_columns) &&
+                   sizeof(struct event_of_job_row) == sizeof(struct event_columns) &&
+                   sizeof(struct event_of_gone_job_row) == sizeof(struct event_columns),
+               "lists of events have the same columns");
 
 static int state_or_none(int64_t state)
 {
     return state == TEND_UNSET ? -1 : (int)state;
 }
 
+static struct tend_event read_event(const struct event_columns *row)
+{
+    return (struct tend_event){
+        .id = db_num(row->id),
+        .at_ms = db_num(row->at),
+        .job_id = db_num(row->job_id),
+        .queue = db_str(row->queue),
+        .who = db_str(row->who),
+        .what = db_str(row->what),
+        .from_state = state_or_none(db_num(row->from_state)),
+        .to_state = state_or_none(db_num(row->to_state)),
+        .token = db_num(row->token),
+        .owner = db_str(row->owner),
+        .why = db_str(row->why),
+        .data = db_str(row->data),
+    };
+}
+
 static int events_body(struct db_tx *tx, void *arg)
 {
     struct events_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->number), db_int(page_limit(call->limit))};
-    int rc = db_run(tx, call->query, DB_LAST, params, &found);
+    struct event_since_rows found;
+    int rc = db_run(tx, call->query, DB_LAST, call->params, &found.result);
     if (rc < 0)
         return rc;
-    struct tend_event *items = arena_alloc(db_arena(tx), (found.rows + 1) * sizeof *items);
+    struct tend_event *items = arena_alloc(db_arena(tx), (found.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading events");
-    for (size_t i = 0; i < found.rows; i++)
-        items[i] = (struct tend_event){
-            .id = db_number(&found, i, 0),
-            .at_ms = db_number(&found, i, 1),
-            .job_id = db_number(&found, i, 2),
-            .queue = db_string(&found, i, 3),
-            .who = db_string(&found, i, 4),
-            .what = db_string(&found, i, 5),
-            .from_state = state_or_none(db_number(&found, i, 6)),
-            .to_state = state_or_none(db_number(&found, i, 7)),
-            .token = db_number(&found, i, 8),
-            .owner = db_string(&found, i, 9),
-            .why = db_string(&found, i, 10),
-            .data = db_string(&found, i, 11),
-        };
-    call->box->events = (struct tend_events){.count = found.rows, .items = items};
+    for (size_t i = 0; i < found.count; i++)
+        items[i] = read_event(&found.at[i].event);
+    call->box->events = (struct tend_events){.count = found.count, .items = items};
     return 0;
 }
 
@@ -92,18 +101,23 @@ static int read_events(tend *t, struct events_call *call, struct tend_events **r
 
 int tend_events_since(tend *t, int64_t after_id, size_t limit, struct tend_events **ret)
 {
-    struct events_call call = {.query = Q_EVENT_SINCE, .number = after_id, .limit = limit};
+    const struct event_since_params params = {.after_id = db_int(after_id),
+                                              .limit = db_int(page_limit(limit))};
+    struct events_call call = {.query = Q_EVENT_SINCE, .params = DB_VALUES(&params)};
     return read_events(t, &call, ret);
 }
 
 int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret)
 {
-    struct events_call call = {.query = Q_EVENT_OF_JOB, .number = job_id};
+    const struct event_of_job_params of_job = {.id = db_int(job_id)};
+    const struct event_of_gone_job_params of_gone_job = {.job_id = db_int(job_id)};
+    struct events_call call = {.query = Q_EVENT_OF_JOB, .params = DB_VALUES(&of_job)};
     struct tend_events *events = NULL;
     int rc = read_events(t, &call, &events);
     if (rc >= 0 && events != NULL && events->count == 0) {
         tend_events_free(events);
-        call.query = Q_EVENT_OF_GONE_JOB;
+        call =
+            (struct events_call){.query = Q_EVENT_OF_GONE_JOB, .params = DB_VALUES(&of_gone_job)};
         rc = read_events(t, &call, &events);
     }
     if (rc >= 0)
@@ -113,10 +127,10 @@ int tend_job_events(tend *t, int64_t job_id, struct tend_events **ret)
 
 static int last_body(struct db_tx *tx, void *arg)
 {
-    struct db_result found;
-    int rc = db_run(tx, Q_EVENT_LAST, DB_LAST, NULL, &found);
+    struct event_last_rows found;
+    int rc = run_event_last(tx, DB_LAST, &found);
     if (rc == 0)
-        *(int64_t *)arg = db_number(&found, 0, 0);
+        *(int64_t *)arg = db_num(found.at[0].id);
     return rc;
 }
 
@@ -127,11 +141,11 @@ struct tail_call {
 static int tail_body(struct db_tx *tx, void *arg)
 {
     struct tail_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->count)};
-    int rc = db_run(tx, Q_EVENT_TAIL, DB_LAST, params, &found);
+    struct event_tail_rows found;
+    const struct event_tail_params params = {.limit = db_int(call->count)};
+    int rc = run_event_tail(tx, DB_LAST, params, &found);
     if (rc == 0)
-        call->after_id = db_number(&found, 0, 0);
+        call->after_id = db_num(found.at[0].after_id);
     return rc;
 }
 

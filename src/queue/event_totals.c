@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 
@@ -30,14 +31,15 @@ struct count_call {
 static int look_body(struct db_tx *tx, void *arg)
 {
     struct count_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_int(COUNT_CHUNK), db_int(call->settle_ms)};
-    int rc = db_run(tx, Q_EVENT_UNCOUNTED, DB_LAST, params, &found);
+    struct event_uncounted_rows found;
+    const struct event_uncounted_params params = {.limit = db_int(COUNT_CHUNK),
+                                                  .wait_ms = db_int(call->settle_ms)};
+    int rc = run_event_uncounted(tx, DB_LAST, params, &found);
     if (rc < 0)
         return rc;
-    call->from_id = db_number(&found, 0, 0);
-    call->count = db_number(&found, 0, 1);
-    call->to_id = db_number(&found, 0, 2);
+    call->from_id = db_num(found.at[0].counted_to);
+    call->count = db_num(found.at[0].events);
+    call->to_id = db_num(found.at[0].last_id);
     return 0;
 }
 
@@ -45,11 +47,14 @@ static int count_body(struct db_tx *tx, void *arg)
 {
     const struct count_call *call = arg;
     int64_t mine = 0;
-    const struct db_value range[] = {db_int(call->from_id), db_int(call->to_id)};
-    int rc = db_each(tx, Q_EVENT_COUNTED, 0, range, 1, &mine);
+    const struct event_counted_params guard = {.from_id = db_int(call->from_id),
+                                               .to_id = db_int(call->to_id)};
+    const struct event_count_in_params range = {.after_id = db_int(call->from_id),
+                                                .to_id = db_int(call->to_id)};
+    int rc = each_event_counted(tx, 0, &guard, 1, &mine);
     if (rc < 0 || mine == 0) /* somebody else has counted them */
         return rc;
-    return db_run(tx, Q_EVENT_COUNT_IN, DB_LAST, range, NULL);
+    return run_event_count_in(tx, DB_LAST, range);
 }
 
 /* Pieces of `least` events or more. *ret_more: there may be another. */
@@ -116,18 +121,18 @@ void tend_event_totals_free(struct tend_event_totals *totals)
 static int totals_body(struct db_tx *tx, void *arg)
 {
     struct totals_box *box = arg;
-    struct db_result rows;
-    int rc = db_run(tx, Q_EVENT_TOTALS, DB_LAST, NULL, &rows);
+    struct event_totals_rows rows;
+    int rc = run_event_totals(tx, DB_LAST, &rows);
     if (rc < 0)
         return rc;
-    struct tend_event_total *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    struct tend_event_total *items = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while counting events");
-    for (size_t i = 0; i < rows.rows; i++)
-        items[i] = (struct tend_event_total){.queue = db_string(&rows, i, 0),
-                                             .what = db_string(&rows, i, 1),
-                                             .count = db_number(&rows, i, 2)};
-    box->totals = (struct tend_event_totals){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        items[i] = (struct tend_event_total){.queue = db_str(rows.at[i].queue),
+                                             .what = db_str(rows.at[i].what),
+                                             .count = db_num(rows.at[i].number)};
+    box->totals = (struct tend_event_totals){.count = rows.count, .items = items};
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "core/spec.h"
 #include "queue/event.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +96,17 @@ static int put_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
     const struct tend_hook *hook = call->hook;
-    const struct db_value params[] = {
-        db_text(hook->name),
-        db_text(write_words(db_arena(tx), hook_read_words(hook->on))),
-        db_text(hook->for_queue),
-        db_text(queue_of(hook)),
-        db_text(hook->payload),
-        db_text(hook->workspace),
-        db_now(tx),
-        db_text(call->by),
+    const struct hook_put_params params = {
+        .name = db_text(hook->name),
+        .on_what = db_text(write_words(db_arena(tx), hook_read_words(hook->on))),
+        .for_queue = db_text(hook->for_queue),
+        .queue = db_text(queue_of(hook)),
+        .payload = db_text(hook->payload),
+        .workspace = db_text(hook->workspace),
+        .now = db_now(tx),
+        .who = db_text(call->by),
     };
-    int rc = db_each(tx, Q_HOOK_PUT, DB_LATER, params, 1, NULL);
+    int rc = each_hook_put(tx, DB_LATER, &params, 1, NULL);
     if (rc < 0)
         return rc;
     const struct event_note event = {
@@ -127,8 +128,8 @@ int tend_hook_put(tend *t, const struct tend_hook *hook, const char *by)
 static int remove_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
-    const struct db_value params[] = {db_text(call->hook->name)};
-    int rc = db_each(tx, Q_HOOK_REMOVE, 0, params, 1, &call->removed);
+    const struct hook_remove_params params = {.name = db_text(call->hook->name)};
+    int rc = each_hook_remove(tx, 0, &params, 1, &call->removed);
     if (rc < 0 || call->removed == 0)
         return rc;
     const struct event_note event = {
@@ -167,28 +168,33 @@ void tend_hooks_free(struct tend_hooks *hooks)
     free(box);
 }
 
+static struct tend_hook read_hook(const struct hook_list_row *row)
+{
+    return (struct tend_hook){
+        .name = db_str(row->name),
+        .on = db_str(row->on_what),
+        .for_queue = db_str(row->for_queue),
+        .queue = db_str(row->queue),
+        .payload = db_str(row->payload),
+        .workspace = db_str(row->workspace),
+        .at_ms = db_num(row->at),
+        .by = db_str(row->who),
+    };
+}
+
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct hooks_box *box = arg;
-    struct db_result rows;
-    int rc = db_run(tx, Q_HOOK_LIST, DB_LAST, NULL, &rows);
+    struct hook_list_rows rows;
+    int rc = run_hook_list(tx, DB_LAST, &rows);
     if (rc < 0)
         return rc;
-    struct tend_hook *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
+    struct tend_hook *items = arena_alloc(&box->arena, (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing hooks");
-    for (size_t i = 0; i < rows.rows; i++)
-        items[i] = (struct tend_hook){
-            .name = db_string(&rows, i, 0),
-            .on = db_string(&rows, i, 1),
-            .for_queue = db_string(&rows, i, 2),
-            .queue = db_string(&rows, i, 3),
-            .payload = db_string(&rows, i, 4),
-            .workspace = db_string(&rows, i, 5),
-            .at_ms = db_number(&rows, i, 6),
-            .by = db_string(&rows, i, 7),
-        };
-    box->hooks = (struct tend_hooks){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        items[i] = read_hook(&rows.at[i]);
+    box->hooks = (struct tend_hooks){.count = rows.count, .items = items};
     return 0;
 }
 

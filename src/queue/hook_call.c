@@ -17,6 +17,7 @@
 #include "core/state.h"
 #include "queue/add.h"
 #include "queue/event.h"
+#include "store/queries.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -24,22 +25,6 @@
 
 /* Of the error: a variable has to fit into an environment, and 'tend show' has all of it. */
 enum { TEXT_MOST_BYTES = 4096 };
-
-/* The columns of hook_list. */
-enum { HOOK_NAME, HOOK_ON_WHAT, HOOK_FOR_QUEUE, HOOK_INTO, HOOK_PAYLOAD, HOOK_WORKSPACE };
-
-/* The columns of hook_endings. */
-enum {
-    JOB_ID,
-    JOB_QUEUE,
-    JOB_KIND,
-    JOB_STATE,
-    JOB_ATTEMPTS,
-    JOB_CRASHES,
-    JOB_ERROR_CLASS,
-    JOB_ERROR_TEXT,
-    JOB_CHANGED_AT,
-};
 
 /* A hook, made ready for the jobs it adds. */
 struct called_hook {
@@ -54,7 +39,7 @@ struct called_hook {
 
 struct hook_calls {
     struct db_tx *tx;
-    struct db_result jobs;
+    struct hook_endings_rows jobs;
     struct called_hook *hooks;
     size_t hook_count;
     struct tend_job_spec *specs; /* of the jobs that are to be added */
@@ -100,42 +85,39 @@ static const char *cut_text(struct arena *arena, const char *text)
 }
 
 /* What has happened, into both; false: no memory. */
-static bool tell(struct arena *arena, json_t *notify, json_t *env, const struct db_result *jobs,
-                 size_t row, const struct hook_ending *ending)
+static bool tell(struct arena *arena, json_t *notify, json_t *env,
+                 const struct hook_endings_row *job, const struct hook_ending *ending)
 {
     char at[TIME_TEXT_BYTES];
     const char *name = arena_printf(arena, "%lld:%lld", (long long)ending->lease.id,
                                     (long long)ending->lease.token);
-    const char *text = cut_text(arena, db_string(jobs, row, JOB_ERROR_TEXT));
-    const char *class = db_string(jobs, row, JOB_ERROR_CLASS);
+    const char *text = cut_text(arena, db_str(job->error_text));
+    const char *class = db_str(job->error_class);
     return name != NULL && text != NULL &&
            tell_text(notify, env, "on", "TEND_NOTIFY_ON", word_of(ending->what)) &&
            tell_number(notify, env, "job", "TEND_NOTIFY_JOB", ending->lease.id) &&
            tell_text(notify, env, "ending", "TEND_NOTIFY_ENDING", name) &&
-           tell_text(notify, env, "queue", "TEND_NOTIFY_QUEUE", db_string(jobs, row, JOB_QUEUE)) &&
-           tell_text(notify, env, "kind", "TEND_NOTIFY_KIND", db_string(jobs, row, JOB_KIND)) &&
+           tell_text(notify, env, "queue", "TEND_NOTIFY_QUEUE", db_str(job->queue)) &&
+           tell_text(notify, env, "kind", "TEND_NOTIFY_KIND", db_str(job->kind)) &&
            tell_text(notify, env, "state", "TEND_NOTIFY_STATE",
-                     state_name((enum job_state)db_number(jobs, row, JOB_STATE))) &&
+                     state_name((enum job_state)db_num(job->state))) &&
            tell_text(notify, env, "class", "TEND_NOTIFY_CLASS", class != NULL ? class : "") &&
            tell_text(notify, env, "text", "TEND_NOTIFY_TEXT", text) &&
-           tell_number(notify, env, "attempts", "TEND_NOTIFY_ATTEMPTS",
-                       db_number(jobs, row, JOB_ATTEMPTS)) &&
-           tell_number(notify, env, "crashes", "TEND_NOTIFY_CRASHES",
-                       db_number(jobs, row, JOB_CRASHES)) &&
-           tell_text(notify, env, "at", "TEND_NOTIFY_AT",
-                     time_text(db_number(jobs, row, JOB_CHANGED_AT), at));
+           tell_number(notify, env, "attempts", "TEND_NOTIFY_ATTEMPTS", db_num(job->attempts)) &&
+           tell_number(notify, env, "crashes", "TEND_NOTIFY_CRASHES", db_num(job->crashes)) &&
+           tell_text(notify, env, "at", "TEND_NOTIFY_AT", time_text(db_num(job->changed_at), at));
 }
 
 /* The hook's plan with what has happened in it; NULL: no memory. */
 static const char *make_payload(struct hook_calls *calls, const struct called_hook *hook,
-                                size_t row, const struct hook_ending *ending)
+                                const struct hook_endings_row *job,
+                                const struct hook_ending *ending)
 {
     struct arena *arena = db_arena(calls->tx);
     json_t *env = hook->env != NULL ? json_copy(hook->env) : json_object();
     json_t *notify = json_object();
     const char *payload = NULL;
-    if (tell(arena, notify, env, &calls->jobs, row, ending) &&
-        json_object_set(hook->plan, "env", env) == 0 &&
+    if (tell(arena, notify, env, job, ending) && json_object_set(hook->plan, "env", env) == 0 &&
         json_object_set(hook->plan, "notify", notify) == 0) {
         char *text = json_dumps(hook->plan, JSON_COMPACT);
         payload = text == NULL ? NULL : arena_strdup(arena, text);
@@ -159,14 +141,13 @@ static const char *make_tags(struct arena *arena, const char *name)
 /* --- the hooks --- */
 
 /* Why a hook cannot be used is kept in it. TEND_ENOMEM is the only failure. */
-static int check_hook(struct db_tx *tx, struct called_hook *hook, const struct db_result *rows,
-                      size_t row)
+static int check_hook(struct db_tx *tx, struct called_hook *hook, const struct hook_list_row *row)
 {
     const struct tend_hook stored = {.name = hook->name,
-                                     .on = db_string(rows, row, HOOK_ON_WHAT),
+                                     .on = db_str(row->on_what),
                                      .for_queue = hook->for_queue,
                                      .queue = hook->queue,
-                                     .payload = db_string(rows, row, HOOK_PAYLOAD),
+                                     .payload = db_str(row->payload),
                                      .workspace = hook->workspace};
     struct err err = {0};
     int rc = hook_check(&stored, &err);
@@ -194,22 +175,23 @@ static int read_plan(struct db_tx *tx, struct called_hook *hook, const struct db
     return 0;
 }
 
-static int read_hooks(struct hook_calls *calls, const struct db_result *rows)
+static int read_hooks(struct hook_calls *calls, const struct hook_list_rows *rows)
 {
     struct db_tx *tx = calls->tx;
-    calls->hooks = arena_zalloc(db_arena(tx), (rows->rows + 1) * sizeof *calls->hooks);
+    calls->hooks = arena_zalloc(db_arena(tx), (rows->count + 1) * sizeof *calls->hooks);
     if (calls->hooks == NULL)
         return no_memory(tx);
-    for (size_t row = 0; row < rows->rows; row++) {
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct hook_list_row *row = &rows->at[i];
         struct called_hook *hook = &calls->hooks[calls->hook_count++];
-        *hook = (struct called_hook){.name = db_string(rows, row, HOOK_NAME),
-                                     .for_queue = db_string(rows, row, HOOK_FOR_QUEUE),
-                                     .queue = db_string(rows, row, HOOK_INTO),
-                                     .workspace = db_string(rows, row, HOOK_WORKSPACE),
-                                     .on = hook_read_words(db_string(rows, row, HOOK_ON_WHAT))};
-        int rc = check_hook(tx, hook, rows, row);
+        *hook = (struct called_hook){.name = db_str(row->name),
+                                     .for_queue = db_str(row->for_queue),
+                                     .queue = db_str(row->queue),
+                                     .workspace = db_str(row->workspace),
+                                     .on = hook_read_words(db_str(row->on_what))};
+        int rc = check_hook(tx, hook, row);
         if (rc == 0 && hook->broken == NULL)
-            rc = read_plan(tx, hook, db_at(rows, row, HOOK_PAYLOAD));
+            rc = read_plan(tx, hook, &row->payload);
         if (rc < 0)
             return no_memory(tx);
     }
@@ -233,8 +215,8 @@ static bool listens(const struct called_hook *hook, const char *queue, unsigned 
            (hook->on == 0 || (hook->on & what) != 0);
 }
 
-static int call_one(struct hook_calls *calls, struct called_hook *hook, size_t row,
-                    const struct hook_ending *ending)
+static int call_one(struct hook_calls *calls, struct called_hook *hook,
+                    const struct hook_endings_row *job, const struct hook_ending *ending)
 {
     if (hook->broken != NULL) {
         if (hook->skipped++ == 0)
@@ -245,7 +227,7 @@ static int call_one(struct hook_calls *calls, struct called_hook *hook, size_t r
     tend_job_spec_init(spec);
     spec->queue = hook->queue;
     spec->workspace = hook->workspace;
-    spec->payload = make_payload(calls, hook, row, ending);
+    spec->payload = make_payload(calls, hook, job, ending);
     spec->kind = hook->kind;
     spec->tags = hook->tags;
     spec->by = hook->by;
@@ -268,18 +250,18 @@ static const struct hook_ending *ending_of(const struct hook_ending *endings, si
 
 static int call_all(struct hook_calls *calls, const struct hook_ending *endings, size_t count)
 {
-    size_t most = calls->jobs.rows * calls->hook_count;
+    size_t most = calls->jobs.count * calls->hook_count;
     size_t hint = 0;
     calls->specs = arena_alloc(db_arena(calls->tx), (most + 1) * sizeof *calls->specs);
     if (calls->specs == NULL)
         return no_memory(calls->tx);
-    for (size_t row = 0; row < calls->jobs.rows; row++) {
-        const struct hook_ending *ending =
-            ending_of(endings, count, db_number(&calls->jobs, row, JOB_ID), &hint);
+    for (size_t row = 0; row < calls->jobs.count; row++) {
+        const struct hook_endings_row *job = &calls->jobs.at[row];
+        const struct hook_ending *ending = ending_of(endings, count, db_num(job->id), &hint);
         for (size_t i = 0; ending != NULL && i < calls->hook_count; i++) {
             struct called_hook *hook = &calls->hooks[i];
-            int rc = listens(hook, db_string(&calls->jobs, row, JOB_QUEUE), ending->what)
-                         ? call_one(calls, hook, row, ending)
+            int rc = listens(hook, db_str(job->queue), ending->what)
+                         ? call_one(calls, hook, job, ending)
                          : 0;
             if (rc < 0)
                 return rc;
@@ -342,12 +324,11 @@ static const char *ids_of(struct arena *arena, const struct hook_ending *endings
 int hook_call(struct db_tx *tx, const struct hook_ending *endings, size_t count)
 {
     struct hook_calls calls = {.tx = tx};
-    struct db_result hooks;
-    const struct db_value ids[] = {db_text(ids_of(db_arena(tx), endings, count))};
-    int rc =
-        ids[0].type == DB_NULL ? no_memory(tx) : db_run(tx, Q_HOOK_LIST, DB_LATER, NULL, &hooks);
-    if (rc < 0 || (rc = db_run(tx, Q_HOOK_ENDINGS, 0, ids, &calls.jobs)) < 0 ||
-        calls.jobs.rows == 0)
+    struct hook_list_rows hooks;
+    const char *ids = ids_of(db_arena(tx), endings, count);
+    const struct hook_endings_params params = {.ids = db_text(ids)};
+    int rc = ids == NULL ? no_memory(tx) : run_hook_list(tx, DB_LATER, &hooks);
+    if (rc < 0 || (rc = run_hook_endings(tx, 0, params, &calls.jobs)) < 0 || calls.jobs.count == 0)
         return rc;
     if ((rc = read_hooks(&calls, &hooks)) == 0 && (rc = call_all(&calls, endings, count)) == 0)
         rc = add_all(&calls);

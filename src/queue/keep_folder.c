@@ -7,11 +7,11 @@
 
 static int id_body(struct db_tx *tx, void *arg)
 {
-    struct db_result row;
+    struct store_id_rows found;
     int64_t *ret = arg;
-    int rc = db_run(tx, Q_STORE_ID, DB_LAST, NULL, &row);
+    int rc = run_store_id(tx, DB_LAST, &found);
     if (rc >= 0)
-        *ret = db_number(&row, 0, 0);
+        *ret = db_num(found.at[0].token_base);
     return rc;
 }
 
@@ -34,18 +34,6 @@ struct look_call {
     bool attended;     /* a lease is */
 };
 
-/* The order of keep_leases in sql/keep.sql. */
-enum lease_column {
-    COL_TOKEN,
-    COL_HOST,
-    COL_BOOT_ID,
-    COL_MAY_LIVE,
-    COL_STATE,
-    COL_ENDED_AT,
-    COL_KEPT,
-    COL_WORKER
-};
-
 static struct keep_lease *find_lease(struct keep_lease *leases, size_t *count, int64_t token)
 {
     for (size_t i = 0; i < *count; i++)
@@ -56,37 +44,37 @@ static struct keep_lease *find_lease(struct keep_lease *leases, size_t *count, i
 }
 
 /* An earlier boot of this machine has left nothing that runs. */
-static void add_attempt(struct keep_lease *lease, const tend *t, const struct db_result *from,
-                        size_t row)
+static void add_attempt(struct keep_lease *lease, const tend *t,
+                        const struct keep_leases_row *attempt)
 {
-    bool may_live = db_number(from, row, COL_MAY_LIVE) == 1;
-    bool this_host = strcmp(db_string(from, row, COL_HOST), t->host) == 0;
-    bool this_boot = strcmp(db_string(from, row, COL_BOOT_ID), t->boot_id) == 0;
+    bool may_live = db_num(attempt->may_live) == 1;
+    bool this_host = strcmp(db_str(attempt->host), t->host) == 0;
+    bool this_boot = strcmp(db_str(attempt->boot_id), t->boot_id) == 0;
     lease->may_live_here |= may_live && this_host && this_boot;
     lease->may_live_elsewhere |= may_live && !this_host;
-    if (may_live && db_number(from, row, COL_WORKER) != 0) {
+    if (may_live && db_num(attempt->worker_id) != 0) {
         lease->attended = true;
-        lease->worker_id = db_number(from, row, COL_WORKER);
+        lease->worker_id = db_num(attempt->worker_id);
     }
-    if (db_number(from, row, COL_KEPT) != 1)
+    if (db_num(attempt->keeps_workspace) != 1)
         return;
-    lease->why = keep_why_of_attempt((int)db_number(from, row, COL_STATE));
-    lease->failed_at_ms = lease->why == KEEP_FAILED ? db_number(from, row, COL_ENDED_AT) : 0;
+    lease->why = keep_why_of_attempt((int)db_num(attempt->state));
+    lease->failed_at_ms = lease->why == KEEP_FAILED ? db_num(attempt->ended_at) : 0;
 }
 
 static int read_leases(struct db_tx *tx, struct look_call *call, struct keep_folder *folder)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(folder->job_id)};
-    int rc = db_run(tx, Q_KEEP_LEASES, 0, params, &rows);
-    if (rc < 0 || rows.rows == 0)
+    struct keep_leases_rows rows;
+    const struct keep_leases_params params = {.job_id = db_int(folder->job_id)};
+    int rc = run_keep_leases(tx, 0, params, &rows);
+    if (rc < 0 || rows.count == 0)
         return rc;
-    struct keep_lease *leases = arena_zalloc(call->arena, rows.rows * sizeof *leases);
+    struct keep_lease *leases = arena_zalloc(call->arena, rows.count * sizeof *leases);
     if (leases == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading about folders");
-    for (size_t i = 0; i < rows.rows; i++)
-        add_attempt(find_lease(leases, &folder->lease_count, db_number(&rows, i, COL_TOKEN)),
-                    call->t, &rows, i);
+    for (size_t i = 0; i < rows.count; i++)
+        add_attempt(find_lease(leases, &folder->lease_count, db_num(rows.at[i].token)), call->t,
+                    &rows.at[i]);
     for (size_t i = 0; i < folder->lease_count; i++)
         call->attended |= leases[i].attended;
     folder->leases = leases;
@@ -97,25 +85,26 @@ static int read_leases(struct db_tx *tx, struct look_call *call, struct keep_fol
 static int read_folder(struct db_tx *tx, struct look_call *call, struct keep_folder *folder,
                        struct queue_settings *settings)
 {
-    struct db_result row;
-    const struct db_value params[] = {db_int(folder->job_id)};
+    struct keep_job_rows found;
+    const struct keep_job_params params = {.id = db_int(folder->job_id)};
     *folder = (struct keep_folder){.job_id = folder->job_id,
                                    .job.given = folder->job_id <= call->newest_id};
-    int rc = db_run(tx, Q_KEEP_JOB, 0, params, &row);
-    if (rc < 0 || row.rows == 0)
+    int rc = run_keep_job(tx, 0, params, &found);
+    if (rc < 0 || found.count == 0)
         return rc;
-    const char *queue = db_string(&row, 0, 4);
+    const struct keep_job_row *row = &found.at[0];
+    const char *queue = db_str(row->queue);
     if (strcmp(settings->queue.name, queue) != 0 &&
         (rc = settings_load(tx, queue, false, settings)) < 0)
         return rc;
     int64_t keep_ms = settings->queue.keep_workspace_ms;
     folder->job = (struct keep_job){.known = true,
                                     .given = true,
-                                    .state = (int)db_number(&row, 0, 0),
-                                    .token = db_number(&row, 0, 1),
-                                    .stopped_token = db_number(&row, 0, 2),
-                                    .changed_at_ms = db_number(&row, 0, 3),
-                                    .poisoned = strcmp(db_string(&row, 0, 5), "poison") == 0,
+                                    .state = (int)db_num(row->state),
+                                    .token = db_num(row->token),
+                                    .stopped_token = db_num(row->stopped_token),
+                                    .changed_at_ms = db_num(row->changed_at),
+                                    .poisoned = strcmp(db_str(row->error_class), "poison") == 0,
                                     .keep_ms = keep_ms == TEND_UNSET ? -1 : keep_ms};
     return read_leases(tx, call, folder);
 }
@@ -124,12 +113,12 @@ static int look_body(struct db_tx *tx, void *arg)
 {
     struct look_call *call = arg;
     struct queue_settings settings = {0};
-    struct db_result row;
+    struct store_newest_id_rows newest;
     int rc = db_time(tx, &call->now_ms);
     if (rc >= 0)
-        rc = db_run(tx, Q_STORE_NEWEST_ID, 0, NULL, &row);
+        rc = run_store_newest_id(tx, 0, &newest);
     if (rc >= 0)
-        call->newest_id = db_number(&row, 0, 0);
+        call->newest_id = db_num(newest.at[0].id);
     for (size_t i = 0; rc >= 0 && i < call->count; i++)
         rc = read_folder(tx, call, &call->folders[i], &settings);
     return rc;
@@ -181,9 +170,11 @@ struct note_call {
 static int note_body(struct db_tx *tx, void *arg)
 {
     const struct note_call *call = arg;
-    const struct db_value params[] = {db_int(call->job_id), db_int(call->token),
-                                      db_text(handle_clean_text(db_arena(tx), call->workspace))};
-    return db_run(tx, Q_KEEP_LOST, 0, params, NULL);
+    const struct keep_lost_params params = {
+        .job_id = db_int(call->job_id),
+        .token = db_int(call->token),
+        .workspace = db_text(handle_clean_text(db_arena(tx), call->workspace))};
+    return run_keep_lost(tx, 0, params);
 }
 
 int keep_note_lost(tend *t, int64_t job_id, int64_t token, const char *workspace)

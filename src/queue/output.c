@@ -3,11 +3,10 @@
 #include "core/state.h"
 #include "queue/lease.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { OUTPUT_PARAMS = 9 };
 
 struct append_call {
     struct tend_lease lease;
@@ -42,23 +41,28 @@ static int append_body(struct db_tx *tx, void *arg)
 {
     struct append_call *call = arg;
     struct arena *arena = db_arena(tx);
-    struct db_value *params = arena_alloc(arena, call->count * OUTPUT_PARAMS * sizeof *params);
+    struct output_add_params *params = arena_alloc(arena, call->count * sizeof *params);
     if (params == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu pieces of output",
                        call->count);
     for (size_t i = 0; i < call->count; i++) {
         const struct tend_output *piece = &call->pieces[i];
-        const struct db_value row[OUTPUT_PARAMS] = {
-            db_int(call->lease.id),       db_int(call->lease.token),    db_int(call->number),
-            db_int(piece->seq),           db_int_or_null(piece->at_ms), db_int(piece->stream),
-            db_int(piece->dropped_bytes), clean_piece(arena, piece),    db_now(tx),
+        params[i] = (struct output_add_params){
+            .job_id = db_int(call->lease.id),
+            .token = db_int(call->lease.token),
+            .number = db_int(call->number),
+            .seq = db_int(piece->seq),
+            .at = db_int_or_null(piece->at_ms),
+            .stream = db_int(piece->stream),
+            .dropped_bytes = db_int(piece->dropped_bytes),
+            .text = clean_piece(arena, piece),
+            .now = db_now(tx),
         };
-        if (row[7].type == DB_NULL)
+        if (params[i].text.type == DB_NULL)
             return err_set(db_err(tx), TEND_ENOMEM, "out of memory with %zu bytes of output",
                            piece->text_bytes);
-        memcpy(&params[i * OUTPUT_PARAMS], row, sizeof row);
     }
-    return db_each(tx, Q_OUTPUT_ADD, DB_LAST, params, call->count, call->changed);
+    return each_output_add(tx, DB_LAST, params, call->count, call->changed);
 }
 
 static int check_pieces(tend *t, int64_t number, const struct tend_output *pieces, size_t count)
@@ -106,14 +110,19 @@ struct discard_call {
 static int discard_body(struct db_tx *tx, void *arg)
 {
     struct discard_call *call = arg;
-    const struct db_value range[] = {db_int(call->lease.id), db_int(call->lease.token),
-                                     db_int(call->number), db_int(call->from_seq),
-                                     db_int(call->to_seq)};
-    const struct db_value note[] = {range[0], range[1], range[2], range[4], db_int(call->bytes)};
+    const struct output_discard_params range = {.job_id = db_int(call->lease.id),
+                                                .token = db_int(call->lease.token),
+                                                .number = db_int(call->number),
+                                                .from_seq = db_int(call->from_seq),
+                                                .before_seq = db_int(call->to_seq)};
+    const struct output_note_discard_params note = {.job_id = range.job_id,
+                                                    .token = range.token,
+                                                    .number = range.number,
+                                                    .seq = range.before_seq,
+                                                    .dropped_bytes = db_int(call->bytes)};
     call->gone = 0;
-    int rc = db_each(tx, Q_OUTPUT_DISCARD, 0, range, 1, &call->gone);
-    return rc < 0 || call->gone == 0 ? rc
-                                     : db_each(tx, Q_OUTPUT_NOTE_DISCARD, DB_LAST, note, 1, NULL);
+    int rc = each_output_discard(tx, 0, &range, 1, &call->gone);
+    return rc < 0 || call->gone == 0 ? rc : each_output_note_discard(tx, DB_LAST, &note, 1, NULL);
 }
 
 int tend_output_discard(tend *t, struct tend_lease lease, int64_t number, int64_t from_seq,
@@ -147,29 +156,36 @@ struct read_call {
     size_t limit;
 };
 
+static struct tend_output read_piece(const struct output_read_row *row)
+{
+    return (struct tend_output){
+        .number = db_num(row->number),
+        .seq = db_num(row->seq),
+        .at_ms = db_num(row->at),
+        .stream = (int)db_num(row->stream),
+        .dropped_bytes = db_num(row->dropped_bytes),
+        .text = db_str(row->text),
+        .text_bytes = row->text.bytes,
+    };
+}
+
 static int read_body(struct db_tx *tx, void *arg)
 {
     struct read_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->job_id), db_int(call->after_number),
-                                      db_int(call->after_seq), db_int(page_limit(call->limit))};
-    int rc = db_run(tx, Q_OUTPUT_READ, DB_LAST, params, &rows);
+    struct output_read_rows rows;
+    const struct output_read_params params = {.job_id = db_int(call->job_id),
+                                              .after_number = db_int(call->after_number),
+                                              .after_seq = db_int(call->after_seq),
+                                              .limit = db_int(page_limit(call->limit))};
+    int rc = run_output_read(tx, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
-    struct tend_output *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    struct tend_output *items = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading output");
-    for (size_t i = 0; i < rows.rows; i++)
-        items[i] = (struct tend_output){
-            .number = db_number(&rows, i, 0),
-            .seq = db_number(&rows, i, 1),
-            .at_ms = db_number(&rows, i, 2),
-            .stream = (int)db_number(&rows, i, 3),
-            .dropped_bytes = db_number(&rows, i, 4),
-            .text = db_string(&rows, i, 5),
-            .text_bytes = db_at(&rows, i, 5)->bytes,
-        };
-    call->box->outputs = (struct tend_outputs){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        items[i] = read_piece(&rows.at[i]);
+    call->box->outputs = (struct tend_outputs){.count = rows.count, .items = items};
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "core/state.h"
 #include "queue/event_totals.h"
 #include "queue/settings.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,7 @@ struct purge_call {
     struct purge after;
     struct tend_purged gone;
     int64_t now_ms;
-    struct db_value ids[PURGE_CHUNK]; /* of the jobs that go */
+    struct job_delete_params ids[PURGE_CHUNK]; /* of the jobs that go */
     size_t count;
 };
 
@@ -71,11 +72,24 @@ static int read_rules(struct db_tx *tx, const char *name, struct rule rules[RULE
 }
 
 /* Up to `most` queues with finished jobs, from this name on. */
-static int read_queues(struct db_tx *tx, const char *from, int64_t most, struct db_result *ret)
+static int read_queues(struct db_tx *tx, const char *from, int64_t most,
+                       struct queue_names_resting_rows *ret)
 {
-    const struct db_value params[] = {db_text(from), db_int(most)};
-    return db_run(tx, Q_QUEUE_NAMES_RESTING, 0, params, ret);
+    const struct queue_names_resting_params params = {.from_queue = db_text(from),
+                                                      .limit = db_int(most)};
+    return run_queue_names_resting(tx, 0, params, ret);
 }
+
+/* The statements of delete_jobs have the same parameters: the id of a job. */
+_Static_assert(sizeof(struct job_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct step_totals_keep_params) == sizeof(struct db_value) &&
+                   sizeof(struct attempt_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct checkpoint_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct output_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct control_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct keep_patch_delete_params) == sizeof(struct db_value) &&
+                   sizeof(struct edit_delete_params) == sizeof(struct db_value),
+               "what is deleted is found by the id of the job");
 
 /*
  * Those of all rules at once: each statement goes by an order of its own, by job or by total, so
@@ -91,7 +105,7 @@ static int delete_jobs(struct db_tx *tx, struct purge_call *call)
     int rc = 0;
     call->gone.jobs = (int64_t)call->count;
     for (size_t i = 0; call->count > 0 && rc >= 0 && i < sizeof deletes / sizeof *deletes; i++)
-        rc = db_each(tx, deletes[i], DB_LATER, call->ids, call->count, NULL);
+        rc = db_each(tx, deletes[i], DB_LATER, DB_VALUES(call->ids), call->count, NULL);
     return rc;
 }
 
@@ -99,18 +113,21 @@ static int delete_jobs(struct db_tx *tx, struct purge_call *call)
  * left out. */
 static int collect_by_rule(struct db_tx *tx, struct purge_call *call, const struct rule *rule)
 {
-    struct db_result ids;
+    struct job_expired_finished_rows found;
     int64_t room = (int64_t)(PURGE_CHUNK - call->count);
     if (rule->keep_ms == TEND_UNSET)
         return 0;
-    const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
-                                      db_int(call->now_ms - rule->keep_ms), db_int(room)};
-    int rc = db_run(tx, Q_JOB_EXPIRED_FINISHED, 0, params, &ids);
+    const struct job_expired_finished_params params = {.queue = db_text(rule->queue),
+                                                       .state = db_int(rule->state),
+                                                       .to_finished_at =
+                                                           db_int(call->now_ms - rule->keep_ms),
+                                                       .limit = db_int(room)};
+    int rc = run_job_expired_finished(tx, 0, params, &found);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < ids.rows; i++)
-        call->ids[call->count++] = *db_at(&ids, i, 0);
-    call->after.place.more |= (int64_t)ids.rows == room;
+    for (size_t i = 0; i < found.count; i++)
+        call->ids[call->count++].id = found.at[i].id;
+    call->after.place.more |= (int64_t)found.count == room;
     return 0;
 }
 
@@ -131,11 +148,11 @@ static int collect_from_queue(struct db_tx *tx, struct purge_call *call, const c
 static int collect(struct db_tx *tx, struct purge_call *call)
 {
     struct purge *after = &call->after;
-    struct db_result queues;
+    struct queue_names_resting_rows queues;
     int rc = read_queues(tx, after->place.queue, PURGE_QUEUES, &queues);
-    for (size_t i = 0; rc >= 0 && i < queues.rows && call->count < PURGE_CHUNK; i++)
-        rc = collect_from_queue(tx, call, db_string(&queues, i, 0));
-    if (rc < 0 || call->count == PURGE_CHUNK || queues.rows == PURGE_QUEUES)
+    for (size_t i = 0; rc >= 0 && i < queues.count && call->count < PURGE_CHUNK; i++)
+        rc = collect_from_queue(tx, call, db_str(queues.at[i].queue));
+    if (rc < 0 || call->count == PURGE_CHUNK || queues.count == PURGE_QUEUES)
         return rc;
     /* This was the last queue: again from the first, if there may be more. */
     after->jobs_left = after->place.more;
@@ -153,23 +170,26 @@ static int purge_jobs(struct db_tx *tx, struct purge_call *call)
 
 static int purge_events(struct db_tx *tx, struct purge_call *call)
 {
-    struct db_result piece;
-    struct db_result gone;
-    const struct db_value from[] = {db_int(call->before.place.event_id), db_int(PURGE_CHUNK)};
-    int rc = db_run(tx, Q_EVENT_BEHIND, 0, from, &piece);
+    struct event_behind_rows piece;
+    struct event_purge_rows gone;
+    const struct event_behind_params from = {.after_id = db_int(call->before.place.event_id),
+                                             .limit = db_int(PURGE_CHUNK)};
+    int rc = run_event_behind(tx, 0, from, &piece);
     call->after.events_left = false;
     call->after.place.event_id = 0; /* the next purge begins with the first event */
-    if (rc < 0 || piece.rows == 0)
+    if (rc < 0 || piece.count == 0)
         return rc;
-    const struct db_value *last = db_at(&piece, piece.rows - 1, 0);
-    const struct db_value range[] = {from[0], *last, db_int(call->now_ms - EVENTS_KEPT_MS)};
-    if ((rc = db_run(tx, Q_EVENT_PURGE, 0, range, &gone)) < 0)
+    const struct event_behind_row *last = &piece.at[piece.count - 1];
+    const struct event_purge_params range = {.after_id = from.after_id,
+                                             .to_id = last->id,
+                                             .to_at = db_int(call->now_ms - EVENTS_KEPT_MS)};
+    if ((rc = run_event_purge(tx, 0, range, &gone)) < 0)
         return rc;
-    bool future = db_number(&piece, piece.rows - 1, 1) > call->now_ms;
-    call->gone.events = (int64_t)gone.rows;
-    call->after.events_left = piece.rows == PURGE_CHUNK && (gone.rows > 0 || future);
+    bool future = db_num(last->at) > call->now_ms;
+    call->gone.events = (int64_t)gone.count;
+    call->after.events_left = piece.count == PURGE_CHUNK && (gone.count > 0 || future);
     if (call->after.events_left)
-        call->after.place.event_id = last->number;
+        call->after.place.event_id = db_num(last->id);
     return 0;
 }
 
@@ -248,25 +268,27 @@ void retain_on_timer(tend *t, int64_t wait_ms)
 static int count_by_rule(struct db_tx *tx, const struct rule *rule, int64_t now_ms,
                          struct tend_purged *ret)
 {
-    struct db_result count;
+    struct job_expired_count_rows expired;
     if (rule->keep_ms == TEND_UNSET)
         return 0;
-    const struct db_value params[] = {db_text(rule->queue), db_int(rule->state),
-                                      db_int(now_ms - rule->keep_ms)};
-    int rc = db_run(tx, Q_JOB_EXPIRED_COUNT, 0, params, &count);
+    const struct job_expired_count_params params = {.queue = db_text(rule->queue),
+                                                    .state = db_int(rule->state),
+                                                    .to_finished_at =
+                                                        db_int(now_ms - rule->keep_ms)};
+    int rc = run_job_expired_count(tx, 0, params, &expired);
     if (rc < 0)
         return rc;
-    ret->jobs += db_number(&count, 0, 0);
+    ret->jobs += db_num(expired.at[0].jobs);
     return 0;
 }
 
 static int count_jobs(struct db_tx *tx, int64_t now_ms, struct tend_purged *ret)
 {
-    struct db_result queues;
+    struct queue_names_resting_rows queues;
     struct rule rules[RULES];
     int rc = read_queues(tx, "", INT64_MAX, &queues);
-    for (size_t i = 0; rc >= 0 && i < queues.rows; i++) {
-        rc = read_rules(tx, db_string(&queues, i, 0), rules);
+    for (size_t i = 0; rc >= 0 && i < queues.count; i++) {
+        rc = read_rules(tx, db_str(queues.at[i].queue), rules);
         for (size_t k = 0; rc >= 0 && k < RULES; k++)
             rc = count_by_rule(tx, &rules[k], now_ms, ret);
     }
@@ -276,16 +298,16 @@ static int count_jobs(struct db_tx *tx, int64_t now_ms, struct tend_purged *ret)
 static int count_body(struct db_tx *tx, void *arg)
 {
     struct tend_purged *ret = arg;
-    struct db_result count;
+    struct event_purge_count_rows old;
     int64_t now_ms;
     int rc;
     *ret = (struct tend_purged){0};
     if ((rc = db_time(tx, &now_ms)) < 0 || (rc = count_jobs(tx, now_ms, ret)) < 0)
         return rc;
-    const struct db_value params[] = {db_int(now_ms - EVENTS_KEPT_MS)};
-    if ((rc = db_run(tx, Q_EVENT_PURGE_COUNT, 0, params, &count)) < 0)
+    const struct event_purge_count_params params = {.to_at = db_int(now_ms - EVENTS_KEPT_MS)};
+    if ((rc = run_event_purge_count(tx, 0, params, &old)) < 0)
         return rc;
-    ret->events = db_number(&count, 0, 0);
+    ret->events = db_num(old.at[0].events);
     return 0;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "queue/handle.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 
@@ -25,28 +26,33 @@ void tend_step_totals_free(struct tend_step_totals *totals)
     free(box);
 }
 
+static struct tend_step_total read_total(const struct step_totals_row *row)
+{
+    return (struct tend_step_total){
+        .failure_class = db_str(row->failure_class),
+        .strategy = db_str(row->strategy),
+        .outcome = db_str(row->outcome),
+        .count = db_num(row->summed.attempts),
+        .duration_ms = db_num(row->summed.duration_ms),
+        .idle_timeouts = db_num(row->summed.idle_timeouts),
+        .wall_timeouts = db_num(row->summed.wall_timeouts),
+        .no_progress = db_num(row->summed.no_progress),
+    };
+}
+
 static int totals_body(struct db_tx *tx, void *arg)
 {
     struct totals_box *box = arg;
-    struct db_result rows;
-    int rc = db_run(tx, Q_STEP_TOTALS, DB_LAST, NULL, &rows);
+    struct step_totals_rows rows;
+    int rc = run_step_totals(tx, DB_LAST, &rows);
     if (rc < 0)
         return rc;
-    struct tend_step_total *items = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *items);
+    struct tend_step_total *items = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while counting attempts");
-    for (size_t i = 0; i < rows.rows; i++)
-        items[i] = (struct tend_step_total){
-            .failure_class = db_string(&rows, i, 0),
-            .strategy = db_string(&rows, i, 1),
-            .outcome = db_string(&rows, i, 2),
-            .count = db_number(&rows, i, 3),
-            .duration_ms = db_number(&rows, i, 4),
-            .idle_timeouts = db_number(&rows, i, 5),
-            .wall_timeouts = db_number(&rows, i, 6),
-            .no_progress = db_number(&rows, i, 7),
-        };
-    box->totals = (struct tend_step_totals){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        items[i] = read_total(&rows.at[i]);
+    box->totals = (struct tend_step_totals){.count = rows.count, .items = items};
     return 0;
 }
 

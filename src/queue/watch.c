@@ -10,6 +10,7 @@
 #include "core/state.h"
 #include "queue/recover.h"
 #include "queue/wait.h"
+#include "store/queries.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,18 +28,19 @@ struct watch_call {
     int64_t looked_ms; /* monotonic: when the last began */
 };
 
-static size_t row_of(const struct db_result *rows, int64_t id)
+/* NULL: there is no such job. */
+static const struct job_watch_row *row_of(const struct job_watch_rows *rows, int64_t id)
 {
     size_t low = 0;
-    size_t high = rows->rows;
+    size_t high = rows->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (db_number(rows, middle, 0) < id)
+        if (db_num(rows->at[middle].id) < id)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < rows->rows && db_number(rows, low, 0) == id ? low : rows->rows;
+    return low < rows->count && db_num(rows->at[low].id) == id ? &rows->at[low] : NULL;
 }
 
 /* Half the time for which nothing has changed. */
@@ -50,32 +52,33 @@ static int64_t pause_of(int64_t changed_ms, int64_t now_ms)
                                     : half_ms;
 }
 
-static void read_jobs(struct watch_call *call, const struct db_result *rows)
+static void read_jobs(struct watch_call *call, const struct job_watch_rows *rows)
 {
     for (size_t i = 0; i < call->count; i++) {
-        size_t row = row_of(rows, call->jobs[i].id);
+        const struct job_watch_row *row = row_of(rows, call->jobs[i].id);
         call->now[i] = (struct tend_watch){.id = call->jobs[i].id, .version = 1, .state = -1};
-        if (row == rows->rows)
+        if (row == NULL)
             continue;
-        call->now[i].version = db_number(rows, row, 2);
-        call->now[i].state = (int)db_number(rows, row, 1);
+        call->now[i].version = db_num(row->version);
+        call->now[i].state = (int)db_num(row->state);
     }
 }
 
 static int look_body(struct db_tx *tx, void *arg)
 {
     struct watch_call *call = arg;
-    struct db_result rows;
-    const struct db_value params[] = {db_text(call->ids), db_now(tx)};
-    int rc = db_run(tx, Q_JOB_WATCH, DB_LAST, params, &rows);
+    struct job_watch_rows rows;
+    const struct job_watch_params params = {.ids = db_text(call->ids), .now = db_now(tx)};
+    int rc = run_job_watch(tx, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
     call->bells = 0;
     call->look_ms = LOOK_MOST_MS;
-    for (size_t i = 0; i < rows.rows; i++) {
-        int64_t pause_ms = pause_of(db_number(&rows, i, 4), db_number(&rows, i, 5));
-        call->bells |= db_bell_of(db_string(&rows, i, 3));
-        if (!state_is_finished((enum job_state)db_number(&rows, i, 1)) && pause_ms < call->look_ms)
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct job_watch_row *row = &rows.at[i];
+        int64_t pause_ms = pause_of(db_num(row->changed_at), db_num(row->now));
+        call->bells |= db_bell_of(db_str(row->queue));
+        if (!state_is_finished((enum job_state)db_num(row->state)) && pause_ms < call->look_ms)
             call->look_ms = pause_ms;
     }
     read_jobs(call, &rows);

@@ -30,15 +30,15 @@ UPDATE checkpoint
 SET job_id = :job_id, step_index = :step_index, step_id = :step_id, number = :number, at = now(:now), diff_hash = :diff_hash
 WHERE job_id = :staged_id AND step_index = 1;
 
--- name: checkpoint_result(id, checkpoint_id)
--- What lies under :checkpoint_id is the result of job :id, which was completed without one. Primary keys. Called by
+-- name: checkpoint_result(id, staged_id)
+-- What lies under :staged_id is the result of job :id, which was completed without one. Primary keys. Called by
 -- queue/checkpoint.c.
 UPDATE job
-SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = :checkpoint_id AND c.step_index = 2)
+SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = :staged_id AND c.step_index = 2)
 WHERE id = :id AND state = {done};
 -- dialect: postgres
 UPDATE job
-SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = :checkpoint_id AND c.step_index = 2)
+SET result = (SELECT c.outputs FROM checkpoint c WHERE c.job_id = :staged_id AND c.step_index = 2)
 WHERE id = :id AND state + 0 = {done};
 
 -- name: checkpoint_unstage(job_id)

@@ -20,16 +20,19 @@ UPDATE job SET event_id = (SELECT max(id) FROM event) WHERE id = :id;
 -- dialect: postgres
 UPDATE job SET event_id = currval('event_id') WHERE id = :id;
 
+-- define: event
+id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+
 -- name: event_since(after_id, limit)
 -- In order of id. On PostgreSQL only what no open transaction can still get before; the function does that. Primary
 -- key.
-SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+SELECT {event}
 FROM event
 WHERE id > :after_id
 ORDER BY id
 LIMIT :limit;
 -- dialect: postgres
-SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+SELECT {event}
 FROM events_since(:after_id, :limit);
 
 -- name: event_exists(id)
@@ -55,14 +58,14 @@ WITH RECURSIVE chain (id, prev, at, job_id, queue, who, what, from_state, to_sta
            e.owner, e.why, e.data
     FROM chain c JOIN event e ON e.id = c.prev
 )
-SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+SELECT {event}
 FROM chain
 ORDER BY id;
 
 -- name: event_of_gone_job(job_id)
 -- The events that a job has left which was deleted: the chain began at its row. None of them is older than the job,
 -- which has the id of its first. Reads all events since: for people who ask. Called by queue/event.c.
-SELECT id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data
+SELECT {event}
 FROM event
 WHERE id >= :job_id AND job_id = :job_id AND NOT EXISTS (SELECT 1 FROM job WHERE id = :job_id)
 ORDER BY id;

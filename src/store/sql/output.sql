@@ -2,8 +2,8 @@
 
 -- doing: reading output | changing output
 
--- What $1 = job, $2 = token, $3 = number of the attempt must fulfil: the lease is held, or it was ended by a cancel and
--- the attempt is still being stopped.
+-- What :job_id, :token and :number, of the attempt, must fulfil: the lease is held, or it was ended by a cancel and the
+-- attempt is still being stopped.
 -- define: owned
 EXISTS (SELECT 1 FROM job
         WHERE id = :job_id

@@ -115,14 +115,14 @@ SELECT (SELECT count(*) FROM worker) AS workers, (SELECT count(*) FROM lock WHER
         FROM (SELECT (SELECT min(id) FROM event) AS first, (SELECT max(id) FROM event) AS last) e) AS events,
        now(:now) AS now;
 
--- name: queue_names_resting(from_queue, before_place)
--- Queues with finished or held jobs, from the name :from_queue on, :before_place at most. From queue to queue through
--- index job_resting: a seek for each, however many jobs it has. Called by queue/retain.c.
+-- name: queue_names_resting(from_queue, limit)
+-- Queues with finished or held jobs, from the name :from_queue on, :limit at most. From queue to queue through index
+-- job_resting: a seek for each, however many jobs it has. Called by queue/retain.c.
 WITH RECURSIVE k (queue, place) AS (
     SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue >= :from_queue ORDER BY j.queue LIMIT 1), CAST(1 AS bigint)
     UNION ALL
     SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue > k.queue ORDER BY j.queue LIMIT 1), k.place + 1
     FROM k
-    WHERE k.queue IS NOT NULL AND k.place < :before_place
+    WHERE k.queue IS NOT NULL AND k.place < :limit
 )
 SELECT queue FROM k WHERE queue IS NOT NULL;
