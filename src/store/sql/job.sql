@@ -124,7 +124,8 @@ WHERE j.id = :id;
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
 SET state = :new_state, token = token + :bump,
-    stopped_token = CASE WHEN :new_state IN ({held}, {cancelled}) THEN CASE WHEN :old_state = {running} THEN token ELSE stopped_token END END,
+    stopped_token = CASE WHEN :new_state IN ({held}, {cancelled})
+                         THEN CASE WHEN :old_state = {running} THEN token ELSE stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(now(:now) + :delay_ms, due_at),
     alarm_at = CASE WHEN :new_state = {scheduled} THEN coalesce(now(:now) + :delay_ms, due_at) END,
@@ -153,9 +154,9 @@ SET state = u.new_state, token = job.token + u.bump,
     version = job.version + 1, event_id = next_event(), changed_at = c.t,
     changed_by = coalesce(u.who, job.owner), changed_what = u.what, changed_why = u.why
 FROM (SELECT now_each(:now) AS t OFFSET 0) c,
-     unnest(:id::bigint[], :old_state::smallint[], :token::bigint[], :new_state::smallint[], :bump::bigint[], :delay_ms::bigint[],
-            :attempts::bigint[], :crashes::bigint[], :error_class::text[], :error_text::text[], :who::text[], :why::text[],
-            :what::text[]) WITH ORDINALITY
+     unnest(:id::bigint[], :old_state::smallint[], :token::bigint[], :new_state::smallint[], :bump::bigint[],
+            :delay_ms::bigint[], :attempts::bigint[], :crashes::bigint[], :error_class::text[],
+            :error_text::text[], :who::text[], :why::text[], :what::text[]) WITH ORDINALITY
          AS u (id, old_state, token, new_state, bump, delay, attempts, crashes, error_class,
                error_text, who, why, what, ordinal)
 WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token AND job.followed IS NULL
@@ -506,11 +507,13 @@ LIMIT :limit;
 SELECT (SELECT count(*)
         FROM job
         WHERE queue = :queue AND state = {pending}
-          AND (priority < :priority OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id)))))
+          AND (priority < :priority
+            OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id)))))
      + (SELECT count(*)
         FROM job
         WHERE state = {scheduled} AND alarm_at <= now(:now) AND queue = :queue
-          AND (priority < :priority OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id))))) AS jobs;
+          AND (priority < :priority
+            OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id))))) AS jobs;
 
 -- name: job_last_end(id)
 -- How the last lease of a job has ended: who ended it, by which event, why. No row: never leased, or that event was
