@@ -25,7 +25,7 @@ SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = exclu
 
 -- name: submission_get(job_id)
 -- With the job as it is now. Primary keys. Called by queue/submission.c.
-SELECT j.state, j.payload, s.who, s.kind, s.priority, s.due_at, s.payload, s.concurrency_key, s.tags,
+SELECT j.state, j.payload AS old_payload, s.who, s.kind, s.priority, s.due_at, s.payload, s.concurrency_key, s.tags,
        s.workspace, s.max_attempts, s.max_crashes, s.backoff_ms, s.backoff_max_ms, s.lease_ms, s.hook
 FROM submission s JOIN job j ON j.id = s.job_id
 WHERE s.job_id = :job_id;
