@@ -70,21 +70,22 @@ UPDATE lock
 SET expires_at = now(:now) + :held_for_ms, held_for_ms = :held_for_ms
 WHERE name = :name AND owner = :owner AND token = coalesce(:token, token) AND expires_at > now(:now) AND job_id IS NULL;
 
+-- left_alone: 1 when it was left alone by a move of the clock. length_ms: for how long it is held at a time.
+-- define: lock
+l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
+CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone,
+coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+
 -- name: lock_get(name, now)
--- The last columns: 1 when it was left alone by a move of the clock; for how long it is held at a time. So in
--- lock_list. Called by queue/lock.c, queue/limits.c and queue/explain_queue.c.
-SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone,
-       coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+-- Called by queue/lock.c, queue/limits.c and queue/explain_queue.c.
+SELECT {lock}
 FROM lock l
 WHERE l.name = :name AND l.owner IS NOT NULL;
 
 -- name: lock_list(now)
 -- Index lock_expiry, all that are held; they are sorted (|| '': not read by name, with those that are free). Called by
 -- queue/lock.c.
-SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone,
-       coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+SELECT {lock}
 FROM lock l
 WHERE l.expires_at IS NOT NULL
 ORDER BY l.name || '';
