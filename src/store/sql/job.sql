@@ -396,6 +396,10 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid = j.xmax AN
               WHERE r.pid = l.pid AND r.locktype = 'relation' AND r.relation = 'job'::regclass)
 LIMIT 1
 
+-- What of it is told.
+-- define: holder
+h.pid, h.program, h.host, h.for_ms
+
 -- define: stale
 j.state = {running} AND j.alarm_at <= CASE WHEN :silent_ms::bigint IS NULL THEN now(:now) ELSE 9223372036854775807 END
 AND (j.alarm_at <= now(:now) OR j.seen_at <= now(:now) - :silent_ms::bigint)
@@ -408,7 +412,7 @@ AND (j.alarm_at <= now(:now) OR j.seen_at <= now(:now) - :silent_ms::bigint)
 WITH free AS MATERIALIZED (
     SELECT j.id FROM job j WHERE {stale} FOR UPDATE SKIP LOCKED
 )
-SELECT j.id, count(*) OVER () AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, count(*) OVER () AS held, {holder}
 FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
 WHERE {stale} AND NOT EXISTS (SELECT 1 FROM free f WHERE f.id = j.id)
 ORDER BY j.id + 0
@@ -419,7 +423,7 @@ LIMIT :limit;
 -- several have locked together, as foreign keys do, is not seen. Index job_alarm. PostgreSQL only. Called by
 -- queue/holder.c.
 -- dialect: postgres
-SELECT j.id, count(*) OVER () AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, count(*) OVER () AS held, {holder}
 FROM job j CROSS JOIN LATERAL ({row_holder}) h
 WHERE {stale}
 ORDER BY j.id + 0
@@ -428,7 +432,7 @@ LIMIT :limit;
 -- name: job_row_holder(id)
 -- Who has locked the row of job :id. Primary key. PostgreSQL only. Called by queue/holder.c.
 -- dialect: postgres
-SELECT j.id, 1 AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, 1 AS held, {holder}
 FROM job j CROSS JOIN LATERAL ({row_holder}) h
 WHERE j.id = :id;
 
@@ -495,7 +499,7 @@ FOR UPDATE OF j SKIP LOCKED;
 -- many they are and who holds each; the last column counts all. Index job_alarm, all that are running. PostgreSQL only.
 -- Called by queue/holder.c.
 -- dialect: postgres
-SELECT j.id, count(h.pid) OVER () AS held, h.pid, h.program, h.host, h.for_ms, count(*) OVER () AS total
+SELECT j.id, count(h.pid) OVER () AS held, {holder}, count(*) OVER () AS total
 FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
 WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = :worker_id
 ORDER BY h.pid IS NULL, j.id + 0
