@@ -31,6 +31,13 @@ int attempt_machine(tend *t)
 
 /* --- reading --- */
 
+_Static_assert((int)SQL_ATTEMPT_RUNNING == TEND_ATTEMPT_RUNNING &&
+                   (int)SQL_ATTEMPT_SUCCEEDED == TEND_ATTEMPT_SUCCEEDED &&
+                   (int)SQL_ATTEMPT_FAILED == TEND_ATTEMPT_FAILED &&
+                   (int)SQL_ATTEMPT_STOPPED == TEND_ATTEMPT_STOPPED &&
+                   (int)SQL_ATTEMPT_LOST == TEND_ATTEMPT_LOST,
+               "sql/job.sql and tend.h number the states of attempts alike");
+
 /* An attempt whose lease has ended runs no more, although nobody was left to write that down. */
 static int state_now(const struct attempt_columns *row)
 {

@@ -1,6 +1,7 @@
 /* Looking after the store: examination and schema. */
 #include "base/text.h"
 #include "queue/handle.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,13 +32,13 @@ struct migrations_call {
 static int migrations_body(struct db_tx *tx, void *arg)
 {
     struct migrations_call *call = arg;
-    struct db_result rows;
-    int rc = db_run(tx, Q_MIGRATION_LIST, DB_LAST, NULL, &rows);
-    for (size_t i = 0; rc >= 0 && i < rows.rows; i++) {
-        int64_t version = db_number(&rows, i, 0);
+    struct migration_list_rows rows;
+    int rc = run_migration_list(tx, DB_LAST, &rows);
+    for (size_t i = 0; rc >= 0 && i < rows.count; i++) {
+        int64_t version = db_num(rows.at[i].version);
         if (version >= 1 && version <= call->count)
             call->same[version - 1] =
-                strcmp(db_string(&rows, i, 1), call->known[version - 1].checksum) == 0;
+                strcmp(db_str(rows.at[i].checksum), call->known[version - 1].checksum) == 0;
     }
     return rc;
 }

@@ -103,7 +103,7 @@ static int find_pause(struct db_tx *tx, const struct control_call *call, int sta
     int found = -1;
     for (size_t i = 0; rc == 0 && i < rows.count; i++) {
         struct tend_control open;
-        control_read_row(&open, &rows.at[i].control);
+        control_read(&open, &rows.at[i].control);
         if (strcmp(open.action, "pause") != 0 && strcmp(open.action, "takeover") != 0)
             continue;
         bool known = open.taken_at_ms != TEND_UNSET && state == JOB_RUNNING;

@@ -47,9 +47,7 @@ int control_find_first_open(struct db_tx *tx, struct control_call *call);
 int control_take(tend *t, int64_t wait_ms, const struct tend_lease *leases, size_t count,
                  struct tend_controls **ret);
 
-void control_read_row(struct tend_control *control, const struct control_columns *row);
-/* The same for queue/explain.c: a row of what control_open_of_job has found. */
-void control_read(struct tend_control *control, const struct db_result *from, size_t row);
+void control_read(struct tend_control *control, const struct control_columns *row);
 
 /* The job's owner answers a control: done, with an event. 1, or 0 when it was answered before. */
 int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, const char *outcome);

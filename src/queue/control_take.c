@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void control_read_row(struct tend_control *control, const struct control_columns *row)
+void control_read(struct tend_control *control, const struct control_columns *row)
 {
     *control = (struct tend_control){
         .id = db_num(row->id),
@@ -27,12 +27,6 @@ void control_read_row(struct tend_control *control, const struct control_columns
         .done_at_ms = db_num(row->done_at),
         .outcome = db_str(row->outcome),
     };
-}
-
-void control_read(struct tend_control *control, const struct db_result *from, size_t row)
-{
-    const struct control_open_of_job_rows rows = {.result = *from};
-    control_read_row(control, &rows.at[row].control);
 }
 
 const char *control_json(struct db_tx *tx, const struct tend_control *control, const char *outcome)
@@ -64,7 +58,7 @@ int control_answer(struct db_tx *tx, struct step_job *job, int64_t control_id, c
     if (found.count == 0 || db_num(found.at[0].control.job_id) != job->id)
         return err_set(db_err(tx), TEND_ENOTFOUND, "job %lld has no control %lld",
                        (long long)job->id, (long long)control_id);
-    control_read_row(&control, &found.at[0].control);
+    control_read(&control, &found.at[0].control);
     if (control.done_at_ms != TEND_UNSET)
         return 0;
     const char *text = outcome == NULL ? "done" : handle_clean_text(db_arena(tx), outcome);
@@ -167,7 +161,7 @@ static int read_body(struct db_tx *tx, void *arg)
     call->item_count = call->fresh = 0;
     for (size_t i = 0; i < rows; i++) {
         struct tend_control *item = &call->items[call->item_count];
-        control_read_row(item, of_job ? &listed.at[i].control : &open.at[i].control);
+        control_read(item, of_job ? &listed.at[i].control : &open.at[i].control);
         int64_t token = of_job ? 0 : db_num(open.at[i].token);
         if (!of_job && !leased(call, item->job_id, token))
             continue;

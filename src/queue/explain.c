@@ -11,6 +11,7 @@
 #include "core/spec.h"
 #include "queue/control.h"
 #include "queue/row.h"
+#include "store/queries.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -88,14 +89,14 @@ static void explain_warning(struct explain_call *call)
 /* When the lease ends; what a move has left alone will begin anew. */
 static int read_lease(struct db_tx *tx, struct explain_call *call)
 {
-    struct db_result lease;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_JOB_LEASE, 0, params, &lease);
-    if (rc < 0 || lease.rows == 0)
+    struct job_lease_rows rows;
+    int rc = run_job_lease(tx, 0, (struct job_lease_params){.id = db_int(call->id)}, &rows);
+    if (rc < 0 || rows.count == 0)
         return rc;
-    int64_t length_ms = db_number(&lease, 0, 2);
-    call->warned = db_number(&lease, 0, 0) == 1;
-    call->until_ms = db_number(&lease, 0, 1) == 1
+    const struct job_lease_row *lease = &rows.at[0];
+    int64_t length_ms = db_num(lease->length_ms);
+    call->warned = db_num(lease->warned) == 1;
+    call->until_ms = db_num(lease->left_alone) == 1
                          ? call->now_ms + length_ms
                          : db_owed_end(&call->owed, call->job->until_ms, call->now_ms, length_ms);
     return 0;
@@ -167,12 +168,12 @@ static void explain_held(struct explain_call *call)
 /* What was asked of the job and has yet to be carried out. */
 static int explain_controls(struct db_tx *tx, struct explain_call *call)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_CONTROL_OPEN_OF_JOB, DB_LAST, params, &rows);
-    for (size_t i = 0; rc == 0 && i < rows.rows; i++) {
+    struct control_open_of_job_rows rows;
+    const struct control_open_of_job_params params = {.job_id = db_int(call->id)};
+    int rc = run_control_open_of_job(tx, DB_LAST, params, &rows);
+    for (size_t i = 0; rc == 0 && i < rows.count; i++) {
         struct tend_control open;
-        control_read(&open, &rows, i);
+        control_read(&open, &rows.at[i].control);
         bool taken = open.taken_at_ms != TEND_UNSET && call->job->state == TEND_RUNNING;
         explain_add(call, " %s has asked for %s%s%s%s%.100s; %s.", open.actor, open.action,
                     open.step_id != NULL ? " of step " : "",
@@ -205,22 +206,22 @@ static const char *cut_why(const char *why, char out[WHY_BYTES])
     return out;
 }
 
-/* end: of Q_JOB_LAST_END. */
-static void explain_last_end(struct explain_call *call, const struct db_result *end)
+/* end: NULL when it was never leased, or nobody knows any more how that has ended. */
+static void explain_last_end(struct explain_call *call, const struct job_last_end_row *end)
 {
     const struct tend_job *job = call->job;
     char part[WHY_BYTES];
-    const char *why = end->rows > 0 ? db_string(end, 0, 2) : NULL;
-    if (end->rows > 0 && strcmp(db_string(end, 0, 1), "job.released") == 0) {
+    if (end != NULL && strcmp(db_str(end->what), "job.released") == 0) {
+        const char *why = db_str(end->why);
         if (why == NULL)
             return;
         if (begins_with(why, NO_HANDLER_WHY))
-            explain_unhandled(call, db_string(end, 0, 0), why);
+            explain_unhandled(call, db_str(end->who), why);
         if (begins_with(why, NO_FOLDER_WHY))
             HINT(call, "%s.", NO_FOLDER_HINT);
         snprintf(call->out.given_back, sizeof call->out.given_back, "%s", cut_why(why, part));
         if (strcmp(call->out.reason, "no_handler") != 0)
-            explain_add(call, " %s gave it back: %s.", db_string(end, 0, 0), part);
+            explain_add(call, " %s gave it back: %s.", db_str(end->who), part);
     } else if (job->state == TEND_SCHEDULED && job->attempts > 0 && job->error_text != NULL) {
         explain_add(call, " Its last attempt failed (%s)%s%s.",
                     job->error_class != NULL ? job->error_class : "?", error_colon(job),
@@ -291,32 +292,31 @@ static void begin_answer(struct db_tx *tx, struct explain_call *call)
 
 static int read_job(struct db_tx *tx, struct explain_call *call, struct tend_jobs *jobs)
 {
-    struct db_result found;
-    const struct db_value params[] = {db_int(call->id), db_now(tx)};
-    int rc = db_run(tx, Q_JOB_GET, 0, params, &found);
+    struct job_get_rows found;
+    const struct job_get_params params = {.id = db_int(call->id), .now = db_now(tx)};
+    int rc = run_job_get(tx, 0, params, &found);
     if (rc < 0 || (rc = db_owed(tx, &call->owed)) < 0)
         return rc;
-    if (found.rows == 0)
+    if (found.count == 0)
         return err_set(db_err(tx), TEND_ENOTFOUND,
                        "there is no job %lld; 'tend jobs' lists those that are",
                        (long long)call->id);
-    if ((rc = jobs_read(db_arena(tx), &found, jobs)) < 0)
+    if ((rc = jobs_read(db_arena(tx), &found.result, jobs)) < 0)
         return rc;
     call->job = &jobs->items[0];
-    call->now_ms = db_number(&found, 0, found.columns - 1);
+    call->now_ms = db_num(found.at[0].now);
     return 0;
 }
 
 static int explain_waiting(struct db_tx *tx, struct explain_call *call)
 {
-    struct db_result end;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_JOB_LAST_END, 0, params, &end);
+    struct job_last_end_rows end;
+    int rc = run_job_last_end(tx, 0, (struct job_last_end_params){.id = db_int(call->id)}, &end);
     if (rc < 0)
         return rc;
-    call->leased_before = end.rows > 0 || call->job->attempts > 0;
+    call->leased_before = end.count > 0 || call->job->attempts > 0;
     if ((rc = explain_state(tx, call)) == 0)
-        explain_last_end(call, &end);
+        explain_last_end(call, end.count > 0 ? &end.at[0] : NULL);
     return rc;
 }
 

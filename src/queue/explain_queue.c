@@ -2,49 +2,54 @@
 #include "base/text.h"
 #include "queue/explain.h"
 #include "queue/settings.h"
+#include "store/queries.h"
 
 #include <string.h>
 
-static int count_of(struct db_tx *tx, enum db_query query, const struct db_value *params,
-                    int64_t *ret)
+static int count_ahead(struct db_tx *tx, const struct tend_job *job, int64_t *ret)
 {
-    struct db_result rows;
-    int rc = db_run(tx, query, 0, params, &rows);
+    struct job_ahead_rows ahead;
+    const struct job_ahead_params params = {.queue = db_text(job->queue),
+                                            .priority = db_int(job->priority),
+                                            .due_at = db_int(job->due_at_ms),
+                                            .id = db_int(job->id),
+                                            .now = db_now(tx)};
+    int rc = run_job_ahead(tx, 0, params, &ahead);
     if (rc == 0)
-        *ret = db_number(&rows, 0, 0);
+        *ret = db_num(ahead.at[0].jobs);
     return rc;
 }
 
 /* The lock of a serial queue. *ret: it explains the waiting. */
 static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
 {
-    struct db_result lock;
+    struct lock_get_rows rows;
     char left[DURATION_TEXT_BYTES];
     const char *name = arena_printf(db_arena(tx), "queue:%s", call->job->queue);
-    const struct db_value params[] = {db_text(name), db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_GET, 0, params, &lock);
-    if (rc < 0 || lock.rows == 0)
+    const struct lock_get_params params = {.name = db_text(name), .now = db_now(tx)};
+    int rc = run_lock_get(tx, 0, params, &rows);
+    if (rc < 0 || rows.count == 0)
         return rc;
-    int64_t length_ms = db_number(&lock, 0, 9);
-    bool left_alone = db_number(&lock, 0, 8) == 1;
+    const struct lock_columns *lock = &rows.at[0].lock;
+    int64_t length_ms = db_num(lock->length_ms);
+    bool left_alone = db_num(lock->left_alone) == 1;
     int64_t until_ms =
         left_alone ? call->now_ms + length_ms
-                   : db_owed_end(&call->owed, db_number(&lock, 0, 4), call->now_ms, length_ms);
+                   : db_owed_end(&call->owed, db_num(lock->expires_at), call->now_ms, length_ms);
     if (until_ms <= call->now_ms)
         return 0;
-    explain_because(call, "lock", db_string(&lock, 0, 1), until_ms);
+    explain_because(call, "lock", db_str(lock->owner), until_ms);
     SAY(call, "Its queue takes one job at a time, and %s holds the lock for another %s.",
-        db_string(&lock, 0, 1), explain_left(call, until_ms, left));
+        db_str(lock->owner), explain_left(call, until_ms, left));
     *ret = true;
     return 0;
 }
 
-/* The first end of leases, from column `at`; TEND_UNSET also when all of them begin anew, each with
+/* The first end of leases, as it is stored; TEND_UNSET also when all of them begin anew, each with
  * a length of its own. */
-static int64_t first_end(const struct explain_call *call, const struct db_result *running,
-                         size_t row, size_t at)
+static int64_t first_end(const struct explain_call *call, struct db_value stored)
 {
-    int64_t until_ms = db_number(running, row, at);
+    int64_t until_ms = db_num(stored);
     return until_ms == TEND_UNSET || call->owed.all_ms > LEASE_MOST_MS
                ? TEND_UNSET
                : until_ms + call->owed.all_ms;
@@ -65,58 +70,80 @@ static void add_first_end(struct explain_call *call, int64_t until_ms)
                     explain_left(call, until_ms, left));
 }
 
+static int explain_concurrency(struct db_tx *tx, struct explain_call *call,
+                               const struct tend_queue *queue, bool *ret)
+{
+    struct running_in_queue_rows running;
+    const struct running_in_queue_params params = {.queue = db_text(call->job->queue)};
+    int rc = run_running_in_queue(tx, 0, params, &running);
+    if (rc < 0)
+        return rc;
+    int64_t count = db_num(running.at[0].jobs);
+    if (count < queue->concurrency)
+        return 0;
+    int64_t until_ms = first_end(call, running.at[0].first_end_at);
+    explain_because(call, "concurrency", "", until_ms);
+    SAY(call, "Its queue runs %lld job%s, as many as it may at once.", (long long)count,
+        plural(count));
+    add_first_end(call, until_ms);
+    HINT(call, "'tend queue set %s --concurrency N' changes the limit.", call->job->queue);
+    *ret = true;
+    return 0;
+}
+
+static int explain_key_concurrency(struct db_tx *tx, struct explain_call *call,
+                                   const struct tend_queue *queue, bool *ret)
+{
+    struct running_by_key_rows running;
+    const char *key = call->job->concurrency_key;
+    const struct running_by_key_params params = {.queue = db_text(call->job->queue)};
+    int rc = run_running_by_key(tx, 0, params, &running);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < running.count; i++) {
+        const struct running_by_key_row *row = &running.at[i];
+        int64_t count = db_num(row->jobs);
+        if (strcmp(db_str(row->concurrency_key), key) != 0 || count < queue->key_concurrency)
+            continue;
+        int64_t until_ms = first_end(call, row->first_end_at);
+        explain_because(call, "key_concurrency", "", until_ms);
+        SAY(call, "%lld %s with its key '%s' %s running, as many as may at once.", (long long)count,
+            count == 1 ? "job" : "jobs", key, count == 1 ? "is" : "are");
+        add_first_end(call, until_ms);
+        *ret = true;
+        return 0;
+    }
+    return 0;
+}
+
+static void explain_rate(struct explain_call *call, const struct queue_settings *settings,
+                         bool *ret)
+{
+    struct limit limit = settings_limit(settings, call->now_ms);
+    char left[DURATION_TEXT_BYTES];
+    if (limit_available(&limit, call->now_ms) > 0)
+        return;
+    int64_t next_ms = limit_next_ms(&limit, call->now_ms);
+    explain_because(call, "rate", "", next_ms);
+    SAY(call, "Its queue has used up its rate; the next job is handed out in %s.",
+        explain_left(call, next_ms, left));
+    *ret = true;
+}
+
+/* *ret, which is false: a limit explains the waiting. */
 static int explain_limits(struct db_tx *tx, struct explain_call *call,
                           const struct queue_settings *settings, bool *ret)
 {
     const struct tend_queue *queue = &settings->queue;
-    const struct tend_job *job = call->job;
-    const struct db_value params[] = {db_text(job->queue)};
-    struct db_result running;
-    int rc;
-    if (queue->concurrency != TEND_UNSET) {
-        if ((rc = db_run(tx, Q_RUNNING_IN_QUEUE, 0, params, &running)) < 0)
-            return rc;
-        if (db_number(&running, 0, 0) >= queue->concurrency) {
-            int64_t until_ms = first_end(call, &running, 0, 1);
-            explain_because(call, "concurrency", "", until_ms);
-            SAY(call, "Its queue runs %lld job%s, as many as it may at once.",
-                (long long)db_number(&running, 0, 0), plural(db_number(&running, 0, 0)));
-            add_first_end(call, until_ms);
-            HINT(call, "'tend queue set %s --concurrency N' changes the limit.", job->queue);
-            *ret = true;
-            return 0;
-        }
-    }
-    if (queue->key_concurrency != TEND_UNSET && job->concurrency_key != NULL) {
-        if ((rc = db_run(tx, Q_RUNNING_BY_KEY, 0, params, &running)) < 0)
-            return rc;
-        for (size_t i = 0; i < running.rows; i++) {
-            if (strcmp(db_string(&running, i, 0), job->concurrency_key) != 0 ||
-                db_number(&running, i, 1) < queue->key_concurrency)
-                continue;
-            int64_t until_ms = first_end(call, &running, i, 2);
-            explain_because(call, "key_concurrency", "", until_ms);
-            int64_t count = db_number(&running, i, 1);
-            SAY(call, "%lld %s with its key '%s' %s running, as many as may at once.",
-                (long long)count, count == 1 ? "job" : "jobs", job->concurrency_key,
-                count == 1 ? "is" : "are");
-            add_first_end(call, until_ms);
-            *ret = true;
-            return 0;
-        }
-    }
-    if (queue->rate_count != TEND_UNSET) {
-        struct limit limit = settings_limit(settings, call->now_ms);
-        char left[DURATION_TEXT_BYTES];
-        if (limit_available(&limit, call->now_ms) <= 0) {
-            int64_t next_ms = limit_next_ms(&limit, call->now_ms);
-            explain_because(call, "rate", "", next_ms);
-            SAY(call, "Its queue has used up its rate; the next job is handed out in %s.",
-                explain_left(call, next_ms, left));
-            *ret = true;
-        }
-    }
-    return 0;
+    int rc = 0;
+    if (queue->concurrency != TEND_UNSET)
+        rc = explain_concurrency(tx, call, queue, ret);
+    if (rc == 0 && !*ret && queue->key_concurrency != TEND_UNSET &&
+        call->job->concurrency_key != NULL)
+        rc = explain_key_concurrency(tx, call, queue, ret);
+    if (rc == 0 && !*ret && queue->rate_count != TEND_UNSET)
+        explain_rate(call, settings, ret);
+    return rc;
 }
 
 int explain_pending(struct db_tx *tx, struct explain_call *call)
@@ -124,11 +151,9 @@ int explain_pending(struct db_tx *tx, struct explain_call *call)
     const struct tend_job *job = call->job;
     struct queue_settings settings;
     bool explained = false;
-    const struct db_value ahead[] = {db_text(job->queue), db_int(job->priority),
-                                     db_int(job->due_at_ms), db_int(job->id), db_now(tx)};
     int rc;
     if ((rc = settings_load(tx, job->queue, false, &settings)) < 0 ||
-        (rc = count_of(tx, Q_JOB_AHEAD, ahead, &call->out.ahead)) < 0)
+        (rc = count_ahead(tx, job, &call->out.ahead)) < 0)
         return rc;
     if (settings.queue.paused) {
         explain_because(call, "paused", settings.queue.paused_why, TEND_UNSET);

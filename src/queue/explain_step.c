@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "core/spec.h"
 #include "queue/explain.h"
+#include "store/queries.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,12 +20,13 @@ static size_t end_of_last_line(const char *text, size_t len)
 
 static int read_line(struct db_tx *tx, struct explain_call *call, int64_t number)
 {
-    struct db_result pieces;
-    const struct db_value params[] = {db_int(call->id), db_int(number), db_int(PIECES)};
-    int rc = db_run(tx, Q_OUTPUT_NEWEST, 0, params, &pieces);
+    struct output_newest_rows pieces;
+    const struct output_newest_params params = {
+        .job_id = db_int(call->id), .number = db_int(number), .limit = db_int(PIECES)};
+    int rc = run_output_newest(tx, 0, params, &pieces);
     const char *text = "";
-    for (size_t i = 0; rc >= 0 && i < pieces.rows; i++) /* the newest comes first */
-        text = arena_printf(db_arena(tx), "%s%s", db_string(&pieces, i, 0), text);
+    for (size_t i = 0; rc >= 0 && i < pieces.count; i++) /* the newest comes first */
+        text = arena_printf(db_arena(tx), "%s%s", db_str(pieces.at[i].text), text);
     if (rc < 0 || text == NULL)
         return rc;
     size_t end = end_of_last_line(text, strlen(text));
@@ -62,60 +64,44 @@ static void say_wait(struct explain_call *call, const char *class, const char *w
                 explain_left(call, out->next_at_ms, left));
 }
 
-/* The order of attempt_now in sql/attempt.sql. */
-enum now_column {
-    NOW_NUMBER,
-    NOW_STEP_INDEX,
-    NOW_STEP_ID,
-    NOW_ATTEMPT,
-    NOW_STARTED_AT,
-    NOW_PERCENT,
-    NOW_PROGRESS,
-    NOW_STATE,
-    NOW_CLASS,
-    NOW_WHY,
-    NOW_NEXT_AT,
-    NOW_TOKEN
-};
-
-static void read_step(struct explain_call *call, const struct db_result *now)
+static void read_step(struct explain_call *call, const struct attempt_now_row *now)
 {
     struct tend_explanation *out = &call->out;
-    out->step_index = db_number(now, 0, NOW_STEP_INDEX);
-    snprintf(out->step_id, sizeof out->step_id, "%s", db_string(now, 0, NOW_STEP_ID));
-    out->attempt = db_number(now, 0, NOW_ATTEMPT);
+    out->step_index = db_num(now->step_index);
+    snprintf(out->step_id, sizeof out->step_id, "%s", db_str(now->step_id));
+    out->attempt = db_num(now->attempt);
 }
 
-static void read_progress(struct explain_call *call, const struct db_result *now)
+static void read_progress(struct explain_call *call, const struct attempt_now_row *now)
 {
     struct tend_explanation *out = &call->out;
-    const char *progress = db_string(now, 0, NOW_PROGRESS);
-    out->attempt_ms = call->now_ms - db_number(now, 0, NOW_STARTED_AT);
-    out->percent = db_number(now, 0, NOW_PERCENT);
+    const char *progress = db_str(now->progress_text);
+    out->attempt_ms = call->now_ms - db_num(now->started_at);
+    out->percent = db_num(now->progress_percent);
     if (progress != NULL)
         text_plain(progress, strlen(progress), out->progress, sizeof out->progress);
 }
 
 int explain_step(struct db_tx *tx, struct explain_call *call)
 {
-    struct db_result now;
-    const struct db_value params[] = {db_int(call->id)};
-    int rc = db_run(tx, Q_ATTEMPT_NOW, 0, params, &now);
-    if (rc < 0 || now.rows == 0 || db_number(&now, 0, NOW_TOKEN) != call->job->token)
+    struct attempt_now_rows rows;
+    int rc = run_attempt_now(tx, 0, (struct attempt_now_params){.job_id = db_int(call->id)}, &rows);
+    if (rc < 0 || rows.count == 0 || db_num(rows.at[0].token) != call->job->token)
         return rc;
-    bool runs = db_number(&now, 0, NOW_STATE) == TEND_ATTEMPT_RUNNING;
-    int64_t next_at_ms = db_number(&now, 0, NOW_NEXT_AT);
+    const struct attempt_now_row *now = &rows.at[0];
+    bool runs = db_num(now->state) == TEND_ATTEMPT_RUNNING;
+    int64_t next_at_ms = db_num(now->next_at);
     if (!runs && (next_at_ms == TEND_UNSET || next_at_ms <= call->now_ms))
         return 0;
-    read_step(call, &now);
-    if ((rc = read_line(tx, call, db_number(&now, 0, NOW_NUMBER))) < 0)
+    read_step(call, now);
+    if ((rc = read_line(tx, call, db_num(now->number))) < 0)
         return rc;
     if (runs) {
-        read_progress(call, &now);
+        read_progress(call, now);
         say_step(call);
     } else {
         call->out.next_at_ms = next_at_ms;
-        say_wait(call, db_string(&now, 0, NOW_CLASS), db_string(&now, 0, NOW_WHY));
+        say_wait(call, db_str(now->failure_class), db_str(now->evidence));
     }
     return 0;
 }
@@ -171,13 +157,15 @@ struct kind_call {
 static int kind_body(struct db_tx *tx, void *arg)
 {
     struct kind_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_now(tx), db_text(call->queue), db_text(call->kind),
-                                      db_text(NO_HANDLER_WHY "%")};
-    int rc = db_run(tx, Q_JOB_UNHANDLED, DB_LAST, params, &found);
-    if (rc < 0 || found.rows == 0)
+    struct job_unhandled_rows found;
+    const struct job_unhandled_params params = {.now = db_now(tx),
+                                                .queue = db_text(call->queue),
+                                                .kind = db_text(call->kind),
+                                                .why = db_text(NO_HANDLER_WHY "%")};
+    int rc = run_job_unhandled(tx, DB_LAST, params, &found);
+    if (rc < 0 || found.count == 0)
         return rc;
-    snprintf(call->who, NAME_BYTES, "%s", db_string(&found, 0, 0));
+    snprintf(call->who, NAME_BYTES, "%s", db_str(found.at[0].changed_by));
     return 1;
 }
 

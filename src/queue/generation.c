@@ -29,6 +29,7 @@
  *     clock beyond TIME_MOST_US is ignored.
  */
 #include "queue/event.h"
+#include "store/queries.h"
 
 /* Every job and every event takes an id: more than a store gives out between two backups. */
 enum { ID_STEP = 1000000000, STEP = 1 << 20, DRAWN_BELOW = 1000 };
@@ -48,15 +49,15 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Where the next generation begins: held is what the store has now. */
-static struct tend_generation next_generation(const struct db_result *held, int64_t now_ms,
-                                              int64_t drawn)
+static struct tend_generation next_generation(const struct store_generation_row *held,
+                                              int64_t now_ms, int64_t drawn)
 {
     bool is_known = now_ms > 0 && now_ms < TIME_MOST_US / 1000;
     int64_t now_us = is_known ? now_ms * 1000 : 0;
-    int64_t token = larger(db_number(held, 0, 0), db_number(held, 0, 1));
-    int64_t id = db_number(held, 0, 3);
+    int64_t token = larger(db_num(held->token_base), db_num(held->job_token));
+    int64_t id = db_num(held->newest_id);
     int64_t id_now = now_us - IDS_SINCE_US;
-    token = larger(token, db_number(held, 0, 2));
+    token = larger(token, db_num(held->lock_token));
     return (struct tend_generation){.token_base = larger(now_us, token + STEP) + drawn,
                                     .first_id = id_now > id ? larger(id_now, id + STEP)
                                                             : (id / ID_STEP + 2) * ID_STEP};
@@ -64,10 +65,10 @@ static struct tend_generation next_generation(const struct db_result *held, int6
 
 /* The newest id before the jump. Those who write now have drawn theirs; but a jump that was undone
  * was taken by nobody. */
-static int64_t newest_used(const struct db_result *held)
+static int64_t newest_used(const struct store_generation_row *held)
 {
-    int64_t drawn = db_number(held, 0, 3);
-    int64_t used = db_number(held, 0, 4);
+    int64_t drawn = db_num(held->newest_id);
+    int64_t used = db_num(held->newest_event);
     return drawn - used < STEP ? drawn : used;
 }
 
@@ -75,20 +76,20 @@ static int generation_body(struct db_tx *tx, void *arg)
 {
     struct generation_call *call = arg;
     struct tend_generation *next = &call->generation;
-    struct db_result held;
+    struct store_generation_rows held;
     int64_t now_ms;
     int rc;
-    if ((rc = db_run(tx, Q_STORE_LOCK, 0, NULL, NULL)) < 0 ||
-        (rc = db_run(tx, Q_STORE_GENERATION, 0, NULL, &held)) < 0 ||
+    if ((rc = run_store_lock(tx, 0, NULL)) < 0 || (rc = run_store_generation(tx, 0, &held)) < 0 ||
         (rc = db_time(tx, &now_ms)) < 0)
         return rc;
-    *next = next_generation(&held, now_ms, call->drawn);
-    const struct db_value base[] = {db_int(next->token_base)};
-    const struct db_value ids[] = {db_int(next->first_id), db_int(newest_used(&held))};
+    *next = next_generation(&held.at[0], now_ms, call->drawn);
+    const struct worker_skip_ids_params workers = {.above = db_int(next->token_base)};
+    const struct generation_add_params ids = {.first_id = db_int(next->first_id),
+                                              .after_id = db_int(newest_used(&held.at[0]))};
     /* On PostgreSQL sequences are not set back when all is undone: this comes last. */
-    if ((rc = db_run(tx, Q_GENERATION_ADD, 0, ids, NULL)) < 0 ||
-        (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, base, NULL)) < 0 ||
-        (rc = db_run(tx, Q_CONTROL_SKIP_IDS, 0, NULL, NULL)) < 0 ||
+    if ((rc = run_generation_add(tx, 0, ids)) < 0 ||
+        (rc = run_worker_skip_ids(tx, 0, workers)) < 0 ||
+        (rc = run_control_skip_ids(tx, 0, NULL)) < 0 ||
         (rc = db_begin_generation(tx, next->first_id, next->token_base)) < 0)
         return rc;
     struct event_note event = {

@@ -1,58 +1,57 @@
 #include "queue/holder.h"
 
 #include "base/timetext.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-/* Columns 2 to 5 of job_skipped and job_row_holder. */
-static void put_holder(const struct db_result *rows, size_t row, char out[HOLDER_BYTES])
+static void put_holder(const struct holder_columns *holder, char out[HOLDER_BYTES])
 {
-    int64_t pid = db_number(rows, row, 2);
-    const char *host = db_string(rows, row, 4);
+    int64_t pid = db_num(holder->pid);
+    const char *host = db_str(holder->host);
     char since[DURATION_TEXT_BYTES];
     out[0] = '\0';
     if (pid != TEND_UNSET)
         snprintf(out, HOLDER_BYTES, "session %lld of the server (%.40s%s%.40s), for %s",
-                 (long long)pid, db_string(rows, row, 3), host != NULL ? " on " : "",
-                 host != NULL ? host : "", span_text(db_number(rows, row, 5), since));
+                 (long long)pid, db_str(holder->program), host != NULL ? " on " : "",
+                 host != NULL ? host : "", span_text(db_num(holder->for_ms), since));
 }
 
 int holder_read(struct db_tx *tx, int64_t job_id, char ret[HOLDER_BYTES])
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_int(job_id)};
+    struct job_row_holder_rows rows;
     ret[0] = '\0';
     if (!db_concurrent(tx))
         return 0;
-    int rc = db_run(tx, Q_JOB_ROW_HOLDER, 0, params, &rows);
-    if (rc == 0 && rows.rows > 0)
-        put_holder(&rows, 0, ret);
+    int rc = run_job_row_holder(tx, 0, (struct job_row_holder_params){.id = db_int(job_id)}, &rows);
+    if (rc == 0 && rows.count > 0)
+        put_holder(&rows.at[0].holder, ret);
     return rc;
 }
 
-/* Rows of job_skipped, job_held or job_left. */
-static void put_skipped(const struct db_result *rows, struct tend_recovery *ret)
-{
-    ret->entries_skipped = rows->rows > 0 ? db_number(rows, 0, 1) : 0;
-    ret->skipped_by[0] = '\0';
-    for (size_t i = 0; i < rows->rows; i++)
-        ret->skipped_ids[i] = db_number(rows, i, 0);
-    if (rows->rows > 0)
-        put_holder(rows, 0, ret->skipped_by);
-}
-
+/* job_skipped or job_held, which have the same parameters and columns. */
 static int read_skipped(struct db_tx *tx, enum db_query query, int64_t silent_ms,
                         struct tend_recovery *ret)
 {
-    struct db_result rows = {0};
-    const struct db_value params[] = {db_now(tx), db_int_or_null(silent_ms),
-                                      db_int(TEND_SKIPPED_NAMED)};
-    int rc = db_concurrent(tx) ? db_run(tx, query, 0, params, &rows) : 0;
-    if (rc == 0)
-        put_skipped(&rows, ret);
-    return rc;
+    struct job_skipped_rows rows = {0};
+    const struct job_skipped_params params = {.now = db_now(tx),
+                                              .silent_ms = db_int_or_null(silent_ms),
+                                              .limit = db_int(TEND_SKIPPED_NAMED)};
+    _Static_assert(sizeof params == sizeof(struct job_held_params) &&
+                       sizeof *rows.at == sizeof(struct job_held_row),
+                   "one takes the place of the other");
+    int rc = db_concurrent(tx) ? db_run(tx, query, 0, DB_VALUES(&params), &rows.result) : 0;
+    if (rc != 0)
+        return rc;
+    ret->entries_skipped = rows.count > 0 ? db_num(rows.at[0].held) : 0;
+    ret->skipped_by[0] = '\0';
+    for (size_t i = 0; i < rows.count; i++)
+        ret->skipped_ids[i] = db_num(rows.at[i].id);
+    if (rows.count > 0)
+        put_holder(&rows.at[0].holder, ret->skipped_by);
+    return 0;
 }
 
 int holder_read_skipped(struct db_tx *tx, int64_t silent_ms, struct tend_recovery *ret)
@@ -67,17 +66,20 @@ int holder_read_held(struct db_tx *tx, struct tend_recovery *ret)
 
 int holder_read_left(struct db_tx *tx, int64_t worker_id, bool all, struct tend_recovery *ret)
 {
-    struct db_result rows = {0};
+    struct job_left_rows rows = {0};
     struct tend_recovery left = {0};
-    const struct db_value params[] = {db_int(worker_id), db_int(TEND_SKIPPED_NAMED)};
-    int rc = db_concurrent(tx) ? db_run(tx, Q_JOB_LEFT, 0, params, &rows) : 0;
-    if (rc < 0 || rows.rows == 0)
+    const struct job_left_params params = {.worker_id = db_int(worker_id),
+                                           .limit = db_int(TEND_SKIPPED_NAMED)};
+    int rc = db_concurrent(tx) ? run_job_left(tx, 0, params, &rows) : 0;
+    if (rc < 0 || rows.count == 0)
         return rc;
-    put_skipped(&rows, &left);
-    if (all)
-        left.entries_skipped = db_number(&rows, 0, 6);
+    int64_t total = db_num(rows.at[0].total);
+    left.entries_skipped = all ? total : db_num(rows.at[0].held);
+    for (size_t i = 0; i < rows.count; i++)
+        left.skipped_ids[i] = db_num(rows.at[i].id);
+    put_holder(&rows.at[0].holder, left.skipped_by);
     holder_add_skipped(ret, &left);
-    return (int)db_number(&rows, 0, 6);
+    return (int)total;
 }
 
 static size_t named(const struct tend_recovery *recovery)

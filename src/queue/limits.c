@@ -120,7 +120,7 @@ static int look_at_lock(struct db_tx *tx, const struct claim_want *want, const c
     *ret = true;
     if (found.count == 0)
         return 0;
-    const struct lock_get_row *lock = &found.at[0];
+    const struct lock_columns *lock = &found.at[0].lock;
     bool expired = db_num(lock->expires_at) <= db_num(lock->now) &&
                    db_num(lock->left_alone) == 0; /* else the clock was set */
     bool own =
@@ -144,7 +144,7 @@ static int is_over_unknown(struct db_tx *tx, const struct claim_want *want, cons
         return rc;
     if (lock.count == 0)
         return 0;
-    say(none, TEND_EBUSY, "lock", db_str(lock.at[0].owner), TEND_UNSET);
+    say(none, TEND_EBUSY, "lock", db_str(lock.at[0].lock.owner), TEND_UNSET);
     return 1;
 }
 

@@ -5,6 +5,7 @@
 #include "queue/recover.h"
 #include "queue/wait.h"
 #include "queue/worker.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,23 +22,23 @@ void tend_lock_request_init(struct tend_lock_request *request)
     *request = (struct tend_lock_request){.ttl_ms = TEND_LOCK_TTL_MS};
 }
 
-/* From a row of lock_get or lock_list; owed: what is yet to be given back to it. */
-static void read_lock(struct tend_lock *lock, const struct db_result *rows, size_t row,
+/* owed: what is yet to be given back to it. */
+static void read_lock(struct tend_lock *lock, const struct lock_columns *from,
                       const struct db_owed *owed)
 {
-    int64_t now_ms = db_number(rows, row, 7);
+    int64_t now_ms = db_num(from->now);
     int64_t expires_ms =
-        db_owed_end(owed, db_number(rows, row, 4), now_ms, db_number(rows, row, 9));
+        db_owed_end(owed, db_num(from->expires_at), now_ms, db_num(from->length_ms));
     *lock = (struct tend_lock){
-        .token = db_number(rows, row, 2),
-        .acquired_at_ms = db_number(rows, row, 3),
+        .token = db_num(from->token),
+        .acquired_at_ms = db_num(from->acquired_at),
         .expires_at_ms = expires_ms,
-        .worker_id = db_number(rows, row, 5),
-        .job_id = db_number(rows, row, 6),
-        .expired = now_ms >= expires_ms && db_number(rows, row, 8) == 0,
+        .worker_id = db_num(from->worker_id),
+        .job_id = db_num(from->job_id),
+        .expired = now_ms >= expires_ms && db_num(from->left_alone) == 0,
     };
-    snprintf(lock->name, sizeof lock->name, "%s", db_string(rows, row, 0));
-    snprintf(lock->owner, sizeof lock->owner, "%s", db_string(rows, row, 1));
+    snprintf(lock->name, sizeof lock->name, "%s", db_str(from->name));
+    snprintf(lock->owner, sizeof lock->owner, "%s", db_str(from->owner));
 }
 
 struct lock_call {
@@ -52,17 +53,24 @@ struct lock_call {
 
 static const struct db_owed nothing_owed;
 
+/* The row of the lock, if there is one. */
+static int look(struct db_tx *tx, const struct lock_call *call, unsigned how,
+                struct lock_get_rows *ret)
+{
+    const struct lock_get_params params = {.name = db_text(call->name), .now = db_now(tx)};
+    return run_lock_get(tx, how, params, ret);
+}
+
 static int get_lock(struct db_tx *tx, struct lock_call *call, const struct db_owed *owed)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_text(call->name), db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_GET, 0, params, &rows);
+    struct lock_get_rows rows;
+    int rc = look(tx, call, 0, &rows);
     if (rc < 0)
         return rc;
-    call->done = rows.rows > 0;
+    call->done = rows.count > 0;
     call->lock = (struct tend_lock){0};
     if (call->done)
-        read_lock(&call->lock, &rows, 0, owed);
+        read_lock(&call->lock, &rows.at[0].lock, owed);
     return 0;
 }
 
@@ -82,19 +90,22 @@ static int get_expired_body(struct db_tx *tx, void *arg)
 /* Whoever waits sleeps until the lock expires, as it was when they looked: they are woken where
  * that is earlier now. before: its row then. */
 static void ring_if_shorter(struct db_tx *tx, const struct lock_call *call,
-                            const struct db_result *before)
+                            const struct lock_get_rows *before)
 {
-    if (before->rows > 0 && db_number(before, 0, 4) > db_number(before, 0, 7) + call->ttl_ms)
+    if (before->count == 0)
+        return;
+    const struct lock_columns *lock = &before->at[0].lock;
+    if (db_num(lock->expires_at) > db_num(lock->now) + call->ttl_ms)
         db_ring(tx, bell_of_lock(call->name));
 }
 
 /* Before the lock of another is taken over because its time is over; before: its row then. */
-static int check_clock(struct db_tx *tx, struct lock_call *call, const struct db_result *before)
+static int check_clock(struct db_tx *tx, struct lock_call *call, const struct lock_get_rows *before)
 {
     struct tend_lock lock;
-    if (before->rows == 0)
+    if (before->count == 0)
         return 0;
-    read_lock(&lock, before, 0, &nothing_owed);
+    read_lock(&lock, &before->at[0].lock, &nothing_owed);
     int rc = lock.expired ? db_clock_look(tx) : 0;
     call->clock_unsettled = rc > 0;
     return rc <= 0 ? rc
@@ -104,26 +115,47 @@ static int check_clock(struct db_tx *tx, struct lock_call *call, const struct db
                              call->name, lock.owner);
 }
 
+static int refresh(struct db_tx *tx, const struct lock_call *call, bool *ret_taken)
+{
+    struct lock_refresh_rows taken;
+    const struct lock_refresh_params params = {.name = db_text(call->name),
+                                               .owner = db_text(call->owner),
+                                               .held_for_ms = db_int(call->ttl_ms),
+                                               .worker_id = db_int_or_null(call->worker_id),
+                                               .token = db_int(call->token),
+                                               .now = db_now(tx)};
+    int rc = run_lock_refresh(tx, 0, params, &taken);
+    *ret_taken = rc >= 0 && taken.count > 0;
+    return rc;
+}
+
+/* Refreshes the lock where its token is given. */
+static int acquire(struct db_tx *tx, const struct lock_call *call, bool *ret_taken)
+{
+    if (call->token != TEND_UNSET)
+        return refresh(tx, call, ret_taken);
+    struct lock_acquire_rows taken;
+    const struct lock_acquire_params params = {.name = db_text(call->name),
+                                               .owner = db_text(call->owner),
+                                               .held_for_ms = db_int(call->ttl_ms),
+                                               .worker_id = db_int_or_null(call->worker_id),
+                                               .now = db_now(tx)};
+    int rc = run_lock_acquire(tx, 0, params, &taken);
+    *ret_taken = rc >= 0 && taken.count > 0;
+    return rc;
+}
+
 static int acquire_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
-    struct db_result before = {0};
-    struct db_result taken;
-    bool refresh = call->token != TEND_UNSET;
-    enum db_query query = refresh ? Q_LOCK_REFRESH : Q_LOCK_ACQUIRE;
-    const struct db_value look[] = {db_text(call->name), db_now(tx)};
-    const struct db_value params[] = {db_text(call->name),
-                                      db_text(call->owner),
-                                      db_int(call->ttl_ms),
-                                      db_int_or_null(call->worker_id),
-                                      refresh ? db_int(call->token) : db_null(),
-                                      db_now(tx)};
+    struct lock_get_rows before = {0};
+    bool taken;
     int rc;
     call->clock_unsettled = false;
-    if ((rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before)) < 0 ||
-        (rc = db_run(tx, query, 0, params, &taken)) < 0 || (rc = get_body(tx, arg)) < 0)
+    if ((rc = look(tx, call, DB_LATER, &before)) < 0 || (rc = acquire(tx, call, &taken)) < 0 ||
+        (rc = get_body(tx, arg)) < 0)
         return rc;
-    call->done = taken.rows > 0;
+    call->done = taken;
     if (!call->done)
         return 0;
     if (!db_clock_is_even(db_store(tx)) && (rc = check_clock(tx, call, &before)) < 0)
@@ -289,9 +321,10 @@ static int release_body(struct db_tx *tx, void *arg)
     int rc = get_body(tx, arg);
     if (rc < 0)
         return rc;
-    const struct db_value params[] = {db_text(call->name), db_text(call->owner),
-                                      db_int_or_null(call->token)};
-    if ((rc = db_each(tx, Q_LOCK_FREE, 0, params, 1, &freed)) < 0)
+    const struct lock_free_params params = {.name = db_text(call->name),
+                                            .owner = db_text(call->owner),
+                                            .token = db_int_or_null(call->token)};
+    if ((rc = each_lock_free(tx, 0, &params, 1, &freed)) < 0)
         return rc;
     call->done = freed != 0;
     if (!call->done)
@@ -338,13 +371,14 @@ static int extend_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     int64_t extended = 0;
-    struct db_result before = {0};
-    const struct db_value look[] = {db_text(call->name), db_now(tx)};
-    const struct db_value params[] = {db_text(call->name), db_text(call->owner),
-                                      db_int(call->ttl_ms), db_now(tx),
-                                      db_int_or_null(call->token)};
-    int rc = db_run(tx, Q_LOCK_GET, DB_LATER, look, &before);
-    if (rc < 0 || (rc = db_each(tx, Q_LOCK_EXTEND, DB_LAST, params, 1, &extended)) < 0)
+    struct lock_get_rows before = {0};
+    const struct lock_extend_params params = {.name = db_text(call->name),
+                                              .owner = db_text(call->owner),
+                                              .held_for_ms = db_int(call->ttl_ms),
+                                              .now = db_now(tx),
+                                              .token = db_int_or_null(call->token)};
+    int rc = look(tx, call, DB_LATER, &before);
+    if (rc < 0 || (rc = each_lock_extend(tx, DB_LAST, &params, 1, &extended)) < 0)
         return rc;
     call->done = extended != 0;
     if (call->done)
@@ -411,17 +445,16 @@ void tend_locks_free(struct tend_locks *locks)
 
 static int list_locks(struct db_tx *tx, struct locks_box *box, const struct db_owed *owed)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_LOCK_LIST, DB_LAST, params, &rows);
+    struct lock_list_rows rows;
+    int rc = run_lock_list(tx, DB_LAST, (struct lock_list_params){.now = db_now(tx)}, &rows);
     if (rc < 0)
         return rc;
-    struct tend_lock *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
+    struct tend_lock *items = arena_alloc(&box->arena, (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing locks");
-    for (size_t i = 0; i < rows.rows; i++)
-        read_lock(&items[i], &rows, i, owed);
-    box->locks = (struct tend_locks){.count = rows.rows, .items = items};
+    for (size_t i = 0; i < rows.count; i++)
+        read_lock(&items[i], &rows.at[i].lock, owed);
+    box->locks = (struct tend_locks){.count = rows.count, .items = items};
     return 0;
 }
 

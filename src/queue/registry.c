@@ -1,5 +1,7 @@
 #include "queue/registry.h"
 
+#include "store/queries.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,37 +16,37 @@ enum { SESSION_AGAIN_MS = 10, SESSION_TRIES = 25 };
 static int load_body(struct db_tx *tx, void *arg)
 {
     struct registry *registry = arg;
-    struct db_result rows;
+    struct worker_list_rows rows;
     char boot_id[PROC_BOOT_BYTES];
-    const struct db_value params[] = {db_now(tx)};
-    int rc = db_run(tx, Q_WORKER_LIST, DB_LAST, params, &rows);
+    int rc = run_worker_list(tx, DB_LAST, (struct worker_list_params){.now = db_now(tx)}, &rows);
     if (rc < 0)
         return rc;
     bool known = proc_boot_id(boot_id) == 0;
-    registry->entries = arena_zalloc(db_arena(tx), (rows.rows + 1) * sizeof(struct registry_entry));
+    registry->entries =
+        arena_zalloc(db_arena(tx), (rows.count + 1) * sizeof(struct registry_entry));
     if (registry->entries == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while reading workers");
-    registry->count = rows.rows;
-    for (size_t i = 0; i < rows.rows; i++) {
+    registry->count = rows.count;
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct worker_list_row *row = &rows.at[i];
         struct registry_entry *entry = &registry->entries[i];
         *entry = (struct registry_entry){
-            .id = db_number(&rows, i, 0),
-            .name = db_string(&rows, i, 1),
-            .host = db_string(&rows, i, 2),
-            .process = {.pid = db_number(&rows, i, 4),
-                        .pid_ns = (uint64_t)db_number(&rows, i, 5),
-                        .start_ticks = db_number(&rows, i, 6)},
-            .session = db_number(&rows, i, 7) != 0,
-            .since_ms = db_number(&rows, i, 8),
-            .lost_at_ms = db_number(&rows, i, 9),
-            .sign_ms = db_number(&rows, i, 11),
+            .id = db_num(row->id),
+            .name = db_str(row->name),
+            .host = db_str(row->host),
+            .process = {.pid = db_num(row->pid),
+                        .pid_ns = (uint64_t)db_num(row->pid_ns),
+                        .start_ticks = db_num(row->start_ticks)},
+            .session = db_num(row->session) != 0,
+            .since_ms = db_num(row->since),
+            .lost_at_ms = db_num(row->lost_at),
+            .sign_ms = db_num(row->last_sign_at),
         };
-        snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s",
-                 db_string(&rows, i, 3));
+        snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s", db_str(row->boot_id));
         entry->here = known && strcmp(entry->process.boot_id, boot_id) == 0;
         entry->elsewhere = known && !entry->here;
-        registry->now_ms = db_number(&rows, i, 10);
-        registry->schema = db_number(&rows, i, 12);
+        registry->now_ms = db_num(row->now);
+        registry->schema = db_num(row->schema_version);
     }
     return 0;
 }

@@ -24,6 +24,13 @@ void tend_jobs_free(struct tend_jobs *jobs)
     free(box);
 }
 
+/* The queries have the states by name, too. */
+_Static_assert((int)SQL_SCHEDULED == JOB_SCHEDULED && (int)SQL_PENDING == JOB_PENDING &&
+                   (int)SQL_RUNNING == JOB_RUNNING && (int)SQL_HELD == JOB_HELD &&
+                   (int)SQL_DONE == JOB_DONE && (int)SQL_FAILED == JOB_FAILED &&
+                   (int)SQL_CANCELLED == JOB_CANCELLED,
+               "sql/job.sql and core/state.h number the states alike");
+
 static void read_job(struct tend_job *job, const struct job_columns *from)
 {
     int state = (int)db_num(from->state);

@@ -36,23 +36,24 @@ struct put_call {
  * Runs that are due are added before the schedule is replaced, as it was until now, unless it is
  * paused or will be: as many as one transaction has room for. 1: more are due, and the schedule is
  * to be replaced in a later transaction. What has been added by then stays, and the rest stays due.
- * On 0 *row is the schedule as it is then, without rows when there is none.
+ * On 0 *ret is the schedule as it is then, without rows when there is none.
  */
 static int fire_before(struct db_tx *tx, const struct tend_schedule *schedule, int64_t now_ms,
-                       struct db_result *row)
+                       struct schedule_get_rows *ret)
 {
-    const struct db_value params[] = {db_text(schedule->name)};
+    const struct schedule_get_params params = {.name = db_text(schedule->name)};
     struct schedule_room room = SCHEDULE_ROOM;
     for (bool fired = false;; fired = true) {
-        int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, row);
-        if (rc < 0 || row->rows == 0 || schedule->paused)
+        int rc = run_schedule_get(tx, 0, params, ret);
+        if (rc < 0 || ret->count == 0 || schedule->paused)
             return rc;
-        int64_t next_ms = db_number(row, 0, FIRING_NEXT_AT);
-        if (db_number(row, 0, FIRING_PAUSED) != 0 || next_ms == TEND_UNSET || next_ms > now_ms)
+        const struct firing_columns *stored = &ret->at[0].firing;
+        int64_t next_ms = db_num(stored->next_at);
+        if (db_num(stored->paused) != 0 || next_ms == TEND_UNSET || next_ms > now_ms)
             return 0;
         if (fired)
             return 1;
-        if ((rc = schedule_fire(tx, row, now_ms, &room)) < 0)
+        if ((rc = schedule_fire(tx, stored, now_ms, &room)) < 0)
             return rc;
     }
 }
@@ -64,15 +65,16 @@ static const char *timezone_of(const struct tend_schedule *schedule)
     return timezone == NULL || strcmp(timezone, "UTC") == 0 ? NULL : timezone;
 }
 
+/* before: the schedule that is replaced, or NULL. */
 static int load_zone(struct db_tx *tx, const struct tend_schedule *schedule,
-                     const struct db_result *before, struct schedule_zone *ret)
+                     const struct firing_columns *before, struct schedule_zone *ret)
 {
     const char *timezone = timezone_of(schedule);
     const char *kept = NULL;
-    if (before->rows > 0 && timezone != NULL) {
-        const char *old = db_string(before, 0, FIRING_TIMEZONE);
+    if (before != NULL && timezone != NULL) {
+        const char *old = db_str(before->timezone);
         if (old != NULL && strcmp(old, timezone) == 0)
-            kept = db_string(before, 0, FIRING_ZONE);
+            kept = db_str(before->zone);
     }
     return schedule_zone_load(timezone, kept, db_arena(tx), ret, db_err(tx));
 }
@@ -86,14 +88,14 @@ static bool is_same_text(const char *a, const char *b)
  * The first run that has not been added. A paused schedule whose times stay the same keeps the
  * runs that it has missed.
  */
-static int64_t first_run(const struct put_call *call, const struct db_result *before, bool paused,
-                         const struct schedule_zone *zone, int64_t now_ms)
+static int64_t first_run(const struct put_call *call, const struct firing_columns *before,
+                         bool paused, const struct schedule_zone *zone, int64_t now_ms)
 {
     const struct tend_schedule *schedule = call->schedule;
-    if (paused && before->rows > 0 && db_number(before, 0, FIRING_NEXT_AT) != TEND_UNSET &&
-        is_same_text(db_string(before, 0, FIRING_CRON), schedule->cron) &&
-        is_same_text(db_string(before, 0, FIRING_TIMEZONE), timezone_of(schedule)))
-        return db_number(before, 0, FIRING_NEXT_AT);
+    if (paused && before != NULL && db_num(before->next_at) != TEND_UNSET &&
+        is_same_text(db_str(before->cron), schedule->cron) &&
+        is_same_text(db_str(before->timezone), timezone_of(schedule)))
+        return db_num(before->next_at);
     return cron_next(&call->cron, zone->zone, now_ms);
 }
 
@@ -103,34 +105,35 @@ static int put_body(struct db_tx *tx, void *arg)
     struct put_call *call = arg;
     const struct tend_schedule *schedule = call->schedule;
     struct schedule_zone zone;
-    struct db_result before;
+    struct schedule_get_rows rows;
     int64_t now_ms;
     int rc;
-    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = fire_before(tx, schedule, now_ms, &before)) != 0 ||
-        (rc = load_zone(tx, schedule, &before, &zone)) < 0)
+    if ((rc = db_time(tx, &now_ms)) < 0 || (rc = fire_before(tx, schedule, now_ms, &rows)) != 0)
         return rc;
-    bool paused =
-        schedule->paused || (before.rows > 0 && db_number(&before, 0, FIRING_PAUSED) != 0);
-    int64_t next_ms = first_run(call, &before, paused, &zone, now_ms);
+    const struct firing_columns *before = rows.count > 0 ? &rows.at[0].firing : NULL;
+    if ((rc = load_zone(tx, schedule, before, &zone)) < 0)
+        return rc;
+    bool paused = schedule->paused || (before != NULL && db_num(before->paused) != 0);
+    int64_t next_ms = first_run(call, before, paused, &zone, now_ms);
     if (next_ms < 0)
         return err_set(db_err(tx), TEND_EINVAL, "'%s' never runs; give times that come",
                        schedule->cron);
-    const struct db_value params[] = {
-        db_text(schedule->name),
-        db_text(schedule->cron),
-        db_text(schedule->queue != NULL ? schedule->queue : "default"),
-        db_text(schedule->kind != NULL ? schedule->kind : ""),
-        db_int(schedule->priority),
-        db_text(schedule->payload != NULL ? schedule->payload : "{}"),
-        db_text(schedule->catch_up != NULL ? schedule->catch_up : "one"),
-        db_int(paused),
-        db_int(next_ms),
-        db_text(timezone_of(schedule)),
-        db_text(zone.copy),
-        db_text(schedule->overlap != NULL ? schedule->overlap : "queue"),
-        db_text(schedule->workspace),
+    const struct schedule_put_params params = {
+        .name = db_text(schedule->name),
+        .cron = db_text(schedule->cron),
+        .queue = db_text(schedule->queue != NULL ? schedule->queue : "default"),
+        .kind = db_text(schedule->kind != NULL ? schedule->kind : ""),
+        .priority = db_int(schedule->priority),
+        .payload = db_text(schedule->payload != NULL ? schedule->payload : "{}"),
+        .catch_up = db_text(schedule->catch_up != NULL ? schedule->catch_up : "one"),
+        .paused = db_int(paused),
+        .next_at = db_int(next_ms),
+        .timezone = db_text(timezone_of(schedule)),
+        .zone = db_text(zone.copy),
+        .overlap = db_text(schedule->overlap != NULL ? schedule->overlap : "queue"),
+        .workspace = db_text(schedule->workspace),
     };
-    if ((rc = db_each(tx, Q_SCHEDULE_PUT, 0, params, 1, NULL)) < 0)
+    if ((rc = each_schedule_put(tx, 0, &params, 1, NULL)) < 0)
         return rc;
     struct event_note event = {
         .who = call->by, .what = "schedule.put", .why = schedule->name, .queue = schedule->queue};
@@ -215,21 +218,23 @@ static int no_schedule(struct err *err, const char *name)
 static int pause_body(struct db_tx *tx, void *arg)
 {
     struct pause_call *call = arg;
-    struct db_result row;
-    const struct db_value params[] = {db_text(call->name), db_int(call->paused)};
-    int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, &row);
+    struct schedule_get_rows rows;
+    const struct schedule_get_params get = {.name = db_text(call->name)};
+    const struct schedule_pause_params pause = {.name = db_text(call->name),
+                                                .paused = db_int(call->paused)};
+    int rc = run_schedule_get(tx, 0, get, &rows);
     if (rc < 0)
         return rc;
-    if (row.rows == 0)
+    if (rows.count == 0)
         return no_schedule(db_err(tx), call->name);
-    if ((db_number(&row, 0, FIRING_PAUSED) != 0) == call->paused)
+    if ((db_num(rows.at[0].firing.paused) != 0) == call->paused)
         return 0;
-    if ((rc = db_each(tx, Q_SCHEDULE_PAUSE, 0, params, 1, NULL)) < 0)
+    if ((rc = each_schedule_pause(tx, 0, &pause, 1, NULL)) < 0)
         return rc;
     struct event_note event = {.who = call->by,
                                .what = call->paused ? "schedule.paused" : "schedule.resumed",
                                .why = call->name,
-                               .queue = db_string(&row, 0, FIRING_QUEUE)};
+                               .queue = db_str(rows.at[0].firing.queue)};
     db_ring(tx, DB_BELLS_ALL);
     return event_add(tx, &event, DB_LAST);
 }
@@ -258,8 +263,8 @@ int tend_schedule_resume(tend *t, const char *name, const char *by)
 static int remove_body(struct db_tx *tx, void *arg)
 {
     struct put_call *call = arg;
-    const struct db_value params[] = {db_text(call->schedule->name)};
-    int rc = db_each(tx, Q_SCHEDULE_REMOVE, 0, params, 1, &call->removed);
+    const struct schedule_remove_params params = {.name = db_text(call->schedule->name)};
+    int rc = each_schedule_remove(tx, 0, &params, 1, &call->removed);
     if (rc < 0 || call->removed == 0)
         return rc;
     struct event_note event = {
@@ -311,32 +316,33 @@ static const char *local_time(struct arena *arena, const struct tend_schedule *s
 static int list_body(struct db_tx *tx, void *arg)
 {
     struct schedules_box *box = arg;
-    struct db_result rows;
-    int rc = db_run(tx, Q_SCHEDULE_LIST, DB_LAST, NULL, &rows);
+    struct schedule_list_rows rows;
+    int rc = run_schedule_list(tx, DB_LAST, &rows);
     if (rc < 0)
         return rc;
-    struct tend_schedule *items = arena_alloc(&box->arena, (rows.rows + 1) * sizeof *items);
+    struct tend_schedule *items = arena_alloc(&box->arena, (rows.count + 1) * sizeof *items);
     if (items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while listing schedules");
-    for (size_t i = 0; i < rows.rows; i++) {
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct schedule_list_row *row = &rows.at[i];
         items[i] = (struct tend_schedule){
-            .name = db_string(&rows, i, 0),
-            .cron = db_string(&rows, i, 1),
-            .queue = db_string(&rows, i, 2),
-            .kind = db_string(&rows, i, 3),
-            .payload = db_string(&rows, i, 4),
-            .priority = (int)db_number(&rows, i, 5),
-            .catch_up = db_string(&rows, i, 6),
-            .paused = (int)db_number(&rows, i, 7),
-            .last_at_ms = db_number(&rows, i, 8),
-            .next_at_ms = db_number(&rows, i, 9),
-            .timezone = db_string(&rows, i, 10),
-            .overlap = db_string(&rows, i, 12),
-            .workspace = db_string(&rows, i, 13),
+            .name = db_str(row->name),
+            .cron = db_str(row->cron),
+            .queue = db_str(row->queue),
+            .kind = db_str(row->kind),
+            .payload = db_str(row->payload),
+            .priority = (int)db_num(row->priority),
+            .catch_up = db_str(row->catch_up),
+            .paused = (int)db_num(row->paused),
+            .last_at_ms = db_num(row->last_at),
+            .next_at_ms = db_num(row->next_at),
+            .timezone = db_str(row->timezone),
+            .overlap = db_str(row->overlap),
+            .workspace = db_str(row->workspace),
         };
-        items[i].next_local = local_time(&box->arena, &items[i], db_string(&rows, i, 11));
+        items[i].next_local = local_time(&box->arena, &items[i], db_str(row->zone));
     }
-    box->schedules = (struct tend_schedules){.count = rows.rows, .items = items};
+    box->schedules = (struct tend_schedules){.count = rows.count, .items = items};
     return 0;
 }
 

@@ -3,25 +3,7 @@
 #define QUEUE_SCHEDULE_H
 
 #include "queue/handle.h"
-
-/* The order of {firing} in sql/schedule.sql. */
-enum firing_column {
-    FIRING_NAME,
-    FIRING_CRON,
-    FIRING_QUEUE,
-    FIRING_KIND,
-    FIRING_PAYLOAD,
-    FIRING_PRIORITY,
-    FIRING_CATCH_UP,
-    FIRING_NEXT_AT,
-    FIRING_VERSION,
-    FIRING_TIMEZONE,
-    FIRING_ZONE,
-    FIRING_OVERLAP,
-    FIRING_PAUSED,
-    FIRING_LAST_AT,
-    FIRING_WORKSPACE
-};
+#include "store/queries.h"
 
 /* What one transaction may add. Whoever has room for nothing still adds one run. */
 struct schedule_room {
@@ -41,9 +23,8 @@ struct schedule_room {
  */
 int schedule_fire_due(struct db_tx *tx);
 
-/* The same for one, which is due at now_ms: the row of schedule_get. Takes what it adds off the
- * room. */
-int schedule_fire(struct db_tx *tx, const struct db_result *row, int64_t now_ms,
+/* The same for one, which is due at now_ms. Takes what it adds off the room. */
+int schedule_fire(struct db_tx *tx, const struct firing_columns *schedule, int64_t now_ms,
                   struct schedule_room *room);
 
 #endif

@@ -43,7 +43,7 @@ enum { DUE_MOST = 100 };
 enum { LOOK_AGAIN_MS = 3600000, LOOK_MARK_MS = 1 };
 
 struct firing {
-    const struct db_result *schedule; /* its row */
+    const struct firing_columns *schedule; /* as it is stored */
     const char *name;
     const char *by; /* "schedule:NAME" */
     int64_t now_ms;
@@ -60,9 +60,14 @@ struct firing {
     struct err fault; /* why the times of its runs are not known */
 };
 
-static bool column_is(const struct firing *firing, enum firing_column column, const char *word)
+static bool catch_up_is(const struct firing *firing, const char *word)
 {
-    return strcmp(db_string(firing->schedule, 0, column), word) == 0;
+    return strcmp(db_str(firing->schedule->catch_up), word) == 0;
+}
+
+static bool overlap_is(const struct firing *firing, const char *word)
+{
+    return strcmp(db_str(firing->schedule->overlap), word) == 0;
 }
 
 /* The newest time of a run up to now, where from_ms is one: looks back ever farther from now, so
@@ -86,8 +91,7 @@ static int64_t newest_run(const struct firing *firing, int64_t from_ms)
 /* Fills in what is to be done, of a schedule that was due at first_ms. */
 static void find_runs(struct firing *firing, int64_t first_ms)
 {
-    bool all =
-        column_is(firing, FIRING_CATCH_UP, "all") && column_is(firing, FIRING_OVERLAP, "queue");
+    bool all = catch_up_is(firing, "all") && overlap_is(firing, "queue");
     int64_t at_ms = first_ms;
     size_t most = all && firing->most < CATCH_UP_MAX ? (size_t)firing->most : CATCH_UP_MAX;
     size_t due = 0;
@@ -103,7 +107,7 @@ static void find_runs(struct firing *firing, int64_t first_ms)
     firing->run_count = due;
     if (all)
         return;
-    firing->missed = column_is(firing, FIRING_CATCH_UP, "none") && due > 1;
+    firing->missed = catch_up_is(firing, "none") && due > 1;
     firing->first_ms = first_ms;
     firing->run_count = firing->missed ? 0 : 1;
     firing->runs[0] = firing->last_ms;
@@ -112,30 +116,28 @@ static void find_runs(struct firing *firing, int64_t first_ms)
 /* Whether it is due because its runs could not be told, and is looked at again. */
 static bool is_second_look(const struct firing *firing, int64_t first_ms)
 {
-    return db_string(firing->schedule, 0, FIRING_TIMEZONE) != NULL &&
-           first_ms % MS_PER_MINUTE == LOOK_MARK_MS &&
-           db_number(firing->schedule, 0, FIRING_LAST_AT) != TEND_UNSET;
+    return db_str(firing->schedule->timezone) != NULL && first_ms % MS_PER_MINUTE == LOOK_MARK_MS &&
+           db_num(firing->schedule->last_at) != TEND_UNSET;
 }
 
 /* What somebody has broken in the store itself runs this once; a zone may come back. */
 static int read_times(struct db_tx *tx, struct firing *firing)
 {
-    const char *cron = db_string(firing->schedule, 0, FIRING_CRON);
+    const char *cron = db_str(firing->schedule->cron);
     if (cron_parse(cron, &firing->cron, NULL) != 0)
         return err_set(&firing->fault, TEND_EINVAL,
                        "'%s' cannot be read; it does not run again until it is put anew", cron);
-    int rc = schedule_zone_load(db_string(firing->schedule, 0, FIRING_TIMEZONE),
-                                db_string(firing->schedule, 0, FIRING_ZONE), db_arena(tx),
-                                &firing->zone, &firing->fault);
+    int rc = schedule_zone_load(db_str(firing->schedule->timezone), db_str(firing->schedule->zone),
+                                db_arena(tx), &firing->zone, &firing->fault);
     if (rc < 0 && rc != TEND_ENOMEM)
         firing->next_ms =
             (firing->now_ms + LOOK_AGAIN_MS) / MS_PER_MINUTE * MS_PER_MINUTE + LOOK_MARK_MS;
     return rc;
 }
 
-static int64_t payload_bytes(const struct db_result *schedule)
+static int64_t payload_bytes(const struct firing_columns *schedule)
 {
-    return (int64_t)db_at(schedule, 0, FIRING_PAYLOAD)->bytes;
+    return (int64_t)schedule->payload.bytes;
 }
 
 /* How many runs of this payload the room is for. */
@@ -156,18 +158,19 @@ static void take_room(struct schedule_room *room, const struct firing *firing)
     room->bytes -= runs * payload_bytes(firing->schedule);
 }
 
-static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_result *row,
-                       int64_t now_ms, const struct schedule_room *room)
+static int firing_init(struct db_tx *tx, struct firing *firing,
+                       const struct firing_columns *schedule, int64_t now_ms,
+                       const struct schedule_room *room)
 {
-    int64_t first_ms = db_number(row, 0, FIRING_NEXT_AT);
+    int64_t first_ms = db_num(schedule->next_at);
     *firing = (struct firing){
-        .schedule = row,
-        .name = db_string(row, 0, FIRING_NAME),
-        .by = arena_printf(db_arena(tx), "schedule:%s", db_string(row, 0, FIRING_NAME)),
+        .schedule = schedule,
+        .name = db_str(schedule->name),
+        .by = arena_printf(db_arena(tx), "schedule:%s", db_str(schedule->name)),
         .now_ms = now_ms,
         .runs = arena_alloc(db_arena(tx), CATCH_UP_MAX * sizeof *firing->runs),
         .run_count = 1,
-        .most = runs_in(room, payload_bytes(row)),
+        .most = runs_in(room, payload_bytes(schedule)),
         .last_ms = first_ms,
         .next_ms = TEND_UNSET,
     };
@@ -176,7 +179,7 @@ static int firing_init(struct db_tx *tx, struct firing *firing, const struct db_
     firing->runs[0] = first_ms;
     bool again = is_second_look(firing, first_ms);
     if (again) {
-        firing->last_ms = db_number(row, 0, FIRING_LAST_AT);
+        firing->last_ms = db_num(schedule->last_at);
         firing->run_count = 0;
     }
     int rc = read_times(tx, firing);
@@ -198,7 +201,7 @@ static int tell_fault(struct db_tx *tx, const struct firing *firing)
     struct event_note event = {
         .who = firing->by,
         .what = "schedule.failed",
-        .queue = db_string(firing->schedule, 0, FIRING_QUEUE),
+        .queue = db_str(firing->schedule->queue),
         .why = arena_printf(db_arena(tx), "when it runs next is not known: %s%s%s",
                             firing->fault.text, again ? "; looked at again at " : "",
                             again ? time_text(firing->next_ms, time) : ""),
@@ -211,7 +214,7 @@ static int tell_skipped(struct db_tx *tx, const struct firing *firing, const cha
     struct event_note event = {
         .who = firing->by,
         .what = "schedule.skipped",
-        .queue = db_string(firing->schedule, 0, FIRING_QUEUE),
+        .queue = db_str(firing->schedule->queue),
         .why = why,
     };
     return event_add(tx, &event, 0);
@@ -243,12 +246,12 @@ static int replace(struct db_tx *tx, const struct firing *firing)
     char time[TIME_TEXT_BYTES];
     struct act_done done;
     struct tend_jobs jobs;
-    struct db_result rows;
-    const struct db_value params[] = {db_text(firing->name)};
-    int rc = db_run(tx, Q_SCHEDULE_RUNS, 0, params, &rows);
-    if (rc < 0 || rows.rows == 0)
+    struct schedule_runs_rows rows;
+    const struct schedule_runs_params params = {.schedule = db_text(firing->name)};
+    int rc = run_schedule_runs(tx, 0, params, &rows);
+    if (rc < 0 || rows.count == 0)
         return rc;
-    if ((rc = jobs_read(db_arena(tx), &rows, &jobs)) < 0)
+    if ((rc = jobs_read(db_arena(tx), &rows.result, &jobs)) < 0)
         return err_set(db_err(tx), rc, "out of memory while replacing jobs of a schedule");
     const char *why =
         arena_printf(db_arena(tx), "replaced by the run of %s", time_text(firing->last_ms, time));
@@ -259,16 +262,16 @@ static int replace(struct db_tx *tx, const struct firing *firing)
 /* Whether the run is to be added: 1, 0 or a code. */
 static int make_room(struct db_tx *tx, const struct firing *firing)
 {
-    struct db_result unfinished;
-    if (column_is(firing, FIRING_OVERLAP, "queue"))
+    struct schedule_unfinished_rows unfinished;
+    if (overlap_is(firing, "queue"))
         return 1;
-    const struct db_value params[] = {db_text(firing->name)};
-    int rc = db_run(tx, Q_SCHEDULE_UNFINISHED, 0, params, &unfinished);
-    if (rc < 0 || unfinished.rows == 0)
+    const struct schedule_unfinished_params params = {.schedule = db_text(firing->name)};
+    int rc = run_schedule_unfinished(tx, 0, params, &unfinished);
+    if (rc < 0 || unfinished.count == 0)
         return rc < 0 ? rc : 1;
-    rc = column_is(firing, FIRING_OVERLAP, "skip") ? skip(tx, firing, db_number(&unfinished, 0, 0))
-                                                   : replace(tx, firing);
-    return rc < 0 ? rc : column_is(firing, FIRING_OVERLAP, "replace");
+    rc = overlap_is(firing, "skip") ? skip(tx, firing, db_num(unfinished.at[0].id))
+                                    : replace(tx, firing);
+    return rc < 0 ? rc : overlap_is(firing, "replace");
 }
 
 /* --- adding --- */
@@ -279,43 +282,44 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
     size_t count = firing->run_count;
     struct tend_job_spec *specs = arena_alloc(arena, count * sizeof *specs);
     struct tend_added *added = arena_zalloc(arena, count * sizeof *added);
-    struct db_value *nominal = arena_alloc(arena, 2 * count * sizeof *nominal);
+    struct schedule_nominal_params *nominal = arena_alloc(arena, count * sizeof *nominal);
     if (specs == NULL || added == NULL || nominal == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while adding jobs of schedules");
     for (size_t i = 0; i < count; i++) {
         tend_job_spec_init(&specs[i]);
-        specs[i].queue = db_string(firing->schedule, 0, FIRING_QUEUE);
-        specs[i].kind = db_string(firing->schedule, 0, FIRING_KIND);
-        specs[i].payload = db_string(firing->schedule, 0, FIRING_PAYLOAD);
-        specs[i].payload_bytes = db_at(firing->schedule, 0, FIRING_PAYLOAD)->bytes;
-        specs[i].priority = (int)db_number(firing->schedule, 0, FIRING_PRIORITY);
-        specs[i].workspace = db_string(firing->schedule, 0, FIRING_WORKSPACE);
+        specs[i].queue = db_str(firing->schedule->queue);
+        specs[i].kind = db_str(firing->schedule->kind);
+        specs[i].payload = db_str(firing->schedule->payload);
+        specs[i].payload_bytes = firing->schedule->payload.bytes;
+        specs[i].priority = (int)db_num(firing->schedule->priority);
+        specs[i].workspace = db_str(firing->schedule->workspace);
     }
     struct add_batch batch = {
         .specs = specs, .count = count, .by = firing->by, .schedule = firing->name, .ret = added};
     int rc = add_jobs(tx, &batch, 0);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < count; i++) {
-        nominal[2 * i] = db_int(added[i].id);
-        nominal[2 * i + 1] = db_int(firing->runs[i]);
-    }
-    return db_each(tx, Q_SCHEDULE_NOMINAL, 0, nominal, count, NULL);
+    for (size_t i = 0; i < count; i++)
+        nominal[i] = (struct schedule_nominal_params){.id = db_int(added[i].id),
+                                                      .nominal_at = db_int(firing->runs[i])};
+    return each_schedule_nominal(tx, 0, nominal, count, NULL);
 }
 
-int schedule_fire(struct db_tx *tx, const struct db_result *row, int64_t now_ms,
+int schedule_fire(struct db_tx *tx, const struct firing_columns *schedule, int64_t now_ms,
                   struct schedule_room *room)
 {
     struct firing firing;
     int64_t fired = 0;
-    int rc = firing_init(tx, &firing, row, now_ms, room);
+    int rc = firing_init(tx, &firing, schedule, now_ms, room);
     if (rc < 0)
         return rc;
-    const char *copy = firing.zone.copy != NULL ? firing.zone.copy : db_string(row, 0, FIRING_ZONE);
-    const struct db_value params[] = {*db_at(row, 0, FIRING_NAME), *db_at(row, 0, FIRING_VERSION),
-                                      db_int(firing.last_ms), db_int_or_null(firing.next_ms),
-                                      db_text(copy)};
-    rc = db_each(tx, Q_SCHEDULE_FIRED, 0, params, 1, &fired);
+    const char *copy = firing.zone.copy != NULL ? firing.zone.copy : db_str(schedule->zone);
+    const struct schedule_fired_params params = {.name = schedule->name,
+                                                 .version = schedule->version,
+                                                 .last_at = db_int(firing.last_ms),
+                                                 .next_at = db_int_or_null(firing.next_ms),
+                                                 .zone = db_text(copy)};
+    rc = each_schedule_fired(tx, 0, &params, 1, &fired);
     /* Whoever changes the version adds the jobs, in the same transaction. */
     if (rc >= 0 && fired != 0 && firing.fault.code != 0)
         rc = tell_fault(tx, &firing);
@@ -345,10 +349,12 @@ struct due_one {
 static int fire_one(struct db_tx *tx, void *arg)
 {
     struct due_one *one = arg;
-    struct db_result row;
-    const struct db_value params[] = {db_text(one->name)};
-    int rc = db_run(tx, Q_SCHEDULE_GET, 0, params, &row);
-    return rc < 0 || row.rows == 0 ? rc : schedule_fire(tx, &row, one->now_ms, &one->room);
+    struct schedule_get_rows rows;
+    int rc =
+        run_schedule_get(tx, 0, (struct schedule_get_params){.name = db_text(one->name)}, &rows);
+    if (rc < 0 || rows.count == 0)
+        return rc;
+    return schedule_fire(tx, &rows.at[0].firing, one->now_ms, &one->room);
 }
 
 /* One of so many that share what is left. If it fails, nothing of it stays, and the next can be
@@ -371,9 +377,9 @@ static int fire_share(struct db_tx *tx, struct due *due, const char *name, size_
     return 0;
 }
 
-static bool replaces(const struct db_result *rows, size_t row)
+static bool replaces(const struct schedule_due_row *row)
 {
-    return strcmp(db_string(rows, row, 1), "replace") == 0;
+    return strcmp(db_str(row->overlap), "replace") == 0;
 }
 
 /* Whose turn it is to be the first of count, by the time alone. */
@@ -384,45 +390,46 @@ static size_t first_of(size_t count, int64_t now_ms)
 
 /* Those that have their turn: DUE_MOST in a row, or fewer at either end, so that each has it as
  * often as any other. */
-static int read_due(struct db_tx *tx, int64_t now_ms, struct db_result *ret)
+static int read_due(struct db_tx *tx, int64_t now_ms, struct schedule_due_rows *ret)
 {
-    struct db_result count;
+    struct schedule_count_due_rows count;
     int64_t most = DUE_MOST;
     int64_t skipped = 0;
-    const struct db_value now[] = {db_now(tx)};
-    int rc = db_run(tx, Q_SCHEDULE_COUNT_DUE, 0, now, &count);
+    int rc = run_schedule_count_due(tx, 0, (struct schedule_count_due_params){.now = db_now(tx)},
+                                    &count);
     if (rc < 0)
         return rc;
-    int64_t due = db_number(&count, 0, 0);
+    int64_t due = db_num(count.at[0].schedules);
     if (due > DUE_MOST)
         skipped = (int64_t)first_of((size_t)due + DUE_MOST - 1, now_ms) - (DUE_MOST - 1);
     if (skipped < 0) {
         most += skipped;
         skipped = 0;
     }
-    const struct db_value params[] = {now[0], db_int(most), db_int(skipped)};
-    return db_run(tx, Q_SCHEDULE_DUE, 0, params, ret);
+    const struct schedule_due_params params = {
+        .now = db_now(tx), .limit = db_int(most), .passed = db_int(skipped)};
+    return run_schedule_due(tx, 0, params, ret);
 }
 
 int schedule_fire_due(struct db_tx *tx)
 {
-    struct db_result rows;
+    struct schedule_due_rows rows;
     struct due due = {.left = SCHEDULE_ROOM};
     int rc = db_time(tx, &due.now_ms);
-    if (rc < 0 || (rc = read_due(tx, due.now_ms, &rows)) < 0 || rows.rows == 0)
+    if (rc < 0 || (rc = read_due(tx, due.now_ms, &rows)) < 0 || rows.count == 0)
         return rc;
-    size_t first = first_of(rows.rows, due.now_ms);
-    for (size_t i = 0; rc >= 0 && i < rows.rows && due.left.runs > 0 && due.left.bytes > 0; i++) {
-        size_t row = (first + i) % rows.rows;
-        if (!replaces(&rows, row))
-            rc = fire_share(tx, &due, db_string(&rows, row, 0), rows.rows - i);
+    size_t first = first_of(rows.count, due.now_ms);
+    for (size_t i = 0; rc >= 0 && i < rows.count && due.left.runs > 0 && due.left.bytes > 0; i++) {
+        const struct schedule_due_row *row = &rows.at[(first + i) % rows.count];
+        if (!replaces(row))
+            rc = fire_share(tx, &due, db_str(row->name), rows.count - i);
     }
     bool replaced = false;
-    for (size_t i = 0; rc >= 0 && i < rows.rows && !replaced; i++) {
-        size_t row = (first + i) % rows.rows;
+    for (size_t i = 0; rc >= 0 && i < rows.count && !replaced; i++) {
+        const struct schedule_due_row *row = &rows.at[(first + i) % rows.count];
         int fired = due.fired;
-        if (replaces(&rows, row))
-            rc = fire_share(tx, &due, db_string(&rows, row, 0), 1);
+        if (replaces(row))
+            rc = fire_share(tx, &due, db_str(row->name), 1);
         replaced = due.fired > fired;
     }
     if (rc < 0 || (due.fired == 0 && due.failed < 0))

@@ -107,41 +107,41 @@ const struct tend_setting_info *tend_setting_table(size_t *ret_count)
 /* --- reading --- */
 
 /* As stored: TEND_UNSET where nothing is set, FOR_EVER where it was set to "none". */
-static void read_stored(struct queue_settings *settings, const struct db_result *rows, size_t row)
+static void read_stored(struct queue_settings *settings, const struct queue_columns *row)
 {
-    const char *why = db_string(rows, row, 2);
-    const char *slots = db_string(rows, row, 25);
-    const char *classes = db_string(rows, row, 28);
+    const char *why = db_str(row->paused_why);
+    const char *slots = db_str(row->rate_slots);
+    const char *classes = db_str(row->retry_classes);
     *settings = (struct queue_settings){
         .queue = {.exists = 1,
-                  .paused = (int)db_number(rows, row, 1),
-                  .serial = (int)db_number(rows, row, 3),
-                  .concurrency = db_number(rows, row, 4),
-                  .key_concurrency = db_number(rows, row, 5),
-                  .rate_count = db_number(rows, row, 6),
-                  .rate_period_ms = db_number(rows, row, 7),
-                  .lease_ms = db_number(rows, row, 10),
-                  .max_attempts = db_number(rows, row, 11),
-                  .max_crashes = db_number(rows, row, 12),
-                  .backoff_ms = db_number(rows, row, 13),
-                  .backoff_max_ms = db_number(rows, row, 14),
-                  .keep_done_ms = db_number(rows, row, 15),
-                  .keep_failed_ms = db_number(rows, row, 16),
-                  .version = db_number(rows, row, 17),
-                  .step_max_attempts = db_number(rows, row, 18),
-                  .step_timeout_ms = db_number(rows, row, 19),
-                  .step_idle_timeout_ms = db_number(rows, row, 20),
-                  .step_no_progress_limit = db_number(rows, row, 21),
-                  .job_self_heal_max_resets = db_number(rows, row, 22),
-                  .step_grace_ms = db_number(rows, row, 23),
-                  .rate_strict = (int)db_number(rows, row, 24),
-                  .step_pause_ms = db_number(rows, row, 26),
-                  .step_pause_max_ms = db_number(rows, row, 27),
-                  .keep_workspace_ms = db_number(rows, row, 29)},
-        .rate_level = db_number(rows, row, 8),
-        .rate_at = db_number(rows, row, 9),
+                  .paused = (int)db_num(row->paused),
+                  .serial = (int)db_num(row->serial),
+                  .concurrency = db_num(row->concurrency),
+                  .key_concurrency = db_num(row->key_concurrency),
+                  .rate_count = db_num(row->rate_count),
+                  .rate_period_ms = db_num(row->rate_period_ms),
+                  .lease_ms = db_num(row->lease_ms),
+                  .max_attempts = db_num(row->max_attempts),
+                  .max_crashes = db_num(row->max_crashes),
+                  .backoff_ms = db_num(row->backoff_ms),
+                  .backoff_max_ms = db_num(row->backoff_max_ms),
+                  .keep_done_ms = db_num(row->keep_done_ms),
+                  .keep_failed_ms = db_num(row->keep_failed_ms),
+                  .version = db_num(row->version),
+                  .step_max_attempts = db_num(row->step_max_attempts),
+                  .step_timeout_ms = db_num(row->step_timeout_ms),
+                  .step_idle_timeout_ms = db_num(row->step_idle_timeout_ms),
+                  .step_no_progress_limit = db_num(row->step_no_progress_limit),
+                  .job_self_heal_max_resets = db_num(row->job_self_heal_max_resets),
+                  .step_grace_ms = db_num(row->step_grace_ms),
+                  .rate_strict = (int)db_num(row->rate_strict),
+                  .step_pause_ms = db_num(row->step_pause_ms),
+                  .step_pause_max_ms = db_num(row->step_pause_max_ms),
+                  .keep_workspace_ms = db_num(row->keep_workspace_ms)},
+        .rate_level = db_num(row->rate_level),
+        .rate_at = db_num(row->rate_at),
     };
-    snprintf(settings->queue.name, sizeof settings->queue.name, "%s", db_string(rows, row, 0));
+    snprintf(settings->queue.name, sizeof settings->queue.name, "%s", db_str(row->name));
     snprintf(settings->queue.paused_why, sizeof settings->queue.paused_why, "%s",
              why != NULL ? why : "");
     snprintf(settings->rate_slots, sizeof settings->rate_slots, "%s", slots != NULL ? slots : "");
@@ -201,9 +201,9 @@ static void fill_defaults(struct tend_queue *queue)
         snprintf(queue->retry_classes, sizeof queue->retry_classes, RETRY_CLASSES_DEFAULT);
 }
 
-void settings_read(struct queue_settings *settings, const struct db_result *rows, size_t row)
+void settings_read(struct queue_settings *settings, const struct queue_columns *row)
 {
-    read_stored(settings, rows, row);
+    read_stored(settings, row);
     fill_defaults(&settings->queue);
 }
 
@@ -213,15 +213,19 @@ void settings_default(struct queue_settings *settings, const char *name)
     fill_defaults(&settings->queue);
 }
 
+/* queue_get and queue_lock have the same parameters and columns. */
 int settings_load(struct db_tx *tx, const char *name, bool lock, struct queue_settings *ret)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_text(name)};
-    int rc = db_run(tx, lock ? Q_QUEUE_LOCK : Q_QUEUE_GET, 0, params, &rows);
+    struct queue_get_rows rows;
+    const struct queue_get_params params = {.name = db_text(name)};
+    _Static_assert(sizeof params == sizeof(struct queue_lock_params) &&
+                       sizeof *rows.at == sizeof(struct queue_lock_row),
+                   "one takes the place of the other");
+    int rc = db_run(tx, lock ? Q_QUEUE_LOCK : Q_QUEUE_GET, 0, DB_VALUES(&params), &rows.result);
     if (rc < 0)
         return rc;
-    if (rows.rows > 0)
-        settings_read(ret, &rows, 0);
+    if (rows.count > 0)
+        settings_read(ret, &rows.at[0].queue);
     else
         settings_default(ret, name);
     return 0;
@@ -402,38 +406,38 @@ struct set_call {
 static int store_settings(struct db_tx *tx, const struct queue_settings *s)
 {
     const struct tend_queue *q = &s->queue;
-    const struct db_value params[] = {
-        db_text(q->name),
-        db_int(q->paused),
-        db_text(q->paused_why[0] != '\0' ? q->paused_why : NULL),
-        db_int(q->serial),
-        db_int_or_null(q->concurrency),
-        db_int_or_null(q->key_concurrency),
-        db_int_or_null(q->rate_count),
-        db_int_or_null(q->rate_period_ms),
-        db_int_or_null(s->rate_level),
-        db_int_or_null(s->rate_at),
-        db_int_or_null(q->lease_ms),
-        db_int_or_null(q->max_attempts),
-        db_int_or_null(q->max_crashes),
-        db_int_or_null(q->backoff_ms),
-        db_int_or_null(q->backoff_max_ms),
-        db_int_or_null(q->keep_done_ms),
-        db_int_or_null(q->keep_failed_ms),
-        db_int_or_null(q->step_max_attempts),
-        db_int_or_null(q->step_timeout_ms),
-        db_int_or_null(q->step_idle_timeout_ms),
-        db_int_or_null(q->step_no_progress_limit),
-        db_int_or_null(q->job_self_heal_max_resets),
-        db_int_or_null(q->step_grace_ms),
-        db_int(q->rate_strict),
-        db_text(s->rate_slots[0] != '\0' ? s->rate_slots : NULL),
-        db_int_or_null(q->step_pause_ms),
-        db_int_or_null(q->step_pause_max_ms),
-        db_text(q->retry_classes[0] != '\0' ? q->retry_classes : NULL),
-        db_int_or_null(q->keep_workspace_ms),
+    const struct queue_put_params params = {
+        .name = db_text(q->name),
+        .paused = db_int(q->paused),
+        .paused_why = db_text(q->paused_why[0] != '\0' ? q->paused_why : NULL),
+        .serial = db_int(q->serial),
+        .concurrency = db_int_or_null(q->concurrency),
+        .key_concurrency = db_int_or_null(q->key_concurrency),
+        .rate_count = db_int_or_null(q->rate_count),
+        .rate_period_ms = db_int_or_null(q->rate_period_ms),
+        .rate_level = db_int_or_null(s->rate_level),
+        .rate_at = db_int_or_null(s->rate_at),
+        .lease_ms = db_int_or_null(q->lease_ms),
+        .max_attempts = db_int_or_null(q->max_attempts),
+        .max_crashes = db_int_or_null(q->max_crashes),
+        .backoff_ms = db_int_or_null(q->backoff_ms),
+        .backoff_max_ms = db_int_or_null(q->backoff_max_ms),
+        .keep_done_ms = db_int_or_null(q->keep_done_ms),
+        .keep_failed_ms = db_int_or_null(q->keep_failed_ms),
+        .step_max_attempts = db_int_or_null(q->step_max_attempts),
+        .step_timeout_ms = db_int_or_null(q->step_timeout_ms),
+        .step_idle_timeout_ms = db_int_or_null(q->step_idle_timeout_ms),
+        .step_no_progress_limit = db_int_or_null(q->step_no_progress_limit),
+        .job_self_heal_max_resets = db_int_or_null(q->job_self_heal_max_resets),
+        .step_grace_ms = db_int_or_null(q->step_grace_ms),
+        .rate_strict = db_int(q->rate_strict),
+        .rate_slots = db_text(s->rate_slots[0] != '\0' ? s->rate_slots : NULL),
+        .step_pause_ms = db_int_or_null(q->step_pause_ms),
+        .step_pause_max_ms = db_int_or_null(q->step_pause_max_ms),
+        .retry_classes = db_text(q->retry_classes[0] != '\0' ? q->retry_classes : NULL),
+        .keep_workspace_ms = db_int_or_null(q->keep_workspace_ms),
     };
-    return db_each(tx, Q_QUEUE_PUT, 0, params, 1, NULL);
+    return each_queue_put(tx, 0, &params, 1, NULL);
 }
 
 /* A rate that changes keeps what was taken; a new one begins with nothing taken. */
@@ -482,13 +486,12 @@ static int set_body(struct db_tx *tx, void *arg)
 {
     struct set_call *call = arg;
     struct queue_settings before;
-    struct db_result rows;
-    const struct db_value params[] = {db_text(call->name)};
-    int rc = db_run(tx, Q_QUEUE_LOCK, 0, params, &rows);
+    struct queue_lock_rows rows;
+    int rc = run_queue_lock(tx, 0, (struct queue_lock_params){.name = db_text(call->name)}, &rows);
     if (rc < 0)
         return rc;
-    if (rows.rows > 0)
-        read_stored(&before, &rows, 0);
+    if (rows.count > 0)
+        read_stored(&before, &rows.at[0].queue);
     else
         stored_default(&before, call->name);
     struct queue_settings after = before;

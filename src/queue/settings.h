@@ -3,9 +3,10 @@
 #define QUEUE_SETTINGS_H
 
 #include "queue/handle.h"
+#include "store/queries.h"
 
 /* From a row of queue_get and its kin; defaults filled in. */
-void settings_read(struct queue_settings *settings, const struct db_result *rows, size_t row);
+void settings_read(struct queue_settings *settings, const struct queue_columns *row);
 void settings_default(struct queue_settings *settings, const char *name);
 
 /* Inside a transaction; lock: claimers of the queue stand in line (PostgreSQL). */

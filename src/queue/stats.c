@@ -43,22 +43,23 @@ static int by_name(const void *a, const void *b)
     return strcmp(left->settings.name, right->settings.name);
 }
 
-static void gather(struct gathering *all, const struct db_result *queues,
-                   const struct db_result *counts, const struct db_result *oldest)
+static void gather(struct gathering *all, const struct queue_list_rows *queues,
+                   const struct queue_counts_rows *counts, const struct queue_oldest_rows *oldest)
 {
-    for (size_t i = 0; i < queues->rows; i++) {
+    for (size_t i = 0; i < queues->count; i++) {
         struct queue_settings settings;
-        settings_read(&settings, queues, i);
+        settings_read(&settings, &queues->at[i].queue);
         entry_of(all, settings.queue.name)->settings = settings.queue;
     }
-    for (size_t i = 0; i < counts->rows; i++) {
-        int64_t state = db_number(counts, i, 1);
+    for (size_t i = 0; i < counts->count; i++) {
+        const struct queue_counts_row *row = &counts->at[i];
+        int64_t state = db_num(row->state);
         if (state >= 0 && state < TEND_STATE_COUNT)
-            entry_of(all, db_string(counts, i, 0))->jobs[state] += db_number(counts, i, 2);
+            entry_of(all, db_str(row->queue))->jobs[state] += db_num(row->jobs);
     }
-    for (size_t i = 0; i < oldest->rows; i++) {
-        int64_t *first_ms = &entry_of(all, db_string(oldest, i, 0))->oldest_pending_ms;
-        int64_t due_ms = db_number(oldest, i, 1);
+    for (size_t i = 0; i < oldest->count; i++) {
+        int64_t *first_ms = &entry_of(all, db_str(oldest->at[i].queue))->oldest_pending_ms;
+        int64_t due_ms = db_num(oldest->at[i].due_at);
         if (*first_ms == TEND_UNSET || due_ms < *first_ms)
             *first_ms = due_ms;
     }
@@ -68,30 +69,33 @@ static void gather(struct gathering *all, const struct db_result *queues,
 static int stats_body(struct db_tx *tx, void *arg)
 {
     struct stats_box *box = arg;
-    struct db_result queues;
-    struct db_result counts;
-    struct db_result oldest;
-    struct db_result store;
-    const struct db_value params[] = {db_now(tx)};
+    struct queue_list_rows queues;
+    struct queue_counts_rows counts;
+    struct queue_oldest_rows oldest;
+    struct store_counts_rows stored;
+    const struct queue_counts_params count = {.now = db_now(tx)};
+    const struct queue_oldest_params look = {.now = db_now(tx)};
+    const struct store_counts_params count_store = {.now = db_now(tx)};
     int rc;
-    if ((rc = db_run(tx, Q_QUEUE_LIST, DB_LATER, NULL, &queues)) < 0 ||
-        (rc = db_run(tx, Q_QUEUE_COUNTS, DB_LATER, params, &counts)) < 0 ||
-        (rc = db_run(tx, Q_QUEUE_OLDEST, DB_LATER, params, &oldest)) < 0 ||
-        (rc = db_run(tx, Q_STORE_COUNTS, 0, params, &store)) < 0)
+    if ((rc = run_queue_list(tx, DB_LATER, &queues)) < 0 ||
+        (rc = run_queue_counts(tx, DB_LATER, count, &counts)) < 0 ||
+        (rc = run_queue_oldest(tx, DB_LATER, look, &oldest)) < 0 ||
+        (rc = run_store_counts(tx, 0, count_store, &stored)) < 0)
         return rc;
-    struct gathering all = {.room = queues.rows + counts.rows + oldest.rows + 1};
+    struct gathering all = {.room = queues.count + counts.count + oldest.count + 1};
     all.items = arena_zalloc(&box->arena, all.room * sizeof *all.items);
     if (all.items == NULL)
         return err_set(db_err(tx), TEND_ENOMEM, "out of memory while counting");
     gather(&all, &queues, &counts, &oldest);
+    const struct store_counts_row *store = &stored.at[0];
     box->stats = (struct tend_stats){
         .count = all.count,
         .items = all.items,
-        .workers = db_number(&store, 0, 0),
-        .locks = db_number(&store, 0, 1),
-        .schedules = db_number(&store, 0, 2),
-        .events = db_number(&store, 0, 3),
-        .now_ms = db_number(&store, 0, 4),
+        .workers = db_num(store->workers),
+        .locks = db_num(store->locks),
+        .schedules = db_num(store->schedules),
+        .events = db_num(store->events),
+        .now_ms = db_num(store->now),
     };
     return 0;
 }
@@ -118,19 +122,20 @@ struct outlook_call {
 static int outlook_body(struct db_tx *tx, void *arg)
 {
     struct outlook_call *call = arg;
-    struct db_result found;
-    const struct db_value params[] = {db_text(call->name)};
-    int rc = db_run(tx, Q_QUEUE_OUTLOOK, DB_LAST, params, &found);
+    struct queue_outlook_rows rows;
+    const struct queue_outlook_params params = {.queue = db_text(call->name)};
+    int rc = run_queue_outlook(tx, DB_LAST, params, &rows);
     if (rc < 0)
         return rc;
+    const struct queue_outlook_row *found = &rows.at[0];
     struct tend_outlook *outlook = &call->outlook;
     *outlook = (struct tend_outlook){
-        .due_ms = db_number(&found, 0, 0),
-        .running = db_number(&found, 0, 1),
-        .held = db_number(&found, 0, 2) > 0,
+        .due_ms = db_num(found->next_due_at),
+        .running = db_num(found->running),
+        .held = db_num(found->held) > 0,
     };
     outlook->known =
-        outlook->due_ms != TEND_UNSET || outlook->running > 0 || db_number(&found, 0, 3) > 0;
+        outlook->due_ms != TEND_UNSET || outlook->running > 0 || db_num(found->known) > 0;
     return 0;
 }
 

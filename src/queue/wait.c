@@ -7,6 +7,7 @@
 #include "queue/retain.h"
 #include "queue/schedule.h"
 #include "queue/worker.h"
+#include "store/queries.h"
 
 /* How often a thread that waits for a process looks at it; its end may be told to another thread.
  */
@@ -76,16 +77,17 @@ const struct wait_after wait_after_none = {.alarm_ms = TEND_UNSET, .schedule_ms 
 
 int wait_hint_read(struct db_tx *tx, const struct wait_after *after, struct wait_hint *ret)
 {
-    struct db_result alarm;
-    struct db_result schedule;
-    const struct db_value params[] = {db_int(after->alarm_ms), db_int(after->schedule_ms)};
+    struct job_next_alarm_rows alarm;
+    struct schedule_next_rows schedule;
+    const struct job_next_alarm_params alarms = {.after = db_int(after->alarm_ms)};
+    const struct schedule_next_params schedules = {.after = db_int(after->schedule_ms)};
     int rc;
-    if ((rc = db_run(tx, Q_JOB_NEXT_ALARM, DB_LATER, &params[0], &alarm)) < 0 ||
-        (rc = db_run(tx, Q_SCHEDULE_NEXT, 0, &params[1], &schedule)) < 0 ||
+    if ((rc = run_job_next_alarm(tx, DB_LATER, alarms, &alarm)) < 0 ||
+        (rc = run_schedule_next(tx, 0, schedules, &schedule)) < 0 ||
         (rc = db_time(tx, &ret->now_ms)) < 0)
         return rc;
-    ret->next_alarm_ms = db_number(&alarm, 0, 0);
-    ret->next_schedule_ms = db_number(&schedule, 0, 0);
+    ret->next_alarm_ms = db_num(alarm.at[0].at);
+    ret->next_schedule_ms = db_num(schedule.at[0].next_at);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "queue/event.h"
 #include "queue/move.h"
 #include "queue/registry.h"
+#include "store/queries.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,39 +45,44 @@ static int begin_alive(struct db_tx *tx, const struct register_call *call)
  */
 static int add_entry(struct db_tx *tx, struct register_call *call)
 {
-    const struct db_value params[] = {
-        db_text(call->name),
-        db_text(call->host),
-        db_text(call->process.boot_id),
-        db_int(call->process.pid),
-        db_int((int64_t)call->process.pid_ns),
-        db_int(call->process.start_ticks),
-        db_int(call->session),
-        db_now(tx),
-        db_int(call->registration),
+    const struct worker_add_params params = {
+        .name = db_text(call->name),
+        .host = db_text(call->host),
+        .boot_id = db_text(call->process.boot_id),
+        .pid = db_int(call->process.pid),
+        .pid_ns = db_int((int64_t)call->process.pid_ns),
+        .start_ticks = db_int(call->process.start_ticks),
+        .session = db_int(call->session),
+        .now = db_now(tx),
+        .registration = db_int(call->registration),
     };
     for (int tries = 1;; tries++) {
-        int rc = db_each(tx, Q_WORKER_ADD, 0, params, 1, &call->id);
+        int rc = each_worker_add(tx, 0, &params, 1, &call->id);
         if (rc < 0 || (rc = begin_alive(tx, call)) != TEND_EBUSY || tries == ID_TRIES)
             return rc;
-        const struct db_value held[] = {db_int(call->id)};
-        const struct db_value above[] = {db_int(call->id + ID_STEP)};
-        if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, held, 1, NULL)) < 0 ||
-            (rc = db_run(tx, Q_WORKER_SKIP_IDS, 0, above, NULL)) < 0)
+        const struct worker_remove_params held = {.id = db_int(call->id)};
+        const struct worker_skip_ids_params skip = {.above = db_int(call->id + ID_STEP)};
+        if ((rc = each_worker_remove(tx, 0, &held, 1, NULL)) < 0 ||
+            (rc = run_worker_skip_ids(tx, 0, skip)) < 0)
             return rc;
     }
+}
+
+static int find_entry(struct db_tx *tx, int64_t registration, struct worker_find_rows *ret)
+{
+    const struct worker_find_params params = {.registration = db_int(registration)};
+    return run_worker_find(tx, 0, params, ret);
 }
 
 static int register_body(struct db_tx *tx, void *arg)
 {
     struct register_call *call = arg;
-    struct db_result found;
-    const struct db_value registration[] = {db_int(call->registration)};
-    int rc = db_run(tx, Q_WORKER_FIND, 0, registration, &found);
+    struct worker_find_rows found;
+    int rc = find_entry(tx, call->registration, &found);
     if (rc < 0)
         return rc;
-    if (found.rows > 0) {
-        call->id = db_number(&found, 0, 0);
+    if (found.count > 0) {
+        call->id = db_num(found.at[0].id);
         return begin_alive(tx, call);
     }
     if ((rc = add_entry(tx, call)) < 0)
@@ -304,24 +310,25 @@ int worker_watch_all(tend *t, int64_t wait_ms)
 
 /* --- leaving --- */
 
-/* Rows are name, owner, token. Those who wait for a lock are woken. */
-static int leave_locks(struct db_tx *tx, const struct db_result *rows, int64_t id)
+/* Those who wait for a lock are woken. */
+static int leave_locks(struct db_tx *tx, const struct lock_of_worker_rows *rows, int64_t id)
 {
-    for (size_t i = 0; i < rows->rows; i++) {
-        const struct db_value lock[] = {*db_at(rows, i, 0), *db_at(rows, i, 2), db_int(id),
-                                        db_null()};
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct lock_of_worker_row *lock = &rows->at[i];
+        const struct lock_clean_params params = {
+            .name = lock->name, .token = lock->token, .worker_id = db_int(id)};
         int64_t cleaned = 0;
-        struct event_note event = {.who = db_string(rows, i, 1),
+        struct event_note event = {.who = db_str(lock->owner),
                                    .what = "lock.released",
-                                   .token = db_number(rows, i, 2),
-                                   .owner = db_string(rows, i, 1),
-                                   .why = db_string(rows, i, 0)};
-        int rc = db_each(tx, Q_LOCK_CLEAN, 0, lock, 1, &cleaned);
+                                   .token = db_num(lock->token),
+                                   .owner = db_str(lock->owner),
+                                   .why = db_str(lock->name)};
+        int rc = each_lock_clean(tx, 0, &params, 1, &cleaned);
         if (rc >= 0 && cleaned != 0)
             rc = event_add(tx, &event, 0);
         if (rc < 0)
             return rc;
-        db_ring(tx, bell_of_lock(db_string(rows, i, 0)));
+        db_ring(tx, bell_of_lock(db_str(lock->name)));
     }
     return 0;
 }
@@ -343,22 +350,23 @@ static bool is_kept(const struct keep_list *keep, int64_t id, int64_t token)
 static int give_back_jobs(struct db_tx *tx, int64_t id, const struct keep_list *keep,
                           const char *why)
 {
-    struct db_result rows;
-    const struct db_value held[] = {db_int(id)};
-    int rc = db_run(tx, Q_JOB_OF_WORKER, 0, held, &rows);
+    struct job_of_worker_rows rows;
+    int rc =
+        run_job_of_worker(tx, 0, (struct job_of_worker_params){.worker_id = db_int(id)}, &rows);
     if (rc < 0)
         return rc;
-    struct move *moves = arena_alloc(db_arena(tx), (rows.rows + 1) * sizeof *moves);
+    struct move *moves = arena_alloc(db_arena(tx), (rows.count + 1) * sizeof *moves);
     size_t count = 0;
     if (moves == NULL)
         return TEND_ENOMEM;
-    for (size_t i = 0; i < rows.rows; i++) {
-        int64_t job_id = db_number(&rows, i, 0);
-        int64_t token = db_number(&rows, i, 2);
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct policy_columns *job = &rows.at[i].policy;
+        int64_t job_id = db_num(job->id);
+        int64_t token = db_num(job->token);
         if (is_kept(keep, job_id, token))
             continue;
-        moves[count] = move_plain(job_id, JOB_RUNNING, token, MOVE_RELEASE,
-                                  db_bell_of(db_string(&rows, i, 7)));
+        moves[count] =
+            move_plain(job_id, JOB_RUNNING, token, MOVE_RELEASE, db_bell_of(db_str(job->queue)));
         moves[count++].why = why;
     }
     rc = move_jobs(tx, moves, count, 0, NULL);
@@ -392,31 +400,31 @@ int worker_release_unknown(tend *t, const struct tend_lease *known, size_t count
 /* All named locks held under it. */
 static int leave_all_locks(struct db_tx *tx, int64_t id)
 {
-    struct db_result rows;
+    struct lock_of_worker_rows rows;
     int rc;
-    const struct db_value held[] = {db_int(id), db_int(HELD_CHUNK)};
+    const struct lock_of_worker_params held = {.worker_id = db_int(id),
+                                               .limit = db_int(HELD_CHUNK)};
     do {
-        if ((rc = db_run(tx, Q_LOCK_OF_WORKER, 0, held, &rows)) < 0 ||
+        if ((rc = run_lock_of_worker(tx, 0, held, &rows)) < 0 ||
             (rc = leave_locks(tx, &rows, id)) < 0)
             return rc;
-    } while (rows.rows == HELD_CHUNK);
+    } while (rows.count == HELD_CHUNK);
     return 0;
 }
 
 static int leave_body(struct db_tx *tx, void *arg)
 {
     tend *t = arg;
-    struct db_result rows;
-    const struct db_value registration[] = {db_int(t->registration)};
-    int rc = db_run(tx, Q_WORKER_FIND, 0, registration, &rows);
+    struct worker_find_rows found;
+    int rc = find_entry(tx, t->registration, &found);
     if (rc < 0)
         return rc;
     /* The entry may have been made unbeknown, or be gone because the worker was taken for dead. */
     int64_t removed = 0;
-    int64_t id = rows.rows > 0 ? db_number(&rows, 0, 0) : t->worker_id;
-    const struct db_value remove[] = {db_int(id)};
+    int64_t id = found.count > 0 ? db_num(found.at[0].id) : t->worker_id;
+    const struct worker_remove_params remove = {.id = db_int(id)};
     /* As whoever takes it for dead: the worker, then its jobs, then its locks. */
-    if ((rc = db_each(tx, Q_WORKER_REMOVE, 0, remove, 1, &removed)) < 0)
+    if ((rc = each_worker_remove(tx, 0, &remove, 1, &removed)) < 0)
         return rc;
     rc = leave_jobs(tx, t, id);
     for (size_t i = 0; rc >= 0 && i < t->buried_count; i++)

@@ -15,6 +15,7 @@
 #include "queue/holder.h"
 #include "queue/recover.h"
 #include "queue/registry.h"
+#include "store/queries.h"
 
 struct bury_call {
     tend *t;
@@ -32,36 +33,38 @@ struct bury_call {
  */
 static int is_gone(struct db_tx *tx, int64_t worker_id, struct recovery *recovery)
 {
-    struct db_result mark;
-    struct db_result sign;
+    struct worker_lost_since_rows mark;
+    struct worker_sign_rows sign;
     int64_t now_ms;
-    const struct db_value worker[] = {db_int(worker_id), db_now(tx)};
+    const struct worker_lost_since_params lost = {.id = db_int(worker_id)};
+    const struct worker_sign_params alive = {.worker_id = db_int(worker_id), .now = db_now(tx)};
     int rc = db_alive_deny(tx, worker_id);
     if (rc <= 0)
         return rc; /* its session has come back */
-    if ((rc = db_run(tx, Q_WORKER_LOST_SINCE, 0, worker, &mark)) < 0)
+    if ((rc = run_worker_lost_since(tx, 0, lost, &mark)) < 0)
         return rc;
-    if (mark.rows == 0)
+    if (mark.count == 0)
         return 0;
-    int64_t lost_at_ms = db_number(&mark, 0, 0);
+    int64_t lost_at_ms = db_num(mark.at[0].lost_at);
     if (lost_at_ms == TEND_UNSET)
         return 1; /* no grace is given */
     if ((rc = db_clock_look(tx)) != 0) {
         recovery->clock_unsettled = rc > 0;
         return rc < 0 ? rc : 0;
     }
-    if ((rc = db_run(tx, Q_WORKER_SIGN, 0, worker, &sign)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
+    if ((rc = run_worker_sign(tx, 0, alive, &sign)) < 0 || (rc = db_time(tx, &now_ms)) < 0)
         return rc;
-    if (db_number(&sign, 0, 1) > 0) {
+    if (db_num(sign.at[0].in_flight) > 0) {
         rc = holder_read_left(tx, worker_id, false, &recovery->left);
         return rc < 0 ? rc : 0;
     }
     if (now_ms - lost_at_ms < db_alive_grace_ms(db_store(tx)))
         return 0; /* it has begun anew, with the clock */
-    if (db_number(&sign, 0, 0) == TEND_UNSET || db_number(&sign, 0, 0) <= lost_at_ms)
+    int64_t sign_ms = db_num(sign.at[0].at);
+    if (sign_ms == TEND_UNSET || sign_ms <= lost_at_ms)
         return 1;
-    const struct db_value again[] = {db_int(worker_id), db_int(now_ms)};
-    return db_each(tx, Q_WORKER_LOST, DB_LAST, again, 1, NULL);
+    const struct worker_lost_params again = {.id = db_int(worker_id), .lost_at = db_int(now_ms)};
+    return each_worker_lost(tx, DB_LAST, &again, 1, NULL);
 }
 
 static int bury_body(struct db_tx *tx, void *arg)
@@ -90,9 +93,9 @@ static int mark_body(struct db_tx *tx, void *arg)
     int rc = db_time(tx, &now_ms);
     if (rc < 0)
         return rc;
-    const struct db_value params[] = {db_int(call->entry->id),
-                                      call->back ? db_null() : db_int(now_ms)};
-    return db_each(tx, Q_WORKER_LOST, DB_LAST, params, 1, NULL);
+    const struct worker_lost_params params = {.id = db_int(call->entry->id),
+                                              .lost_at = call->back ? db_null() : db_int(now_ms)};
+    return each_worker_lost(tx, DB_LAST, &params, 1, NULL);
 }
 
 /* Part of what it held, or the last of it: 1 when there is more. */

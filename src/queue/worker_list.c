@@ -2,6 +2,7 @@
 #include "queue/holder.h"
 #include "queue/registry.h"
 #include "queue/worker.h"
+#include "store/queries.h"
 
 #include <stdlib.h>
 
@@ -21,24 +22,25 @@ void tend_workers_free(struct tend_workers *workers)
 
 static int holdings_body(struct db_tx *tx, void *arg)
 {
-    return db_run(tx, Q_WORKER_HOLDINGS, DB_LAST, NULL, arg);
+    return run_worker_holdings(tx, DB_LAST, arg);
 }
 
 /* Adds up leases and locks of worker id. */
-static void holdings_of(const struct db_result *rows, int64_t id, int64_t *leases, int64_t *locks)
+static void holdings_of(const struct worker_holdings_rows *rows, int64_t id, int64_t *leases,
+                        int64_t *locks)
 {
-    for (size_t i = 0; i < rows->rows; i++) {
-        if (db_number(rows, i, 0) != id)
+    for (size_t i = 0; i < rows->count; i++) {
+        if (db_num(rows->at[i].worker_id) != id)
             continue;
-        *leases += db_number(rows, i, 1);
-        *locks += db_number(rows, i, 2);
+        *leases += db_num(rows->at[i].leases);
+        *locks += db_num(rows->at[i].locks);
     }
 }
 
 int tend_worker_list(tend *t, struct tend_workers **ret)
 {
     struct workers_box *box = calloc(1, sizeof *box);
-    struct db_result holdings;
+    struct worker_holdings_rows holdings;
     if (box == NULL)
         return handle_fail(t, TEND_ENOMEM, "out of memory while listing workers");
     struct registry *registry = &box->registry;
@@ -75,7 +77,7 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
 
 struct stale_call {
     const struct tend_workers *workers;
-    struct db_result expired;
+    struct worker_expired_rows expired;
     struct tend_recovery left; /* of dead workers */
 };
 
@@ -86,21 +88,30 @@ static int stale_body(struct db_tx *tx, void *arg)
     call->left = (struct tend_recovery){0};
     int rc = db_lease_now(tx, &now);
     if (rc >= 0)
-        rc = db_run(tx, Q_WORKER_EXPIRED, 0, &now, &call->expired);
+        rc = run_worker_expired(tx, 0, (struct worker_expired_params){.now = now}, &call->expired);
     for (size_t i = 0; rc >= 0 && i < call->workers->count; i++)
         if (call->workers->items[i].alive == 0)
             rc = holder_read_left(tx, call->workers->items[i].id, false, &call->left);
     return rc;
 }
 
-/* Leases of a living worker that have expired and would be extended once. */
-static int64_t spared_of(const struct db_result *expired, int64_t id)
+/* What a worker holds whose time is over. */
+struct expired {
+    int64_t leases, locks;
+    int64_t unwarned; /* of the leases: those of a living worker would be extended once */
+};
+
+static struct expired expired_of(const struct worker_expired_rows *rows, int64_t id)
 {
-    int64_t spared = 0;
-    for (size_t i = 0; i < expired->rows; i++)
-        if (db_number(expired, i, 0) == id)
-            spared += db_number(expired, i, 3);
-    return spared;
+    struct expired all = {0};
+    for (size_t i = 0; i < rows->count; i++) {
+        if (db_num(rows->at[i].worker_id) != id)
+            continue;
+        all.leases += db_num(rows->at[i].leases);
+        all.locks += db_num(rows->at[i].locks);
+        all.unwarned += db_num(rows->at[i].unwarned);
+    }
+    return all;
 }
 
 int worker_count_stale(tend *t, struct tend_recovery *ret)
@@ -114,16 +125,13 @@ int worker_count_stale(tend *t, struct tend_recovery *ret)
     rc = db_read(t->db, arena, stale_body, &call, handle_err(t));
     for (size_t i = 0; rc >= 0 && i < workers->count; i++) {
         const struct tend_worker *worker = &workers->items[i];
-        int64_t leases = 0;
-        int64_t locks = 0;
+        struct expired expired = expired_of(&call.expired, worker->id);
         if (worker->alive != 0) {
-            ret->entries_reclaimed -=
-                db_clock_is_even(t->db) ? 0 : spared_of(&call.expired, worker->id);
+            ret->entries_reclaimed -= db_clock_is_even(t->db) ? 0 : expired.unwarned;
             continue;
         }
-        holdings_of(&call.expired, worker->id, &leases, &locks);
-        ret->entries_reclaimed += worker->leases - leases;
-        ret->locks_cleaned += worker->locks - locks;
+        ret->entries_reclaimed += worker->leases - expired.leases;
+        ret->locks_cleaned += worker->locks - expired.locks;
     }
     holder_add_skipped(ret, &call.left);
     tend_workers_free(workers);

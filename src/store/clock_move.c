@@ -1,21 +1,21 @@
 /* See clock_move.h. */
 #include "store/clock_move.h"
 
+#include "store/queries.h"
+
 int clock_move(struct db_tx *tx, struct db_value now, int64_t by_ms, const char *what,
                const char *data)
 {
-    static const enum db_query moves[] = {Q_CLOCK_MOVE_LEASES, Q_CLOCK_MOVE_LOCKS,
-                                          Q_CLOCK_MOVE_NEWCOMERS};
-    const struct db_value by[] = {db_int(by_ms), now};
-    int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < sizeof moves / sizeof moves[0]; i++)
-        rc = db_each(tx, moves[i], 0, by, 1, NULL);
-    if (rc >= 0)
-        rc = db_each(tx, Q_CLOCK_STEP, 0, by, 1, NULL);
-    if (rc < 0)
+    const struct clock_move_leases_params leases = {.by_ms = db_int(by_ms), .now = now};
+    const struct clock_move_locks_params locks = {.by_ms = db_int(by_ms), .now = now};
+    const struct clock_move_newcomers_params newcomers = {.by_ms = db_int(by_ms), .now = now};
+    const struct event_add_params event = {
+        .now = now, .who = db_text("clock"), .what = db_text(what), .data = db_text(data)};
+    int rc;
+    if ((rc = each_clock_move_leases(tx, 0, &leases, 1, NULL)) < 0 ||
+        (rc = each_clock_move_locks(tx, 0, &locks, 1, NULL)) < 0 ||
+        (rc = each_clock_move_newcomers(tx, 0, &newcomers, 1, NULL)) < 0 ||
+        (rc = run_clock_step(tx, 0)) < 0)
         return rc;
-    const struct db_value event[] = {now,           db_null(), db_null(), db_text("clock"),
-                                     db_text(what), db_null(), db_null(), db_null(),
-                                     db_text(data)};
-    return db_each(tx, Q_EVENT_ADD, 0, event, 1, NULL);
+    return each_event_add(tx, 0, &event, 1, NULL);
 }

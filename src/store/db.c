@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "store/db_engine.h"
 #include "store/gate.h"
+#include "store/queries.h"
 
 #include <string.h>
 #include <tend.h>
@@ -310,14 +311,14 @@ int64_t db_owed_end(const struct db_owed *owed, int64_t end_ms, int64_t now_ms, 
 
 int db_begin_generation(struct db_tx *tx, int64_t first_id, int64_t token_base)
 {
-    const struct db_value base[] = {db_int(token_base)};
-    const struct db_value next[] = {db_int(first_id)};
-    int rc = db_each(tx, Q_STORE_BEGIN_GENERATION, 0, base, 1, NULL);
+    const struct store_begin_generation_params base = {.token_base = db_int(token_base)};
+    const struct store_skip_ids_params next = {.next_id = db_int(first_id)};
+    int rc = each_store_begin_generation(tx, 0, &base, 1, NULL);
     if (rc < 0)
         return rc;
     return tx->db->engine->begin_generation != NULL
                ? tx->db->engine->begin_generation(tx, first_id, token_base)
-               : db_run(tx, Q_STORE_SKIP_IDS, 0, next, NULL);
+               : run_store_skip_ids(tx, 0, next, NULL);
 }
 
 void db_ring(struct db_tx *tx, uint64_t bells)

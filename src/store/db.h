@@ -166,7 +166,7 @@ int db_each(struct db_tx *tx, enum db_query query, unsigned how, const struct db
  */
 int db_attempt(struct db_tx *tx, db_body *part, void *arg, bool *ret_undone);
 
-/* The parameter behind now($n): the time on SQLite or in a test, NULL where the server's clock
+/* The parameter behind now(:now): the time on SQLite or in a test, NULL where the server's clock
  * counts. */
 struct db_value db_now(struct db_tx *tx);
 
@@ -187,7 +187,7 @@ struct db_owed {
  * after. */
 int db_owed(struct db_tx *tx, struct db_owed *ret);
 
-/* The parameter behind now($n) with which a reader compares the ends of leases: what is owed to
+/* The parameter behind now(:now) with which a reader compares the ends of leases: what is owed to
  * them is taken off. 0 or a negative code. */
 int db_lease_now(struct db_tx *tx, struct db_value *ret);
 

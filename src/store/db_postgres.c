@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "store/pg_clock.h"
 #include "store/pg_tx.h"
+#include "store/queries.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -150,12 +151,12 @@ static bool alive_buried(struct db *base, int64_t worker_id)
 static int alive_deny(struct db_tx *tx, int64_t worker_id)
 {
     struct pg_db *db = (struct pg_db *)tx->db;
-    const struct db_value lock[] = {db_int(pg_lock_class(&db->url, PG_LOCK_ALIVE)),
-                                    db_int((int32_t)worker_id)};
+    const struct worker_deny_params lock = {.class = db_int(pg_lock_class(&db->url, PG_LOCK_ALIVE)),
+                                            .worker_id = db_int((int32_t)worker_id)};
     for (int i = 0; i < DENY_TRIES; i++) {
-        struct db_result free;
-        int rc = db_run(tx, Q_WORKER_DENY, 0, lock, &free);
-        if (rc < 0 || db_number(&free, 0, 0) == 1)
+        struct worker_deny_rows denied;
+        int rc = run_worker_deny(tx, 0, lock, &denied);
+        if (rc < 0 || db_num(denied.at[0].free) == 1)
             return rc < 0 ? rc : 1;
         pg_db_sleep(1);
     }

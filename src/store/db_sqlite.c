@@ -19,6 +19,7 @@
  * fail and nothing of it is saved. No connection is used again while a transaction is open that
  * could not be ended: it is closed, which ends it.
  */
+#include "store/queries.h"
 #include "store/sqlite_db.h"
 
 #include <errno.h>
@@ -46,23 +47,26 @@ struct sqlite_write {
     struct sqlite_write *next;
 };
 
-/* Ids and time go on from the newest event, whoever wrote it. */
+/* Ids and time go on from the newest event, whoever wrote it. store_begin and store_begin_empty
+ * have the same columns. */
 static int read_beginning(struct sqlite_db *db, struct db_tx *tx, int64_t *ret_now_ms)
 {
-    struct db_result last;
-    int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN, NULL, &last);
-    if (rc == 0 && last.rows == 0)
-        rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN_EMPTY, NULL, &last);
+    struct store_begin_rows last;
+    _Static_assert(sizeof *last.at == sizeof(struct store_begin_empty_row),
+                   "one takes the place of the other");
+    int rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN, NULL, &last.result);
+    if (rc == 0 && last.count == 0)
+        rc = sqlite_conn_run(&db->writer, tx, Q_STORE_BEGIN_EMPTY, NULL, &last.result);
     if (rc < 0)
         return rc;
-    if (last.rows == 0 || db_at(&last, 0, 2)->type != DB_INT)
+    if (last.count == 0 || last.at[0].token_base.type != DB_INT)
         return err_set(tx->err, TEND_EIO,
                        "the table store of %s has lost its row: the file is damaged; restore a "
                        "backup of it",
                        db->path);
-    db->writer.next_event = db_number(&last, 0, 0) + 1;
-    db->writer.token_base = db_number(&last, 0, 2);
-    return sqlite_clock_begin(db, tx, db_number(&last, 0, 1), ret_now_ms);
+    db->writer.next_event = db_num(last.at[0].id) + 1;
+    db->writer.token_base = db_num(last.at[0].token_base);
+    return sqlite_clock_begin(db, tx, db_num(last.at[0].at), ret_now_ms);
 }
 
 /* write->rc is what became of the body; a negative code: the whole transaction must be undone. */
@@ -397,11 +401,11 @@ static int take_reader(struct sqlite_db *db, struct sqlite_conn **ret, struct er
 /* Time as a reader sees it: not before the newest event it can see. */
 static int read_now(struct sqlite_db *db, struct sqlite_tx *tx)
 {
-    struct db_result last;
-    int rc = sqlite_conn_run(tx->conn, &tx->base, Q_STORE_LAST_EVENT, NULL, &last);
+    struct store_last_event_rows last;
+    int rc = sqlite_conn_run(tx->conn, &tx->base, Q_STORE_LAST_EVENT, NULL, &last.result);
     if (rc < 0)
         return rc;
-    int64_t newest_ms = last.rows > 0 ? db_number(&last, 0, 1) : 0;
+    int64_t newest_ms = last.count > 0 ? db_num(last.at[0].at) : 0;
     tx->base.now = db_int(sqlite_clock_read(&db->clock, newest_ms));
     return 0;
 }

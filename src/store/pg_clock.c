@@ -4,6 +4,7 @@
 #include "core/pace.h"
 #include "store/clock_move.h"
 #include "store/pg_tx.h"
+#include "store/queries.h"
 
 #include <stdio.h>
 #include <tend.h>
@@ -67,18 +68,19 @@ static int64_t jump_since(const struct clock_view *view, int64_t boottime_ms, in
     return pace_jump(&from, &to, ms_to_us(view->round_trip_ms)) / 1000;
 }
 
-static void read_view(struct clock_view *view, const struct db_result *row)
+static void read_view(struct clock_view *view, const struct clock_look_row *row)
 {
-    view->clock_steps = db_number(row, 0, 1);
-    view->server_since = db_number(row, 0, 3);
-    view->other_server = view->server_since != db_number(row, 0, 2);
-    view->mark_boottime_ms = db_number(row, 0, 4);
-    view->mark_store_ms = db_number(row, 0, 5);
+    view->store_ms = db_num(row->now);
+    view->clock_steps = db_num(row->clock_steps);
+    view->server_since = db_num(row->started_at);
+    view->other_server = view->server_since != db_num(row->server_since);
+    view->mark_boottime_ms = db_num(row->boottime_ms);
+    view->mark_store_ms = db_num(row->store_ms);
     view->has_mark = view->mark_boottime_ms != TEND_UNSET;
-    view->left = db_number(row, 0, 6) != 0;
-    view->stepped_ms = db_number(row, 0, 7);
-    view->stepped_at_ms = db_number(row, 0, 8);
-    view->doubtful = view->boot[0] == '\0' || db_number(row, 0, 9) == 1;
+    view->left = db_num(row->left_alone) != 0;
+    view->stepped_ms = db_num(row->stepped_ms);
+    view->stepped_at_ms = db_num(row->stepped_at);
+    view->doubtful = view->boot[0] == '\0' || db_num(row->doubtful) == 1;
     view->mark_is_old_ms = view->has_mark ? view->boottime_ms - view->mark_boottime_ms : 0;
 }
 
@@ -143,21 +145,20 @@ static int look(struct db_tx *tx, struct clock_view *view)
     struct pg_db *db = (struct pg_db *)tx->db;
     *view = (struct clock_view){.boot = db->boot, .round_trip_ms = INT64_MAX};
     for (int i = 0; i < LOOK_TRIES && view->round_trip_ms > ROUND_TRIP_MS; i++) {
-        struct db_result row;
-        const struct db_value params[] = {db_text(view->boot), db_now(tx)};
+        struct clock_look_rows rows;
+        const struct clock_look_params params = {.boot = db_text(view->boot), .now = db_now(tx)};
         int64_t before_ms = boottime_ms(db);
-        int rc = db_run(tx, Q_CLOCK_LOOK, 0, params, &row);
+        int rc = run_clock_look(tx, 0, params, &rows);
         if (rc < 0)
             return rc;
-        if (row.rows == 0)
+        if (rows.count == 0)
             return err_set(tx->err, TEND_ECORRUPT, "the table store has lost its row");
         int64_t round_trip_ms = boottime_ms(db) - before_ms;
         if (round_trip_ms >= view->round_trip_ms)
             continue;
         view->round_trip_ms = round_trip_ms;
         view->boottime_ms = before_ms + round_trip_ms / 2;
-        view->store_ms = db_number(&row, 0, 0);
-        read_view(view, &row);
+        read_view(view, &rows.at[0]);
     }
     judge_and_remember(db, view);
     return 0;
@@ -220,8 +221,8 @@ static int move(struct db_tx *tx, const struct clock_view *view)
     if (!view->other_server)
         return clock_move(tx, db_now(tx), by_ms, "clock.stepped",
                           arena_printf(tx->arena, "{\"by_ms\":%lld}", (long long)by_ms));
-    const struct db_value since = db_int(view->server_since);
-    if ((rc = db_each(tx, Q_CLOCK_SERVER, 0, &since, 1, NULL)) < 0)
+    const struct clock_server_params server = {.server_since = db_int(view->server_since)};
+    if ((rc = each_clock_server(tx, 0, &server, 1, NULL)) < 0)
         return rc;
     return clock_move(
         tx, db_now(tx), by_ms, "server.changed",
@@ -232,30 +233,35 @@ static int move(struct db_tx *tx, const struct clock_view *view)
  */
 static int give_left(struct db_tx *tx)
 {
-    int64_t given[2] = {0};
-    const struct db_value at[] = {db_now(tx)};
-    int rc = db_each(tx, Q_CLOCK_GIVE_LEASES, 0, at, 1, &given[0]);
+    int64_t leases = 0;
+    int64_t locks = 0;
+    const struct clock_give_leases_params give_leases = {.now = db_now(tx)};
+    const struct clock_give_locks_params give_locks = {.now = db_now(tx)};
+    int rc = each_clock_give_leases(tx, 0, &give_leases, 1, &leases);
     if (rc >= 0)
-        rc = db_each(tx, Q_CLOCK_GIVE_LOCKS, 0, at, 1, &given[1]);
-    return rc < 0 ? rc : given[0] + given[1] > 0;
+        rc = each_clock_give_locks(tx, 0, &give_locks, 1, &locks);
+    return rc < 0 ? rc : leases + locks > 0;
 }
 
 /* What to compare with the next time. stepped_ms: by how much leases were moved, or TEND_UNSET. */
 static int note(struct db_tx *tx, const struct clock_view *view, int64_t stepped_ms)
 {
-    const struct db_value mark[] = {db_text(view->boot), db_int(view->boottime_ms),
-                                    db_int(view->store_ms), db_int(view->clock_steps),
-                                    db_int_or_null(stepped_ms)};
-    const struct db_value old[] = {db_int(view->clock_steps),
-                                   db_int(view->store_ms - forgotten_ms)};
-    int rc = view->doubtful ? 0 : db_each(tx, Q_CLOCK_NOTE, 0, mark, 1, NULL);
-    return rc < 0 ? rc : db_each(tx, Q_CLOCK_FORGET, DB_LAST, old, 1, NULL);
+    const struct clock_note_params mark = {.boot = db_text(view->boot),
+                                           .boottime_ms = db_int(view->boottime_ms),
+                                           .store_ms = db_int(view->store_ms),
+                                           .clock_steps = db_int(view->clock_steps),
+                                           .stepped_ms = db_int_or_null(stepped_ms)};
+    const struct clock_forget_params old = {.before_steps = db_int(view->clock_steps),
+                                            .before_store_ms =
+                                                db_int(view->store_ms - forgotten_ms)};
+    int rc = view->doubtful ? 0 : each_clock_note(tx, 0, &mark, 1, NULL);
+    return rc < 0 ? rc : each_clock_forget(tx, DB_LAST, &old, 1, NULL);
 }
 
 static int doubt(struct db_tx *tx, const struct clock_view *view)
 {
-    const struct db_value boot[] = {db_text(view->boot)};
-    int rc = db_each(tx, Q_CLOCK_DOUBT, DB_LAST, boot, 1, NULL);
+    const struct clock_doubt_params params = {.boot = db_text(view->boot)};
+    int rc = each_clock_doubt(tx, DB_LAST, &params, 1, NULL);
     return rc < 0 ? rc : DB_CLOCK_DOUBTFUL;
 }
 
@@ -269,7 +275,7 @@ int pg_clock_settle(struct db_tx *tx)
         return rc;
     if (!must_move(&view) && !needs_mark(&view) && view.mark_is_old_ms < MARK_MS && !view.left)
         return 0;
-    if ((rc = db_run(tx, Q_CLOCK_TURN, 0, NULL, NULL)) < 0 || (rc = look(tx, &view)) < 0)
+    if ((rc = run_clock_turn(tx, 0, NULL)) < 0 || (rc = look(tx, &view)) < 0)
         return rc;
     bool moves = move_ms(&view) != 0;
     if (!moves && must_move(&view))

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "core/policy.h"
+#include "store/queries.h"
 
 #include <tend.h>
 
@@ -142,11 +143,10 @@ int pg_tx_each(struct db_tx *base, enum db_query query, unsigned how, const stru
 
 int pg_tx_time(struct db_tx *base, int64_t *ret_ms)
 {
-    struct db_result rows;
-    const struct db_value params[] = {db_null()};
-    int rc = pg_tx_run(base, Q_STORE_TIME, 0, params, &rows);
+    struct store_time_rows rows;
+    int rc = run_store_time(base, 0, (struct store_time_params){0}, &rows);
     if (rc == 0)
-        *ret_ms = db_number(&rows, 0, 0);
+        *ret_ms = db_num(rows.at[0].now);
     return rc;
 }
 

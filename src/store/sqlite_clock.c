@@ -3,6 +3,7 @@
 #include "base/proc.h"
 #include "core/signature.h"
 #include "store/clock_move.h"
+#include "store/queries.h"
 #include "store/sqlite_db.h"
 
 #include <fcntl.h>
@@ -175,10 +176,10 @@ int64_t sqlite_clock_ahead_ms(const struct sqlite_clock *clock, int64_t now_ms)
 
 static int read_steps(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret)
 {
-    struct db_result steps;
-    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps);
+    struct clock_steps_rows steps;
+    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps.result);
     if (rc == 0)
-        *ret = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
+        *ret = steps.count == 0 ? 0 : db_num(steps.at[0].clock_steps);
     return rc;
 }
 

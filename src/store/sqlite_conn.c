@@ -1,6 +1,7 @@
 #include "store/sqlite_conn.h"
 
 #include "store/claim_row.h"
+#include "store/queries.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -410,12 +411,13 @@ static int run_many(struct sqlite_conn *conn, struct db_tx *tx, enum db_query qu
 static int find_changed(struct sqlite_conn *conn, struct db_tx *tx, int64_t *ret_each)
 {
     for (size_t row = 0; row < conn->given.count; row++) {
-        struct db_result found = {0};
-        const struct db_value id = db_int(conn->given.first_event + (int64_t)row);
-        int rc = sqlite_conn_run(conn, tx, Q_EVENT_EXISTS, &id, &found);
+        struct event_exists_rows found = {0};
+        const struct event_exists_params event = {
+            .id = db_int(conn->given.first_event + (int64_t)row)};
+        int rc = sqlite_conn_run(conn, tx, Q_EVENT_EXISTS, DB_VALUES(&event), &found.result);
         if (rc < 0)
             return rc;
-        ret_each[row] = found.rows > 0;
+        ret_each[row] = found.count > 0;
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* What tend doctor says about an SQLite store. Reads only. */
 #include "base/text.h"
 #include "base/timetext.h"
+#include "store/queries.h"
 #include "store/sqlite_check.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_path.h"
@@ -84,11 +85,11 @@ static int look_at_clock(const struct examination *exam, struct db_tx *tx, struc
 {
     char text[256];
     char by[DURATION_TEXT_BYTES];
-    struct db_result steps;
-    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps);
+    struct clock_steps_rows steps;
+    int rc = sqlite_conn_run(conn, tx, Q_CLOCK_STEPS, NULL, &steps.result);
     if (rc < 0)
         return rc;
-    int64_t count = steps.rows == 0 ? 0 : db_number(&steps, 0, 0);
+    int64_t count = steps.count == 0 ? 0 : db_num(steps.at[0].clock_steps);
     int64_t ahead_ms = sqlite_clock_ahead_ms(&exam->db->clock, tx->now.number);
     size_t used = (size_t)(ahead_ms > AHEAD_MS
                                ? snprintf(text, sizeof text,

@@ -22,19 +22,24 @@ VALUES
     (next_event(), next_event(), :queue, :kind, coalesce(:due_at, now(:now) + :delay_ms) <= now(:now), :priority,
      coalesce(:due_at, now(:now) + :delay_ms),
      CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now) THEN coalesce(:due_at, now(:now) + :delay_ms) END,
-     :payload, :unique_key, :subject, :concurrency_key, :tags, :workspace, :schedule, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook, now(:now), now(:now), :who,
-     'job.added');
+     :payload,
+     :unique_key, :subject, :concurrency_key, :tags, :workspace, :schedule,
+     :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook,
+     now(:now), now(:now), :who, 'job.added');
 -- many:
 INSERT OR FAIL INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      unique_key, subject, concurrency_key, tags, workspace, schedule,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook,
      created_at, changed_at, changed_by, changed_what)
-SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now), given.priority,
-       coalesce(given.due_at, now(:now) + given.delay_ms),
-       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now) THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
-       given.payload, given.unique_key, given.subject, given.concurrency_key, given.tags, given.workspace, given.schedule, given.max_attempts, given.max_crashes, given.backoff_ms, given.backoff_max_ms, given.lease_ms, given.hook, now(:now), now(:now), given.who,
-       'job.added'
+SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now),
+       given.priority, coalesce(given.due_at, now(:now) + given.delay_ms),
+       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now)
+            THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
+       given.payload,
+       given.unique_key, given.subject, given.concurrency_key, given.tags, given.workspace, given.schedule,
+       given.max_attempts, given.max_crashes, given.backoff_ms, given.backoff_max_ms, given.lease_ms, given.hook,
+       now(:now), now(:now), given.who, 'job.added'
 FROM given;
 -- dialect: postgres
 -- Where a column is the same in all rows its array has one element.
@@ -59,10 +64,11 @@ WITH added AS (
                      (:kind::text[])[1] AS kind, (:priority::smallint[])[1] AS priority,
                      (:delay_ms::bigint[])[1] AS delay
               OFFSET 0) c,
-             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[], :due_at::bigint[], :delay_ms::bigint[],
-                    :payload::text[], :unique_key::text[], :subject::text[], :concurrency_key::text[], :tags::text[], :workspace::text[],
-                    :schedule::text[], :max_attempts::bigint[], :max_crashes::bigint[], :backoff_ms::bigint[], :backoff_max_ms::bigint[],
-                    :lease_ms::bigint[], :hook::text[])
+             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[],
+                    :due_at::bigint[], :delay_ms::bigint[], :payload::text[], :unique_key::text[], :subject::text[],
+                    :concurrency_key::text[], :tags::text[], :workspace::text[], :schedule::text[],
+                    :max_attempts::bigint[], :max_crashes::bigint[],
+                    :backoff_ms::bigint[], :backoff_max_ms::bigint[], :lease_ms::bigint[], :hook::text[])
                  AS u (who, queue, kind, priority, due_at, delay, payload, unique_key, subject,
                        concurrency_key, tags, workspace, schedule, max_attempts, max_crashes,
                        backoff_ms, backoff_max_ms, lease_ms, hook)
@@ -86,9 +92,10 @@ VALUES
 INSERT OR FAIL INTO job
     (id, event_id, queue, kind, state, priority, due_at, alarm_at, payload,
      created_at, changed_at, changed_by, changed_what)
-SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now), given.priority,
-       coalesce(given.due_at, now(:now) + given.delay_ms),
-       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now) THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
+SELECT event, event, given.queue, given.kind, coalesce(given.due_at, now(:now) + given.delay_ms) <= now(:now),
+       given.priority, coalesce(given.due_at, now(:now) + given.delay_ms),
+       CASE WHEN coalesce(given.due_at, now(:now) + given.delay_ms) > now(:now)
+            THEN coalesce(given.due_at, now(:now) + given.delay_ms) END,
        given.payload, now(:now), now(:now), given.who, 'job.added'
 FROM given;
 -- dialect: postgres
@@ -106,8 +113,8 @@ WITH added AS (
                      (:kind::text[])[1] AS kind, (:priority::smallint[])[1] AS priority,
                      (:delay_ms::bigint[])[1] AS delay
               OFFSET 0) c,
-             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[], :due_at::bigint[], :delay_ms::bigint[],
-                    :payload::text[])
+             unnest(:who::text[], :queue::text[], :kind::text[], :priority::smallint[],
+                    :due_at::bigint[], :delay_ms::bigint[], :payload::text[])
                  AS u (who, queue, kind, priority, due_at, delay, payload)
         OFFSET 0
     ) n
@@ -169,8 +176,9 @@ FOR NO KEY UPDATE OF j;
 -- What was tried and lost for another payload says nothing about the new one, which has full budgets. A job of a hook
 -- (:hook) that somebody else submits again is that one's; but no hook makes the job of somebody else its own.
 -- define: submitted
-kind = :kind, priority = :priority, payload = :payload, concurrency_key = :concurrency_key, tags = :tags, workspace = :workspace,
-    max_attempts = :max_attempts, max_crashes = :max_crashes, backoff_ms = :backoff_ms, backoff_max_ms = :backoff_max_ms, lease_ms = :lease_ms,
+kind = :kind, priority = :priority, payload = :payload, concurrency_key = :concurrency_key, tags = :tags,
+    workspace = :workspace, max_attempts = :max_attempts, max_crashes = :max_crashes,
+    backoff_ms = :backoff_ms, backoff_max_ms = :backoff_max_ms, lease_ms = :lease_ms,
     hook = CASE WHEN CAST(:hook AS text) IS NOT NULL THEN hook END,
     retry_hook = CASE WHEN CAST(:hook AS text) IS NOT NULL THEN retry_hook END,
     attempts = CASE WHEN payload = :payload THEN attempts ELSE 0 END,
@@ -184,7 +192,8 @@ kind = :kind, priority = :priority, payload = :payload, concurrency_key = :concu
 UPDATE OR FAIL job
 SET {submitted},
     due_at = coalesce(:due_at, now(:now) + :delay_ms), state = coalesce(:due_at, now(:now) + :delay_ms) <= now(:now),
-    alarm_at = CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now) THEN coalesce(:due_at, now(:now) + :delay_ms) END,
+    alarm_at = CASE WHEN coalesce(:due_at, now(:now) + :delay_ms) > now(:now)
+                    THEN coalesce(:due_at, now(:now) + :delay_ms) END,
     version = version + 1, event_id = next_event(), changed_at = now(:now), changed_by = :who,
     changed_what = 'job.rescheduled', changed_why = 'submitted again under its key'
 WHERE id = :id AND state IN ({scheduled}, {pending});

@@ -45,7 +45,9 @@ LIMIT 1;
 INSERT INTO attempt
     (job_id, number, step_index, step_id, attempt, token, worker_id, host, boot_id, pid, start_ticks,
      marker, strategy, state, may_live, started_at)
-VALUES (:job_id, :number, :step_index, :step_id, :attempt, :token, :worker_id, :host, :boot_id, :pid, :start_ticks, :marker, :strategy, 0, 1, now(:now));
+VALUES
+    (:job_id, :number, :step_index, :step_id, :attempt, :token, :worker_id, :host, :boot_id, :pid, :start_ticks,
+     :marker, :strategy, 0, 1, now(:now));
 
 -- name: attempt_end(job_id, number, state, now, exit_code, signal, failure_class, rule, evidence, summary,
 --       signature, diff_hash, output_bytes, output_dropped_bytes, may_live, verdict, no_progress, timeout,
@@ -53,23 +55,25 @@ VALUES (:job_id, :number, :step_index, :step_id, :attempt, :token, :worker_id, :
 -- :may_live = 1: something of it may be left. :pause_ms: how long the step waits before its next attempt. Primary key.
 -- Called by queue/attempt_write.c.
 UPDATE attempt
-SET state = :state, ended_at = now(:now), exit_code = :exit_code, signal = :signal, failure_class = :failure_class, rule = :rule,
-    evidence = :evidence, summary = :summary, signature = :signature, diff_hash = :diff_hash, output_bytes = :output_bytes,
-    output_dropped_bytes = :output_dropped_bytes, may_live = :may_live, verdict = :verdict, no_progress = :no_progress, timeout = :timeout,
-    retryable = :retryable, warnings = :warnings, failures = :failures, outside = :outside, next_at = now(:now) + :pause_ms
+SET state = :state, ended_at = now(:now), exit_code = :exit_code, signal = :signal,
+    failure_class = :failure_class, rule = :rule, evidence = :evidence, summary = :summary,
+    signature = :signature, diff_hash = :diff_hash,
+    output_bytes = :output_bytes, output_dropped_bytes = :output_dropped_bytes, may_live = :may_live,
+    verdict = :verdict, no_progress = :no_progress, timeout = :timeout, retryable = :retryable,
+    warnings = :warnings, failures = :failures, outside = :outside, next_at = now(:now) + :pause_ms
 WHERE job_id = :job_id AND number = :number AND state = {attempt_running};
 
 -- name: step_event(prev, now, job_id, queue, who, what, from_state, token, owner, why, data)
 -- An event of a job that is no move of it, behind :prev in the job's chain, or behind the one written before.
 -- Called by queue/attempt_write.c.
 INSERT INTO event (prev, id, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data)
-VALUES (coalesce(:prev, (SELECT max(id) FROM event)), next_event(), now(:now), :job_id, :queue, :who, :what, :from_state, :from_state, :token, :owner,
-        :why, :data);
+VALUES (coalesce(:prev, (SELECT max(id) FROM event)), next_event(), now(:now), :job_id, :queue, :who, :what,
+        :from_state, :from_state, :token, :owner, :why, :data);
 -- dialect: postgres
 -- The columns of a row are computed in the table's order, id first; so the event before comes from a row of its own.
 INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why, data)
-SELECT next_event(), c.prev, c.t, :job_id::bigint, :queue::text, :who::text, :what::text, :from_state::smallint, :from_state::smallint,
-       :token::bigint, :owner::text, :why::text, :data::text
+SELECT next_event(), c.prev, c.t, :job_id::bigint, :queue::text, :who::text, :what::text,
+       :from_state::smallint, :from_state::smallint, :token::bigint, :owner::text, :why::text, :data::text
 FROM (SELECT coalesce(:prev::bigint, currval('event_id')) AS prev, now(:now) AS t OFFSET 0) c;
 
 -- name: step_chain(id, now)
@@ -120,12 +124,14 @@ ORDER BY a.number;
 -- queue/attempt_read.c.
 SELECT {attempt}
 FROM attempt a CROSS JOIN job j
-WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = {attempt_running} AND j.state = {running} AND j.token = a.token
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = {attempt_running}
+  AND j.state = {running} AND j.token = a.token
 LIMIT :limit;
 -- dialect: postgres
 SELECT {attempt}
 FROM attempt a CROSS JOIN job j
-WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = {attempt_running} AND j.state + 0 = {running} AND j.token = a.token
+WHERE j.id = a.job_id AND a.may_live = 1 AND a.boot_id >= '' AND a.state = {attempt_running}
+  AND j.state + 0 = {running} AND j.token = a.token
 LIMIT :limit;
 
 -- name: attempt_waiting(limit, now)
@@ -245,18 +251,21 @@ ORDER BY c.failure_class, c.strategy, c.outcome;
 -- name: step_totals_keep(job_id)
 -- Before the attempts of a job that is gone are deleted: they stay counted; for db_each. Primary keys. Always in the
 -- same order, and once in a transaction, so that two who clean up do not wait for each other. Called by queue/retain.c.
-INSERT INTO step_total (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
+INSERT INTO step_total
+    (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
 SELECT c.failure_class, c.strategy, c.outcome, {summed}
 FROM (
     SELECT {counted}
     FROM attempt a
-    WHERE a.job_id = :job_id AND a.state IN ({attempt_succeeded}, {attempt_failed}) AND NOT EXISTS (SELECT 1 FROM job WHERE id = :job_id)
+    WHERE a.job_id = :job_id AND a.state IN ({attempt_succeeded}, {attempt_failed})
+      AND NOT EXISTS (SELECT 1 FROM job WHERE id = :job_id)
 ) c
 WHERE true
 GROUP BY c.failure_class, c.strategy, c.outcome
 ON CONFLICT (failure_class, strategy, outcome) DO UPDATE SET {added};
 -- dialect: postgres
-INSERT INTO step_total (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
+INSERT INTO step_total
+    (failure_class, strategy, outcome, attempts, duration_ms, idle_timeouts, wall_timeouts, no_progress)
 SELECT c.failure_class, c.strategy, c.outcome, {summed}
 FROM (
     SELECT {counted}

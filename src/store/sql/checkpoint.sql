@@ -27,7 +27,8 @@ DELETE FROM checkpoint WHERE job_id = :job_id AND step_index = :step_index;
 -- What lies under :staged_id is the checkpoint of step :step_index, as checkpoint_put would write it; the patch itself
 -- is not written again. Primary key. Called by queue/checkpoint.c.
 UPDATE checkpoint
-SET job_id = :job_id, step_index = :step_index, step_id = :step_id, number = :number, at = now(:now), diff_hash = :diff_hash
+SET job_id = :job_id, step_index = :step_index, step_id = :step_id, number = :number, at = now(:now),
+    diff_hash = :diff_hash
 WHERE job_id = :staged_id AND step_index = 1;
 
 -- name: checkpoint_result(id, staged_id)

@@ -25,8 +25,10 @@ state = {running}, token = greatest(token, c.base) + 1, owner = :owner, worker_i
 -- longer of version :settings_version (0: none), so that a claimer may remember them. Index job_pending in its order:
 -- most urgent, then due, then id. Called by queue/claim.c. Of the job come the columns that the claimer cannot know, as
 -- they are after the claim; the others are put in by store/claim_row.c.
-SELECT id, kind, priority, due_at, {next_token} AS token, now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms) AS alarm_at,
-       CASE WHEN :starts = 1 THEN now(:now) END AS started_at, attempts, crashes, now(:now) AS changed_at, version + 1 AS version, created_at,
+SELECT id, kind, priority, due_at, {next_token} AS token,
+       now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms) AS alarm_at,
+       CASE WHEN :starts = 1 THEN now(:now) END AS started_at,
+       attempts, crashes, now(:now) AS changed_at, version + 1 AS version, created_at,
        phase, unique_key, subject, concurrency_key, tags, workspace, schedule,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
        result, payload, nominal_at, coalesce(hook, retry_hook) AS hook, 0 AS entries
@@ -38,7 +40,8 @@ LIMIT :count;
 -- each:
 UPDATE OR FAIL job
 SET state = {running}, token = {next_token}, owner = :owner, worker_id = :worker_id,
-    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms), lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
+    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms),
+    lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
     started_at = CASE WHEN :starts = 1 THEN now(:now) END, seen_at = now(:now),
     version = version + 1, event_id = next_event(), changed_at = now(:now), changed_by = :owner,
     changed_what = 'job.claimed', changed_why = NULL
@@ -46,7 +49,8 @@ WHERE id = :found AND state = {pending};
 -- many:
 UPDATE OR FAIL job
 SET state = {running}, token = {next_token}, owner = :owner, worker_id = :worker_id,
-    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms), lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
+    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms),
+    lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
     started_at = CASE WHEN :starts = 1 THEN now(:now) END, seen_at = now(:now),
     version = version + 1, event_id = given.event, changed_at = now(:now), changed_by = :owner,
     changed_what = 'job.claimed', changed_why = NULL
@@ -111,7 +115,8 @@ RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) -
 -- name: job_claim_one(id, count, owner, worker_id, now, asked_ms, usual_ms, starts)
 -- The same for the one job :id, a candidate of queue/choice.c. Nothing when it is no longer pending, or somebody else
 -- is at it on PostgreSQL: the caller goes on to the next. Primary key.
-SELECT id, queue, kind, {running} AS state, priority, due_at, {next_token} AS token, :owner AS owner, :worker_id AS worker_id,
+SELECT id, queue, kind, {running} AS state, priority, due_at,
+       {next_token} AS token, :owner AS owner, :worker_id AS worker_id,
        now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms) AS alarm_at,
        CASE WHEN :starts = 1 THEN now(:now) END AS started_at, now(:now) AS seen_at,
        attempts, crashes, now(:now) AS changed_at, :owner AS changed_by, 'job.claimed' AS changed_what,
@@ -125,7 +130,8 @@ LIMIT :count;
 -- each:
 UPDATE OR FAIL job
 SET state = {running}, token = {next_token}, owner = :owner, worker_id = :worker_id,
-    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms), lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
+    alarm_at = now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms),
+    lease_for_ms = coalesce(:asked_ms, lease_ms, :usual_ms),
     started_at = CASE WHEN :starts = 1 THEN now(:now) END, seen_at = now(:now),
     version = version + 1, event_id = next_event(), changed_at = now(:now), changed_by = :owner,
     changed_what = 'job.claimed', changed_why = NULL
@@ -167,24 +173,31 @@ LIMIT :limit;
 -- no rows are read for it. Called by queue/choice.c.
 SELECT id, priority, due_at, concurrency_key, kind
 FROM job INDEXED BY job_pending
-WHERE queue = :queue AND state = {pending} AND priority = :priority AND due_at = :after_due_at AND id > :after_id AND concurrency_key IS NULL
+WHERE queue = :queue AND state = {pending} AND priority = :priority AND due_at = :after_due_at AND id > :after_id
+  AND concurrency_key IS NULL
 UNION ALL
 SELECT id, priority, due_at, concurrency_key, kind
 FROM job INDEXED BY job_pending
-WHERE queue = :queue AND state = {pending} AND priority = :priority AND due_at > :after_due_at AND concurrency_key IS NULL
+WHERE queue = :queue AND state = {pending} AND priority = :priority AND due_at > :after_due_at
+  AND concurrency_key IS NULL
 ORDER BY due_at, id
 LIMIT :limit;
 -- dialect: postgres
 SELECT id, priority, due_at, concurrency_key, kind
 FROM job
-WHERE queue = :queue AND state = {pending} AND priority = :priority AND (due_at, id) > (:after_due_at, :after_id) AND concurrency_key IS NULL
+WHERE queue = :queue AND state = {pending} AND priority = :priority AND (due_at, id) > (:after_due_at, :after_id)
+  AND concurrency_key IS NULL
 ORDER BY due_at, id
 LIMIT :limit;
 
 -- name: claim_next_priority(queue, after_priority)
 -- The next priority behind :after_priority of which something is pending. Index job_pending, a seek. Called by
 -- queue/choice.c.
-SELECT priority FROM job WHERE queue = :queue AND state = {pending} AND priority > :after_priority ORDER BY priority LIMIT 1;
+SELECT priority
+FROM job
+WHERE queue = :queue AND state = {pending} AND priority > :after_priority
+ORDER BY priority
+LIMIT 1;
 
 -- name: claim_cut_in(queue, after_priority, after_due_at, after_id, limit)
 -- The same of those that did not come last in their priority: they came back, or were added with a time in the past.

@@ -14,7 +14,8 @@ SELECT clock_steps FROM store WHERE id = 1;
 -- dialect: postgres
 SELECT now(:now) AS now, s.clock_steps, s.server_since,
        (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint AS started_at,
-       m.boottime_ms, m.store_ms, EXISTS (SELECT 1 FROM clock_left) AS left_alone, m.stepped_ms, m.stepped_at, m.doubtful
+       m.boottime_ms, m.store_ms, EXISTS (SELECT 1 FROM clock_left) AS left_alone,
+       m.stepped_ms, m.stepped_at, m.doubtful
 FROM store s LEFT JOIN clock_mark m ON m.boot = :boot AND (m.clock_steps = s.clock_steps OR m.doubtful = 1)
 WHERE s.id = 1;
 
@@ -27,7 +28,8 @@ SELECT 1 AS locked FROM store WHERE id = 1 FOR UPDATE;
 -- The mark of machine :boot; :stepped_ms: by how much it made leases move, or NULL. PostgreSQL only, as the next three.
 -- dialect: postgres
 INSERT INTO clock_mark (boot, boottime_ms, store_ms, clock_steps, stepped_ms, stepped_at)
-VALUES (:boot, :boottime_ms, :store_ms, :clock_steps, :stepped_ms, CASE WHEN :stepped_ms::bigint IS NOT NULL THEN :store_ms::bigint END)
+VALUES (:boot, :boottime_ms, :store_ms, :clock_steps, :stepped_ms,
+        CASE WHEN :stepped_ms::bigint IS NOT NULL THEN :store_ms::bigint END)
 ON CONFLICT (boot) DO UPDATE
 SET boottime_ms = excluded.boottime_ms, store_ms = excluded.store_ms, clock_steps = excluded.clock_steps,
     stepped_ms = coalesce(excluded.stepped_ms, clock_mark.stepped_ms),
@@ -191,7 +193,9 @@ WHERE id = :id;
 -- name: job_lease(id)
 -- Of a running job: whether it was warned, whether a move has left it alone, the length of its lease. Primary keys.
 -- Called by queue/explain.c.
-SELECT j.warned, CASE WHEN EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token) THEN 1 ELSE 0 END AS left_alone,
+SELECT j.warned,
+       CASE WHEN EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token)
+            THEN 1 ELSE 0 END AS left_alone,
        coalesce(j.lease_for_ms, j.lease_ms, (SELECT q.lease_ms FROM queue q WHERE q.name = j.queue), 60000) AS length_ms
 FROM job j
 WHERE j.id = :id;

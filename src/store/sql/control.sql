@@ -9,12 +9,14 @@
 -- define: control
 ctl.id, ctl.job_id, ctl.action, ctl.step_index, ctl.step_id, ctl.reason, ctl.actor, ctl.at,
 ctl.taken_at, coalesce(ctl.done_at, j.finished_at) AS done_at,
-CASE WHEN ctl.done_at IS NULL AND j.finished_at IS NOT NULL THEN 'the job ended before it' ELSE ctl.outcome END AS outcome
+CASE WHEN ctl.done_at IS NULL AND j.finished_at IS NOT NULL THEN 'the job ended before it'
+     ELSE ctl.outcome END AS outcome
 
 -- name: control_add(job_id, action, step_index, step_id, reason, actor, now, outcome)
 -- :outcome is that of one that is carried out at once; for db_each, which returns the id. Called by queue/control.c.
 INSERT INTO control (job_id, action, step_index, step_id, reason, actor, at, done_at, outcome)
-VALUES (:job_id, :action, :step_index, :step_id, :reason, :actor, now(:now), CASE WHEN :outcome IS NOT NULL THEN now(:now) END, :outcome);
+VALUES (:job_id, :action, :step_index, :step_id, :reason, :actor, now(:now),
+        CASE WHEN :outcome IS NOT NULL THEN now(:now) END, :outcome);
 -- dialect: postgres
 INSERT INTO control (job_id, action, step_index, step_id, reason, actor, at, done_at, outcome)
 SELECT :job_id::bigint, :action::text, :step_index::bigint, :step_id::text, :reason::text, :actor::text, c.t,

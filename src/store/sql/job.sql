@@ -1,24 +1,27 @@
 -- Jobs: reading, and the one statement that moves them. Adding is in add.sql, claims are in claim.sql.
 --
 -- How these files are read (tools/sqlgen.c):
---   -- name: job_get(id, now)   begins a query and lists its parameters. Comments below it say what it does, who calls it and
---                               which index carries it. C gives the parameters and reads the columns by name (store/queries.h).
+--   -- name: job_get(id, now)   begins a query and lists its parameters. Comments below it say what it does, who
+--                               calls it and which index carries it. C gives the parameters and reads the columns
+--                               by name (store/queries.h).
 --   :id                         a parameter.
 --   {running}                   the number of a state, or the text of a define.
---   -- define: job              begins a text that queries use in braces, with the parameters of the query that uses it.
---   -- dialect: postgres        begins the variant for PostgreSQL, where the engines differ. A query meant for db_each gets its
---                               parameters there as arrays, and returns one row per element in order, or (ordinal, value).
---   -- each:                    begins the statement that SQLite runs for every row of the one before; :found is its first column.
---   -- many:                    begins what SQLite runs once instead, when there are many rows: they are in the table given, which
---                               has the columns found, or the parameters, and event, the id of the event that each leaves.
---   -- doing: A | B             what a sentence about a failure says of the file's queries: of those that read | that write.
---   now(:now)                   store time: the parameter on SQLite; the server's clock on PostgreSQL, unless it is given.
---   next_event()                the id of the event that the statement leaves: nextval() on PostgreSQL; on SQLite a parameter,
---                               because a statement that calls a function (also max and min) and fires a trigger would make
---                               SQLite copy every page it touches first.
+--   -- define: job              begins a text that queries use in braces; its parameters are theirs.
+--   -- dialect: postgres        begins the variant for PostgreSQL, where the engines differ. A query meant for
+--                               db_each gets its parameters there as arrays, and returns one row per element in
+--                               order, or (ordinal, value).
+--   -- each:                    begins what SQLite runs for every row of the statement before; :found is the row's
+--                               first column.
+--   -- many:                    begins what SQLite runs once instead, when there are many rows. They are in the table
+--                               given: found, or the parameters, and event, the id of the event that each leaves.
+--   -- doing: A | B             what a sentence about a failure says of the file's queries: that read | that write.
+--   now(:now)                   store time: the parameter on SQLite; on PostgreSQL the server's clock, unless given.
+--   next_event()                the id of the event that the statement leaves: nextval() on PostgreSQL; on SQLite a
+--                               parameter, because a statement that calls a function (also max and min) and fires
+--                               a trigger would make SQLite copy every page it touches first.
 --   token_base()                the store's; on SQLite a parameter as well.
 
--- Numbered from 0, as in core/state.h and tend.h; a test compares.
+-- Numbered from 0, as in core/state.h and tend.h.
 -- states: scheduled pending running held done failed cancelled
 -- states: attempt_running attempt_succeeded attempt_failed attempt_stopped attempt_lost
 
@@ -124,7 +127,8 @@ WHERE j.id = :id;
 -- Called by queue/move.c. Primary key.
 UPDATE OR FAIL job
 SET state = :new_state, token = token + :bump,
-    stopped_token = CASE WHEN :new_state IN ({held}, {cancelled}) THEN CASE WHEN :old_state = {running} THEN token ELSE stopped_token END END,
+    stopped_token = CASE WHEN :new_state IN ({held}, {cancelled})
+                         THEN CASE WHEN :old_state = {running} THEN token ELSE stopped_token END END,
     owner = NULL, worker_id = NULL, started_at = NULL, lock_name = NULL, warned = NULL,
     due_at = coalesce(now(:now) + :delay_ms, due_at),
     alarm_at = CASE WHEN :new_state = {scheduled} THEN coalesce(now(:now) + :delay_ms, due_at) END,
@@ -153,9 +157,9 @@ SET state = u.new_state, token = job.token + u.bump,
     version = job.version + 1, event_id = next_event(), changed_at = c.t,
     changed_by = coalesce(u.who, job.owner), changed_what = u.what, changed_why = u.why
 FROM (SELECT now_each(:now) AS t OFFSET 0) c,
-     unnest(:id::bigint[], :old_state::smallint[], :token::bigint[], :new_state::smallint[], :bump::bigint[], :delay_ms::bigint[],
-            :attempts::bigint[], :crashes::bigint[], :error_class::text[], :error_text::text[], :who::text[], :why::text[],
-            :what::text[]) WITH ORDINALITY
+     unnest(:id::bigint[], :old_state::smallint[], :token::bigint[], :new_state::smallint[], :bump::bigint[],
+            :delay_ms::bigint[], :attempts::bigint[], :crashes::bigint[], :error_class::text[],
+            :error_text::text[], :who::text[], :why::text[], :what::text[]) WITH ORDINALITY
          AS u (id, old_state, token, new_state, bump, delay, attempts, crashes, error_class,
                error_text, who, why, what, ordinal)
 WHERE job.id = u.id AND job.state = u.old_state AND job.token = u.token AND job.followed IS NULL
@@ -396,6 +400,10 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid = j.xmax AN
               WHERE r.pid = l.pid AND r.locktype = 'relation' AND r.relation = 'job'::regclass)
 LIMIT 1
 
+-- What of it is told.
+-- define: holder
+h.pid, h.program, h.host, h.for_ms
+
 -- define: stale
 j.state = {running} AND j.alarm_at <= CASE WHEN :silent_ms::bigint IS NULL THEN now(:now) ELSE 9223372036854775807 END
 AND (j.alarm_at <= now(:now) OR j.seen_at <= now(:now) - :silent_ms::bigint)
@@ -408,7 +416,7 @@ AND (j.alarm_at <= now(:now) OR j.seen_at <= now(:now) - :silent_ms::bigint)
 WITH free AS MATERIALIZED (
     SELECT j.id FROM job j WHERE {stale} FOR UPDATE SKIP LOCKED
 )
-SELECT j.id, count(*) OVER () AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, count(*) OVER () AS held, {holder}
 FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
 WHERE {stale} AND NOT EXISTS (SELECT 1 FROM free f WHERE f.id = j.id)
 ORDER BY j.id + 0
@@ -419,7 +427,7 @@ LIMIT :limit;
 -- several have locked together, as foreign keys do, is not seen. Index job_alarm. PostgreSQL only. Called by
 -- queue/holder.c.
 -- dialect: postgres
-SELECT j.id, count(*) OVER () AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, count(*) OVER () AS held, {holder}
 FROM job j CROSS JOIN LATERAL ({row_holder}) h
 WHERE {stale}
 ORDER BY j.id + 0
@@ -428,7 +436,7 @@ LIMIT :limit;
 -- name: job_row_holder(id)
 -- Who has locked the row of job :id. Primary key. PostgreSQL only. Called by queue/holder.c.
 -- dialect: postgres
-SELECT j.id, 1 AS held, h.pid, h.program, h.host, h.for_ms
+SELECT j.id, 1 AS held, {holder}
 FROM job j CROSS JOIN LATERAL ({row_holder}) h
 WHERE j.id = :id;
 
@@ -495,7 +503,7 @@ FOR UPDATE OF j SKIP LOCKED;
 -- many they are and who holds each; the last column counts all. Index job_alarm, all that are running. PostgreSQL only.
 -- Called by queue/holder.c.
 -- dialect: postgres
-SELECT j.id, count(h.pid) OVER () AS held, h.pid, h.program, h.host, h.for_ms, count(*) OVER () AS total
+SELECT j.id, count(h.pid) OVER () AS held, {holder}, count(*) OVER () AS total
 FROM job j LEFT JOIN LATERAL ({row_holder}) h ON true
 WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = :worker_id
 ORDER BY h.pid IS NULL, j.id + 0
@@ -507,11 +515,13 @@ LIMIT :limit;
 SELECT (SELECT count(*)
         FROM job
         WHERE queue = :queue AND state = {pending}
-          AND (priority < :priority OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id)))))
+          AND (priority < :priority
+            OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id)))))
      + (SELECT count(*)
         FROM job
         WHERE state = {scheduled} AND alarm_at <= now(:now) AND queue = :queue
-          AND (priority < :priority OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id))))) AS jobs;
+          AND (priority < :priority
+            OR (priority = :priority AND (due_at < :due_at OR (due_at = :due_at AND id < :id))))) AS jobs;
 
 -- name: job_last_end(id)
 -- How the last lease of a job has ended: who ended it, by which event, why. No row: never leased, or that event was
@@ -523,7 +533,7 @@ WITH RECURSIVE chain (prev, who, what, why, from_state, to_state) AS (
     UNION ALL
     SELECT e.prev, e.who, e.what, e.why, e.from_state, e.to_state
     FROM chain c JOIN event e ON e.id = c.prev
-    WHERE coalesce(c.from_state, -1) <> 2 OR c.to_state = {running}
+    WHERE coalesce(c.from_state, -1) <> {running} OR c.to_state = {running}
 )
 SELECT who, what, why FROM chain WHERE from_state = {running} AND to_state <> {running};
 

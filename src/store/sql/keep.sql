@@ -33,7 +33,10 @@ DELETE FROM attempt_patch WHERE job_id = :job_id;
 -- Leaves the newest patches of a job; :kept is the number of those that stay. Primary key. Called by queue/keep.c.
 DELETE FROM attempt_patch
 WHERE job_id = :job_id
-  AND number <= (SELECT p.number FROM attempt_patch p WHERE p.job_id = :job_id ORDER BY p.number DESC LIMIT 1 OFFSET :kept);
+  AND number <= (SELECT p.number FROM attempt_patch p
+                 WHERE p.job_id = :job_id
+                 ORDER BY p.number DESC
+                 LIMIT 1 OFFSET :kept);
 
 -- name: keep_list(job_id)
 -- Attempts of which something is kept, with what tells for how long. Primary keys. Called by queue/keep.c.

@@ -35,8 +35,8 @@ RETURNING token, acquired_at, expires_at;
 -- by queue/lock.c.
 UPDATE lock
 SET expires_at = now(:now) + :held_for_ms, held_for_ms = :held_for_ms
-WHERE name = :name AND owner = :owner AND worker_id IS NOT DISTINCT FROM :worker_id AND token = :token AND job_id IS NULL
-  AND expires_at > now(:now)
+WHERE name = :name AND owner = :owner AND worker_id IS NOT DISTINCT FROM :worker_id AND token = :token
+  AND job_id IS NULL AND expires_at > now(:now)
 RETURNING token, acquired_at, expires_at;
 
 -- name: job_tie(lock_name, id)
@@ -70,19 +70,22 @@ UPDATE lock
 SET expires_at = now(:now) + :held_for_ms, held_for_ms = :held_for_ms
 WHERE name = :name AND owner = :owner AND token = coalesce(:token, token) AND expires_at > now(:now) AND job_id IS NULL;
 
+-- left_alone: 1 when it was left alone by a move of the clock. length_ms: for how long it is held at a time.
+-- define: lock
+l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
+CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone,
+coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+
 -- name: lock_get(name, now)
--- The last columns: 1 when it was left alone by a move of the clock; for how long it is held at a time. So in
--- lock_list. Called by queue/lock.c, queue/limits.c and queue/explain_queue.c.
-SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone, coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+-- Called by queue/lock.c, queue/limits.c and queue/explain_queue.c.
+SELECT {lock}
 FROM lock l
 WHERE l.name = :name AND l.owner IS NOT NULL;
 
 -- name: lock_list(now)
 -- Index lock_expiry, all that are held; they are sorted (|| '': not read by name, with those that are free). Called by
 -- queue/lock.c.
-SELECT l.name, l.owner, l.token, l.acquired_at, l.expires_at, l.worker_id, l.job_id, now(:now) AS now,
-       CASE WHEN {left_alone} THEN 1 ELSE 0 END AS left_alone, coalesce(l.held_for_ms, l.expires_at - l.acquired_at) AS length_ms
+SELECT {lock}
 FROM lock l
 WHERE l.expires_at IS NOT NULL
 ORDER BY l.name || '';
@@ -98,7 +101,8 @@ l.job_id IS NOT NULL
 -- is found by its time). Index lock_expiry: both ends of the time, so that PostgreSQL expects few of them to have
 -- expired; where no lock is held it knows nothing of their times, and would read all locks. Called by queue/recover.c.
 SELECT l.name, l.owner, l.token,
-       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = {running} AND j.lock_name = l.name) AS held_by, l.expires_at
+       (SELECT j.id FROM job j WHERE j.id = l.job_id AND j.state = {running} AND j.lock_name = l.name) AS held_by,
+       l.expires_at
 FROM lock l
 WHERE l.expires_at BETWEEN 0 AND now(:now) AND NOT {left_alone}
 ORDER BY l.name || ''

@@ -10,7 +10,8 @@ EXISTS (SELECT 1 FROM job
           AND ((token = :token AND state = {running})
             OR (stopped_token = :token AND state = {cancelled}
                 AND EXISTS (SELECT 1 FROM attempt a
-                            WHERE a.job_id = :job_id AND a.number = :number AND a.token = :token AND a.state = {attempt_running}))))
+                            WHERE a.job_id = :job_id AND a.number = :number
+                              AND a.token = :token AND a.state = {attempt_running}))))
 
 -- define: owned_and_locked
 EXISTS (SELECT 1 FROM job
@@ -18,7 +19,8 @@ EXISTS (SELECT 1 FROM job
           AND ((token = :token AND state + 0 = {running})
             OR (stopped_token = :token AND state + 0 = {cancelled}
                 AND EXISTS (SELECT 1 FROM attempt a
-                            WHERE a.job_id = :job_id AND a.number = :number AND a.token = :token AND a.state = {attempt_running})))
+                            WHERE a.job_id = :job_id AND a.number = :number
+                              AND a.token = :token AND a.state = {attempt_running})))
         FOR SHARE)
 
 -- name: output_add(job_id, token, number, seq, at, stream, dropped_bytes, text, now)
@@ -32,8 +34,8 @@ WHERE {owned};
 WITH fenced AS (
     SELECT u.*, c.t
     FROM (SELECT now_each(:now) AS t OFFSET 0) c,
-         unnest(:job_id::bigint[], :token::bigint[], :number::bigint[], :seq::bigint[], :at::bigint[], :stream::smallint[],
-                :dropped_bytes::bigint[], :text::text[]) WITH ORDINALITY
+         unnest(:job_id::bigint[], :token::bigint[], :number::bigint[], :seq::bigint[], :at::bigint[],
+                :stream::smallint[], :dropped_bytes::bigint[], :text::text[]) WITH ORDINALITY
              AS u (job_id, token, number, seq, at, stream, dropped_bytes, text, ordinal)
     WHERE EXISTS (SELECT 1 FROM job j
                   WHERE j.id = u.job_id

@@ -43,8 +43,12 @@ INSERT INTO queue
      keep_done_ms, keep_failed_ms, step_max_attempts, step_timeout_ms, step_idle_timeout_ms,
      step_no_progress_limit, job_self_heal_max_resets, step_grace_ms, rate_strict, rate_slots,
      step_pause_ms, step_pause_max_ms, retry_classes, keep_workspace_ms)
-VALUES (:name, :paused, :paused_why, :serial, :concurrency, :key_concurrency, :rate_count, :rate_period_ms, :rate_level, :rate_at, :lease_ms, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :keep_done_ms, :keep_failed_ms, :step_max_attempts, :step_timeout_ms, :step_idle_timeout_ms,
-        :step_no_progress_limit, :job_self_heal_max_resets, :step_grace_ms, :rate_strict, :rate_slots, :step_pause_ms, :step_pause_max_ms, :retry_classes, :keep_workspace_ms)
+VALUES
+    (:name, :paused, :paused_why, :serial, :concurrency, :key_concurrency, :rate_count, :rate_period_ms,
+     :rate_level, :rate_at, :lease_ms, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms,
+     :keep_done_ms, :keep_failed_ms, :step_max_attempts, :step_timeout_ms, :step_idle_timeout_ms,
+     :step_no_progress_limit, :job_self_heal_max_resets, :step_grace_ms, :rate_strict, :rate_slots,
+     :step_pause_ms, :step_pause_max_ms, :retry_classes, :keep_workspace_ms)
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, paused_why = excluded.paused_why, serial = excluded.serial,
     concurrency = excluded.concurrency, key_concurrency = excluded.key_concurrency,
@@ -91,9 +95,12 @@ SELECT queue, min(alarm_at) FROM job WHERE state = {scheduled} AND alarm_at <= n
 -- What a queue has that cannot be claimed: when its first scheduled job is due; how many jobs run; whether some are
 -- held; whether the queue is known by anything else. Indexes job_scheduled, job_alarm, job_pending, job_resting,
 -- primary key. Called by queue/stats.c.
-SELECT (SELECT min(alarm_at) FROM job WHERE queue = :queue AND state = {scheduled} AND alarm_at IS NOT NULL) AS next_due_at,
+SELECT (SELECT min(alarm_at) FROM job
+        WHERE queue = :queue AND state = {scheduled} AND alarm_at IS NOT NULL) AS next_due_at,
        (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND queue = :queue) AS running,
-       (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state >= {held} AND state < {done} LIMIT 1) h) AS held,
+       (SELECT count(*) FROM (SELECT 1 AS one FROM job
+                              WHERE queue = :queue AND state >= {held} AND state < {done}
+                              LIMIT 1) h) AS held,
        (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state = {pending} LIMIT 1) p)
          + (SELECT count(*) FROM (SELECT 1 AS one FROM job WHERE queue = :queue AND state >= {held} LIMIT 1) r)
          + (SELECT count(*) FROM queue WHERE name = :queue) AS known;
@@ -119,9 +126,11 @@ SELECT (SELECT count(*) FROM worker) AS workers, (SELECT count(*) FROM lock WHER
 -- Queues with finished or held jobs, from the name :from_queue on, :limit at most. From queue to queue through index
 -- job_resting: a seek for each, however many jobs it has. Called by queue/retain.c.
 WITH RECURSIVE k (queue, place) AS (
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue >= :from_queue ORDER BY j.queue LIMIT 1), CAST(1 AS bigint)
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue >= :from_queue ORDER BY j.queue LIMIT 1),
+           CAST(1 AS bigint)
     UNION ALL
-    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue > k.queue ORDER BY j.queue LIMIT 1), k.place + 1
+    SELECT (SELECT j.queue FROM job j WHERE j.state >= {held} AND j.queue > k.queue ORDER BY j.queue LIMIT 1),
+           k.place + 1
     FROM k
     WHERE k.queue IS NOT NULL AND k.place < :limit
 )

@@ -8,7 +8,9 @@
 INSERT INTO schedule
     (name, cron, queue, kind, priority, payload, catch_up, paused, next_at, timezone, zone, overlap,
      workspace)
-VALUES (:name, :cron, :queue, :kind, :priority, :payload, :catch_up, :paused, :next_at, :timezone, :zone, :overlap, :workspace)
+VALUES
+    (:name, :cron, :queue, :kind, :priority, :payload, :catch_up, :paused, :next_at, :timezone, :zone, :overlap,
+     :workspace)
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, queue = excluded.queue, kind = excluded.kind,
     priority = excluded.priority, payload = excluded.payload, catch_up = excluded.catch_up,
@@ -26,7 +28,8 @@ UPDATE schedule SET paused = :paused, version = version + 1 WHERE name = :name;
 DELETE FROM schedule WHERE name = :name;
 
 -- name: schedule_list
-SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap, workspace
+SELECT name, cron, queue, kind, payload, priority, catch_up, paused, last_at, next_at, timezone, zone, overlap,
+       workspace
 FROM schedule
 ORDER BY name;
 

@@ -44,12 +44,14 @@ SELECT 1 AS locked FROM store WHERE id = 1 FOR UPDATE;
 -- name: store_generation
 -- The token above which this generation began, the largest that was given out, the newest id that was given out (which
 -- on PostgreSQL nobody may have used), and the newest event. Reads all jobs. Called by queue/generation.c.
-SELECT token_base, (SELECT coalesce(max(token), 0) FROM job) AS job_token, (SELECT coalesce(max(token), 0) FROM lock) AS lock_token,
+SELECT token_base,
+       (SELECT coalesce(max(token), 0) FROM job) AS job_token, (SELECT coalesce(max(token), 0) FROM lock) AS lock_token,
        (SELECT coalesce(max(id), 0) FROM event) AS newest_id, (SELECT coalesce(max(id), 0) FROM event) AS newest_event
 FROM store
 WHERE id = 1;
 -- dialect: postgres
-SELECT token_base, (SELECT coalesce(max(token), 0) FROM job) AS job_token, (SELECT coalesce(max(token), 0) FROM lock) AS lock_token,
+SELECT token_base,
+       (SELECT coalesce(max(token), 0) FROM job) AS job_token, (SELECT coalesce(max(token), 0) FROM lock) AS lock_token,
        (SELECT greatest(last_value, (SELECT max(id) FROM event)) FROM event_id) AS newest_id,
        (SELECT coalesce(max(id), 0) FROM event) AS newest_event
 FROM store

@@ -12,7 +12,9 @@ INSERT INTO submission
     (job_id, at, who, kind, priority, due_at, payload, concurrency_key, tags, workspace,
      max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, hook)
 VALUES
-    (:id, now(:now), :who, :kind, :priority, coalesce(:due_at, now(:now) + :delay_ms), :payload, :concurrency_key, :tags, :workspace, :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook)
+    (:id, now(:now), :who, :kind, :priority, coalesce(:due_at, now(:now) + :delay_ms), :payload, :concurrency_key,
+     :tags, :workspace,
+     :max_attempts, :max_crashes, :backoff_ms, :backoff_max_ms, :lease_ms, :hook)
 ON CONFLICT (job_id) DO UPDATE
 SET at = excluded.at, who = excluded.who, kind = excluded.kind, priority = excluded.priority,
     due_at = excluded.due_at, payload = excluded.payload, concurrency_key = excluded.concurrency_key,
@@ -36,8 +38,8 @@ DELETE FROM submission WHERE job_id = :job_id;
 -- An event of a job that does not move, put into its chain; goes with event_into_chain. Called by queue/submission.c
 -- and queue/add.c.
 INSERT INTO event (id, prev, at, job_id, queue, who, what, from_state, to_state, token, owner, why)
-SELECT next_event(), event_id, now(:now), id, queue, CAST(:who AS text), CAST(:what AS text), state, state, token, owner,
-       CAST(:why AS text)
+SELECT next_event(), event_id, now(:now), id, queue, CAST(:who AS text), CAST(:what AS text),
+       state, state, token, owner, CAST(:why AS text)
 FROM job
 WHERE id = :id;
 

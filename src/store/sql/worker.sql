@@ -63,7 +63,10 @@ ORDER BY w.id;
 
 -- name: worker_holdings
 -- Leases and locks per worker. Index job_alarm, lock_worker. Called by queue/worker.c.
-SELECT worker_id, count(*) AS leases, 0 AS locks FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id IS NOT NULL GROUP BY worker_id
+SELECT worker_id, count(*) AS leases, 0 AS locks
+FROM job
+WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id IS NOT NULL
+GROUP BY worker_id
 UNION ALL
 SELECT worker_id, 0, count(*) FROM lock WHERE worker_id IS NOT NULL GROUP BY worker_id;
 
@@ -104,7 +107,8 @@ FROM (SELECT seen_at AS at FROM job WHERE state = {running} AND alarm_at IS NOT 
       SELECT acquired_at FROM lock WHERE worker_id = :worker_id AND acquired_at <= now(:now)) AS sign;
 -- dialect: postgres
 SELECT max(at) AS at,
-       (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id) - count(lease_id) AS in_flight
+       (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id)
+         - count(lease_id) AS in_flight
 FROM (SELECT at, lease_id
       FROM (SELECT seen_at AS at, id AS lease_id
             FROM job
