@@ -14,9 +14,9 @@ static void put_holder(const struct db_result *rows, size_t row, char out[HOLDER
     char since[DURATION_TEXT_BYTES];
     out[0] = '\0';
     if (pid != TEND_UNSET)
-        snprintf(out, HOLDER_BYTES, "session %lld of the server (%.40s%s%.40s), for %s",
-                 (long long)pid, db_string(rows, row, 3), host != NULL ? " on " : "",
-                 host != NULL ? host : "", span_text(db_number(rows, row, 5), since));
+        snprintf(out, HOLDER_BYTES, "session %d of the server (%.32s%s%.32s), for %s", (int)pid,
+                 db_string(rows, row, 3), host != NULL ? " on " : "", host != NULL ? host : "",
+                 span_text(db_number(rows, row, 5), since));
 }
 
 int holder_read(struct db_tx *tx, int64_t job_id, char ret[HOLDER_BYTES])

@@ -31,7 +31,9 @@ static const char *why_foreign(const struct stat *own, const struct stat *main)
         return "is not a file";
     if (own->st_nlink > 1)
         return "has a second name (a hard link)";
-    if (own->st_uid != main->st_uid && own->st_uid != 0 && own->st_uid != geteuid())
+    /* Whoever of the group comes first makes what is missing. */
+    bool of_group = (main->st_mode & S_IWGRP) != 0 && own->st_gid == main->st_gid;
+    if (own->st_uid != main->st_uid && own->st_uid != 0 && own->st_uid != geteuid() && !of_group)
         return "belongs neither to the owner of the store nor to you";
     return NULL;
 }
@@ -77,9 +79,9 @@ static int open_new(const char *name, const struct stat *main, struct err *err)
             sqlite_path_fail(name, "made", errno, err);
         return -1;
     }
-    bool ignored = (geteuid() == 0 && fchown(fd, main->st_uid, main->st_gid) != 0) ||
-                   fchmod(fd, main->st_mode & 0666) != 0;
-    (void)ignored;
+    uid_t owner = geteuid() == 0 ? main->st_uid : (uid_t)-1;
+    int failed = fchown(fd, owner, main->st_gid) + fchmod(fd, main->st_mode & 0666);
+    (void)failed; /* whoever is not of the group cannot give it to the group */
     return fd;
 }
 

@@ -178,6 +178,24 @@ TEST(sqlite_files, a_file_of_a_third_user_is_refused)
     check_refused(store_path(), beside("-workers"), "belongs neither");
 }
 
+/* A member of the group had made the companions of a shared store, and locked out its owner. */
+TEST(sqlite_files, what_another_member_of_the_group_has_made_is_taken)
+{
+    enum { TEAM = 4321, MEMBER = 12345, STRANGERS = 54321 };
+    make_store();
+    if (geteuid() != 0)
+        return;
+    check_int(chown(store_path(), NOBODY, TEAM), ==, 0);
+    check_int(chmod(store_path(), 0660), ==, 0);
+    check_int(chown(beside("-workers"), MEMBER, TEAM), ==, 0);
+    check_opens();
+    check_int(chown(beside("-workers"), MEMBER, STRANGERS), ==, 0);
+    check_refused(store_path(), beside("-workers"), "belongs neither");
+    check_int(chown(beside("-workers"), MEMBER, TEAM), ==, 0);
+    check_int(chmod(store_path(), 0640), ==, 0); /* no longer shared */
+    check_refused(store_path(), beside("-workers"), "belongs neither");
+}
+
 TEST(sqlite_files, mode_and_owner_are_set_on_new_files_alone)
 {
     make_store();
