@@ -94,7 +94,7 @@ TEST(postgres_wait, a_store_whose_schema_has_a_long_name_wakes_who_waits)
 {
     char schema[64];
     store_open("w");
-    snprintf(schema, sizeof schema, "%s_%063d", store_schema(), 0);
+    snprintf(schema, sizeof schema, "%.60s", keep_text("%s_%063d", store_schema(), 0));
     char *url = (char *)keep_text("%s&tend_schema=%s", getenv("TEND_TEST_PG_URL"), schema);
     tend *t = open_url(url);
     struct helper waiter = helper_start(claim_for_ever, url);
