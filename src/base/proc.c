@@ -80,9 +80,10 @@ int proc_stat(int64_t pid, struct proc_stat *ret_stat)
         if (number == 20)
             stat.threads = strtoll(field, NULL, 10);
         if (number == 22) {
-            /* Told in the time of whoever reads it; so it is the same for all. */
+            /* Told in the time of whoever reads it. So it is the same for all, but for a tick: a
+             * shift may end within one. */
             stat.start_ticks =
-                strtoll(field, NULL, 10) - clock_boot_shift_us() / 1000000 * sysconf(_SC_CLK_TCK);
+                strtoll(field, NULL, 10) - clock_boot_shift_us() * sysconf(_SC_CLK_TCK) / 1000000;
             *ret_stat = stat;
             return 0;
         }
@@ -164,6 +165,11 @@ bool proc_is_stopped(const struct proc_stat *stat)
     return stat->state == 'T' || stat->state == 't';
 }
 
+bool proc_same_start(int64_t a_ticks, int64_t b_ticks)
+{
+    return a_ticks - b_ticks <= 1 && b_ticks - a_ticks <= 1;
+}
+
 enum proc_fate proc_fate(const struct proc_id *id)
 {
     char boot_id[sizeof id->boot_id];
@@ -177,9 +183,10 @@ enum proc_fate proc_fate(const struct proc_id *id)
 
     struct proc_stat stat;
     int r = proc_stat(id->pid, &stat);
+    if (r == 0 && !proc_same_start(stat.start_ticks, id->start_ticks))
+        return clock_namespace() == 0 ? PROC_DEAD : PROC_UNKNOWN;
     if (r == 0)
-        return stat.start_ticks == id->start_ticks && !proc_has_ended(&stat) ? PROC_ALIVE
-                                                                             : PROC_DEAD;
+        return proc_has_ended(&stat) ? PROC_DEAD : PROC_ALIVE;
     /* /proc may hide the processes of others; the kernel's answer to a signal does not. */
     if (r == TEND_ENOTFOUND && kill((pid_t)id->pid, 0) < 0 && errno == ESRCH)
         return PROC_DEAD;

@@ -48,6 +48,10 @@ bool proc_has_ended(const struct proc_stat *stat);
 /* It does nothing until somebody continues it: stopped by a signal, or by a debugger. */
 bool proc_is_stopped(const struct proc_stat *stat);
 
+/* Whether two processes with one pid are the same: they have started at the same time. Seen from
+ * another time namespace it may differ by a tick; a pid is not used again as soon as that. */
+bool proc_same_start(int64_t a_ticks, int64_t b_ticks);
+
 /* As proc_stat; of this process, so it is never TEND_ENOTFOUND. */
 int proc_self(struct proc_id *ret_id);
 

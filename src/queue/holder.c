@@ -14,9 +14,9 @@ static void put_holder(const struct holder_columns *holder, char out[HOLDER_BYTE
     char since[DURATION_TEXT_BYTES];
     out[0] = '\0';
     if (pid != TEND_UNSET)
-        snprintf(out, HOLDER_BYTES, "session %lld of the server (%.40s%s%.40s), for %s",
-                 (long long)pid, db_str(holder->program), host != NULL ? " on " : "",
-                 host != NULL ? host : "", span_text(db_num(holder->for_ms), since));
+        snprintf(out, HOLDER_BYTES, "session %d of the server (%.32s%s%.32s), for %s", (int)pid,
+                 db_str(holder->program), host != NULL ? " on " : "", host != NULL ? host : "",
+                 span_text(db_num(holder->for_ms), since));
 }
 
 int holder_read(struct db_tx *tx, int64_t job_id, char ret[HOLDER_BYTES])

@@ -140,7 +140,7 @@ bool registry_is_stopped(const struct registry_entry *entry)
     struct proc_stat stat;
     return entry->here && proc_fate(&entry->process) == PROC_ALIVE &&
            proc_stat(entry->process.pid, &stat) == 0 &&
-           stat.start_ticks == entry->process.start_ticks && proc_is_stopped(&stat);
+           proc_same_start(stat.start_ticks, entry->process.start_ticks) && proc_is_stopped(&stat);
 }
 
 /* A time to come is from before the clock was set back. */

@@ -237,7 +237,7 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 
 static bool same_process(const struct proc_id *a, const struct proc_id *b)
 {
-    return a->pid == b->pid && a->start_ticks == b->start_ticks && a->pid_ns == b->pid_ns &&
+    return a->pid == b->pid && proc_same_start(a->start_ticks, b->start_ticks) && a->pid_ns == b->pid_ns &&
            strcmp(a->boot_id, b->boot_id) == 0;
 }
 

@@ -137,7 +137,7 @@ static bool belongs(void *arg, const struct census *census, int64_t pid,
             return true;
         if (!is_here(sweep, &record->id))
             continue;
-        if (pid == record->id.pid && stat->start_ticks == record->id.start_ticks)
+        if (pid == record->id.pid && proc_same_start(stat->start_ticks, record->id.start_ticks))
             return true;
         if (stat->group == record->id.pid && found_in_group(census, stat->group))
             return true;

@@ -316,9 +316,9 @@ static const struct db_engine engine = {
 static void write_own_sql(struct pg_db *db)
 {
     snprintf(db->bell_sql, sizeof db->bell_sql,
-             "SELECT pg_notify('tend_%s', $1), set_config('synchronous_commit', 'off', true) "
+             "SELECT pg_notify('%s', $1), set_config('synchronous_commit', 'off', true) "
              "WHERE NOT pg_try_advisory_xact_lock(%d, pg_backend_pid() & %d)",
-             db->url.schema, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
+             db->url.channel, (int)pg_lock_class(&db->url, PG_LOCK_BELL), PG_BELL_SLOTS - 1);
     pg_settings_local(db, db->local_sql, sizeof db->local_sql);
     pg_gone_write_sql(db);
 }

@@ -171,7 +171,7 @@ void holder_find(int fd, int64_t byte, const char *where, const struct holder_no
     uint64_t pid_ns;
     bool foreign = noted->pid > 0 && proc_pid_ns(&pid_ns) == 0 && noted->pid_ns != pid_ns;
     bool there = noted->pid > 0 && !foreign && proc_stat(noted->pid, &stat) == 0 &&
-                 stat.start_ticks == noted->start_ticks;
+                 proc_same_start(stat.start_ticks, noted->start_ticks);
     enum holds noted_holds = HOLDS_NOT;
     *ret = (struct holder){0};
     if (fstat(fd, &search.file) == 0) {

@@ -44,6 +44,7 @@ struct pg_url {
     const char **keywords; /* for libpq; end with NULL, as values */
     const char **values;
     char schema[PG_SCHEMA_BYTES];
+    char channel[PG_SCHEMA_BYTES]; /* of NOTIFY; a name, too */
     char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
     bool pooler;                /* behind a transaction pooler: nothing may live in the session */
     bool pooler_given;          /* the URL says whether; otherwise it is found out */

@@ -210,8 +210,8 @@ void pg_session_connect(struct pg_session *session)
         sql, sizeof sql,
         "SELECT set_config('application_name', current_setting('application_name') || ' keeper', "
         "false); SET lock_timeout = '1s'; SET statement_timeout = '%dms'; "
-        "SET synchronous_commit = off; LISTEN \"tend_%s\"; %s",
-        ANSWER_MS - 200, db->url.schema, db->identity_sql);
+        "SET synchronous_commit = off; LISTEN \"%s\"; %s",
+        ANSWER_MS - 200, db->url.channel, db->identity_sql);
     if (!ask(session, sql, identity, sizeof identity)) {
         if (session->err.code == TEND_ENOTADB)
             pg_gone_say(db, &session->err);
@@ -323,8 +323,8 @@ size_t pg_session_hold(struct pg_session *session, int64_t *workers, size_t coun
     if (missing > 0 && clock_mono_ms() >= session->locks_at_ms)
         session->locks_at_ms = clock_mono_ms() + LOCK_AGAIN_MS;
     if (changed) { /* everybody who waits chooses a neighbour anew */
-        snprintf(sql, sizeof sql, "SELECT pg_notify('tend_%s', 'workers')",
-                 session->db->url.schema);
+        snprintf(sql, sizeof sql, "SELECT pg_notify('%s', 'workers')",
+                 session->db->url.channel);
         ask(session, sql, NULL, 0);
     }
     return session->pg == NULL ? count : missing;

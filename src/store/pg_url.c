@@ -4,6 +4,7 @@
  * Invariant: no text made here contains a password.
  */
 #include "base/buf.h"
+#include "base/text.h"
 #include "store/pg_db.h"
 
 #include <stdio.h>
@@ -158,6 +159,16 @@ static void cut_message(char *message)
     message[len] = '\0';
 }
 
+/* A channel's name has no more bytes than a schema's: of a long one it has a part, and what tells
+ * it from others. */
+static void name_channel(struct pg_url *url)
+{
+    int len = snprintf(url->channel, sizeof url->channel, "tend_%s", url->schema);
+    if (len >= (int)sizeof url->channel)
+        snprintf(url->channel, sizeof url->channel, "tend_%.40s_%016llx", url->schema,
+                 (unsigned long long)text_hash(url->schema));
+}
+
 int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
 {
     struct buf stripped;
@@ -165,6 +176,7 @@ int pg_url_parse(struct pg_url *url, const char *text, struct err *err)
     *url = (struct pg_url){.schema = "tend"};
     buf_init(&stripped);
     int rc = strip(url, text, &stripped, err);
+    name_channel(url);
     if (rc == 0) {
         url->parsed = PQconninfoParse(stripped.data, &message);
         if (url->parsed == NULL) {

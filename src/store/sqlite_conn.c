@@ -75,6 +75,13 @@ static int fail_io(const struct sqlite_conn *conn, int rc, const char *what, str
                        "%s: no space left beside %s, and reading needs a little; make room and try "
                        "again",
                        what, conn->path);
+    if (rc == SQLITE_IOERR_SHORT_READ)
+        return err_set(
+            err, TEND_EUNREACHABLE,
+            "%s: %s-wal is not the log that %s-shm belongs to: one of them was deleted or "
+            "replaced while the store was open; end all programs that have it open "
+            "('fuser %s' shows which)",
+            what, conn->path, conn->path, conn->path);
     return err_set(err, TEND_EIO, "%s: reading or writing %s failed (%s, code %d)", what,
                    conn->path, sqlite3_errstr(rc), rc);
 }

@@ -31,7 +31,9 @@ static const char *why_foreign(const struct stat *own, const struct stat *main)
         return "is not a file";
     if (own->st_nlink > 1)
         return "has a second name (a hard link)";
-    if (own->st_uid != main->st_uid && own->st_uid != 0 && own->st_uid != geteuid())
+    /* Whoever of the group comes first makes what is missing. */
+    bool of_group = (main->st_mode & S_IWGRP) != 0 && own->st_gid == main->st_gid;
+    if (own->st_uid != main->st_uid && own->st_uid != 0 && own->st_uid != geteuid() && !of_group)
         return "belongs neither to the owner of the store nor to you";
     return NULL;
 }
@@ -77,9 +79,9 @@ static int open_new(const char *name, const struct stat *main, struct err *err)
             sqlite_path_fail(name, "made", errno, err);
         return -1;
     }
-    bool ignored = (geteuid() == 0 && fchown(fd, main->st_uid, main->st_gid) != 0) ||
-                   fchmod(fd, main->st_mode & 0666) != 0;
-    (void)ignored;
+    uid_t owner = geteuid() == 0 ? main->st_uid : (uid_t)-1;
+    int failed = fchown(fd, owner, main->st_gid) + fchmod(fd, main->st_mode & 0666);
+    (void)failed; /* whoever is not of the group cannot give it to the group */
     return fd;
 }
 
@@ -181,6 +183,25 @@ int sqlite_files_know_store(struct sqlite_files *files, struct err *err)
     return 0;
 }
 
+static ino_t inode_of(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+int sqlite_files_know_log(struct sqlite_files *files, struct err *err)
+{
+    if (asprintf(&files->log_path, "%s-wal", files->path) < 0)
+        files->log_path = NULL;
+    if (asprintf(&files->index_path, "%s-shm", files->path) < 0)
+        files->index_path = NULL;
+    if (files->log_path == NULL || files->index_path == NULL)
+        return err_set(err, TEND_ENOMEM, "out of memory while opening %s", files->path);
+    files->log_inode = inode_of(files->log_path);
+    files->index_inode = inode_of(files->index_path);
+    return 0;
+}
+
 int sqlite_files_open(struct sqlite_files *files, struct err *err)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -240,7 +261,10 @@ void sqlite_files_close(struct sqlite_files *files)
     free(files->lock_path);
     free(files->workers_path);
     free(files->bell_path);
+    free(files->log_path);
+    free(files->index_path);
     files->lock_path = files->workers_path = files->bell_path = NULL;
+    files->log_path = files->index_path = NULL;
 }
 
 /* --- still there? --- */
@@ -280,6 +304,16 @@ static bool is_in_place(const struct sqlite_files *files)
            now.st_ino == files->inode && now.st_dev == files->device;
 }
 
+/* Which of SQLite's own files is not the one that it has open, or NULL. */
+static const char *misplaced_log(const struct sqlite_files *files)
+{
+    if (files->log_inode != 0 && inode_of(files->log_path) != files->log_inode)
+        return "-wal";
+    if (files->index_inode != 0 && inode_of(files->index_path) != files->index_inode)
+        return "-shm";
+    return NULL;
+}
+
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err)
 {
     return is_in_place(files) ? 0 : say_gone(files, "", nothing_saved, err);
@@ -289,7 +323,10 @@ int sqlite_files_check_saved(struct sqlite_files *files, struct err *err)
 {
     static const char saved[] =
         "this write is in the file that was opened, which may not be the one that is there now";
-    return is_in_place(files) ? 0 : say_gone(files, "", saved, err);
+    if (!is_in_place(files))
+        return say_gone(files, "", saved, err);
+    const char *misplaced = misplaced_log(files);
+    return misplaced == NULL ? 0 : say_gone(files, misplaced, saved, err);
 }
 
 /* A file that was only renamed still has a name: so it is asked for by the one it should have. */
@@ -306,7 +343,7 @@ int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
     const char *missing = !is_named(files->lock_fd, files->lock_path)         ? "-lock"
                           : !is_named(files->workers_fd, files->workers_path) ? "-workers"
                           : !is_named(files->bell_fd, files->bell_path)       ? "-bell"
-                                                                              : NULL;
+                                                                        : misplaced_log(files);
     if (missing == NULL)
         return 0;
     int rc = sqlite_files_check_store(files, err); /* often all of them have been removed */
@@ -316,7 +353,7 @@ int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
 {
     int64_t now_ms = clock_mono_ms();
-    if (now_ms < files->beside_next_ms)
+    if (now_ms < files->beside_next_ms && misplaced_log(files) == NULL)
         return 0;
     files->beside_next_ms = now_ms + BESIDE_CHECK_MS;
     int rc = sqlite_files_check_store(files, err);

@@ -25,9 +25,11 @@
  * mended by one process alone, so it is noticed, once and for all: every further call on the handle
  * fails with TEND_EUNREACHABLE, and the store must be opened again. All are compared by device and
  * inode with what their names lead to, as a file that was renamed is out of place too: the store
- * after each commit, before anybody is answered, and after each read; all of them at the start of a
- * turn, before anything is written, but only every BESIDE_CHECK_MS, as seven more calls would make
- * each commit slower. So a commit may still go into a file that was renamed a moment before;
+ * after each commit, before anybody is answered, and after each read; SQLite's log and its index at
+ * the start of a turn and after each commit; the others at the start of a turn, but only every
+ * BESIDE_CHECK_MS, as six more calls would make each commit slower. The log and its index must be
+ * looked at before each write: who has another one does not see this one's end, and one would
+ * write over what the other has acknowledged. So a commit may still go into a file that was renamed a moment before;
  * whoever made it is told that, and not that nothing was saved. The companions are always looked at
  * before a free liveness lock is believed.
  *
@@ -63,6 +65,7 @@ struct sqlite_files {
     const char *path; /* of the store; the caller's, and outlives this */
     dev_t device;     /* of the store's file */
     ino_t inode;
+    ino_t log_inode, index_inode; /* of -wal and -shm, on the same device; 0: not known yet */
     const char *gone; /* atomic: which was deleted or replaced: "" the store, "-lock"; NULL: none */
 
     int64_t beside_next_ms; /* monotonic: when the companions are looked at again; in a turn only */
@@ -73,12 +76,14 @@ struct sqlite_files {
     int bell_timer_fd;  /* a timer in its place, when there is no inotify to be had; or -1 */
     uint64_t bell_salt; /* of this handle; see sqlite_files_ring */
     uint64_t bells_read[DB_BELLS]; /* what the bells said when they were last looked at */
-    char *lock_path, *workers_path, *bell_path;
+    char *lock_path, *workers_path, *bell_path, *log_path, *index_path;
 };
 
 void sqlite_files_init(struct sqlite_files *files, const char *path);
 /* Remembers which file the store is. */
 int sqlite_files_know_store(struct sqlite_files *files, struct err *err);
+/* Remembers which files SQLite's log and its index are, once it has them open. */
+int sqlite_files_know_log(struct sqlite_files *files, struct err *err);
 /* They have the mode of the store's file, which is there already; made by root, its owner too. */
 int sqlite_files_open(struct sqlite_files *files, struct err *err);
 /* Whether PATH-lock is there, before it is opened. */
@@ -88,10 +93,10 @@ void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fo
 
 /* 0, or TEND_EUNREACHABLE: the store is no longer the file that was opened. One stat. */
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err);
-/* The same after a commit: the sentence says where it went. */
+/* The same after a commit, also for the log: the sentence says where it went. */
 int sqlite_files_check_saved(struct sqlite_files *files, struct err *err);
-/* The same for the store and its companions, if it is time to look. In the writers' turn, before
- * anything is written. */
+/* The same for the log, and, if it is time to look, for the store and its companions. In the
+ * writers' turn, before anything is written. */
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
 /* Now, and by any thread. */
 int sqlite_files_look_beside(struct sqlite_files *files, struct err *err);

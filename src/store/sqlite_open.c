@@ -585,8 +585,8 @@ int db_sqlite_open(struct db **ret, const char *path, const struct db_options *o
         use_files(db);
         rc = content == CONTENT_CURRENT ? 0 : make_current(db, err);
     }
-    if (rc == 0)
-        rc = sqlite_conn_prepare_fixed(&db->writer, err);
+    if (rc == 0 && (rc = sqlite_conn_prepare_fixed(&db->writer, err)) == 0)
+        rc = sqlite_files_know_log(&db->files, err);
     if (rc < 0) {
         note_unwritable(db);
         sqlite_db_close(&db->base);

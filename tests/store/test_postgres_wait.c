@@ -46,12 +46,21 @@ static void terminate(const char *application)
 
 /* --- the bell --- */
 
-/* A process that claims and waits; says the id of each job it got. */
+static tend *open_url(const char *url)
+{
+    tend *t;
+    struct tend_options options = store_options("w");
+    options.clock_ms = NULL;
+    check_int(tend_open(&t, url, &options), ==, 0);
+    return t;
+}
+
+/* A process that claims and waits; says the id of each job it got. arg: the store's URL, or NULL
+ * for that of the test. */
 static void claim_for_ever(struct helper *parent, void *arg)
 {
-    tend *t = store_open_real("waiter");
+    tend *t = arg != NULL ? open_url(arg) : store_open_real("waiter");
     struct tend_claim claim = claim_for("q");
-    (void)arg;
     claim.wait_ms = -1;
     for (;;) {
         struct tend_lease lease = claim_with(t, &claim);
@@ -78,6 +87,28 @@ TEST_WITHIN(postgres_wait, no_wake_up_is_lost_however_the_moments_fall, 180)
         check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
     }
     helper_kill(&waiter);
+}
+
+/* The channel of NOTIFY had a name that was too long, and waiters slept until their slow tick. */
+TEST(postgres_wait, a_store_whose_schema_has_a_long_name_wakes_who_waits)
+{
+    char schema[64];
+    store_open("w");
+    snprintf(schema, sizeof schema, "%.60s", keep_text("%s_%063d", store_schema(), 0));
+    char *url = (char *)keep_text("%s&tend_schema=%s", getenv("TEND_TEST_PG_URL"), schema);
+    tend *t = open_url(url);
+    struct helper waiter = helper_start(claim_for_ever, url);
+    add_one(t, "q");
+    helper_hear(&waiter);
+    for (int i = 0; i < 3; i++) {
+        long long before_ms = test_clock_ms();
+        int64_t id = add_one(t, "q");
+        check_int(helper_hear(&waiter), ==, id);
+        check_int(test_clock_ms() - before_ms, <, WELL_BELOW_THE_TICK_MS);
+    }
+    helper_kill(&waiter);
+    tend_close(t);
+    sql_exec("DROP SCHEMA %s CASCADE", schema);
 }
 
 /* The same for news that come by another way than adding: the bell behind the commit. */

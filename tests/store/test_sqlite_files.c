@@ -18,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { NOBODY = 65534 };
@@ -175,6 +176,24 @@ TEST(sqlite_files, a_file_of_a_third_user_is_refused)
     check_int(chown(beside("-workers"), NOBODY, NOBODY), ==, 0);
     check_opens(); /* the store's owner's, and root's */
     check_int(chown(beside("-workers"), 12345, NOBODY), ==, 0);
+    check_refused(store_path(), beside("-workers"), "belongs neither");
+}
+
+/* A member of the group had made the companions of a shared store, and locked out its owner. */
+TEST(sqlite_files, what_another_member_of_the_group_has_made_is_taken)
+{
+    enum { TEAM = 4321, MEMBER = 12345, STRANGERS = 54321 };
+    make_store();
+    if (geteuid() != 0)
+        return;
+    check_int(chown(store_path(), NOBODY, TEAM), ==, 0);
+    check_int(chmod(store_path(), 0660), ==, 0);
+    check_int(chown(beside("-workers"), MEMBER, TEAM), ==, 0);
+    check_opens();
+    check_int(chown(beside("-workers"), MEMBER, STRANGERS), ==, 0);
+    check_refused(store_path(), beside("-workers"), "belongs neither");
+    check_int(chown(beside("-workers"), MEMBER, TEAM), ==, 0);
+    check_int(chmod(store_path(), 0640), ==, 0); /* no longer shared */
     check_refused(store_path(), beside("-workers"), "belongs neither");
 }
 
@@ -509,6 +528,48 @@ TEST(sqlite_files, a_companion_deleted_while_open_ends_the_handle)
         store_close(t);
         check_opens();
     }
+}
+
+/* An open process went on with the deleted log: what it acknowledged was lost, or lay over what
+ * others had acknowledged. */
+TEST(sqlite_files, BY_2_nothing_is_acknowledged_into_a_deleted_log_or_beside_its_index)
+{
+    static const char *const of_sqlite[] = {"-wal", "-shm"};
+    for (size_t i = 0; i < COUNT(of_sqlite); i++) {
+        tend *t = store_open("w");
+        add_one(t, "q");
+        check_int(unlink(beside(of_sqlite[i])), ==, 0);
+        check(add_fails(t)); /* at once */
+        check_gone(t, beside(of_sqlite[i]));
+        store_close(t);
+        check_opens();
+        check_str(sql_rows("PRAGMA integrity_check"), "ok\n");
+    }
+}
+
+TEST(sqlite_files, BY_2_what_others_acknowledge_beside_a_new_index_stays)
+{
+    int go[2];
+    char byte;
+    int status;
+    make_store();
+    check_int(pipe(go), ==, 0);
+    pid_t other = fork(); /* before SQLite has the store open here */
+    if (other == 0) {
+        if (read(go[0], &byte, 1) == 1)
+            add_one(store_open("other"), "q");
+        _exit(0);
+    }
+    tend *t = store_open("w");
+    add_one(t, "q");
+    check_int(unlink(beside("-shm")), ==, 0);
+    check_int(write(go[1], "", 1), ==, 1);
+    check_int(waitpid(other, &status, 0), ==, other);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    check(add_fails(t));
+    store_close(t);
+    check_int(sql_int("SELECT count(*) FROM job"), ==, 3); /* one from make_store */
+    check_str(sql_rows("PRAGMA integrity_check"), "ok\n");
 }
 
 /* Only a file without any name was noticed: after 'mv' there were two lines of writers. */

@@ -108,7 +108,7 @@ _Noreturn static void enter_time_namespace(int (*inside)(const void *arg), const
         unshare(CLONE_NEWTIME) == 0 ? open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         _exit(NOT_PERMITTED);
-    if (dprintf(fd, "boottime %d 0\nmonotonic %d 0\n", SHIFT_S, SHIFT_S) < 0)
+    if (dprintf(fd, "boottime %d 509999999\nmonotonic %d 0\n", SHIFT_S, SHIFT_S) < 0)
         _exit(1);
     close(fd);
     pid_t first = fork(); /* in the namespace */
@@ -227,8 +227,10 @@ TEST(proc, a_reused_pid_and_another_boot_are_dead_another_namespace_is_unknown)
     struct proc_id id, other;
     check_int(proc_self(&id), ==, 0);
     other = id;
-    other.start_ticks--;
+    other.start_ticks -= 2;
     check_int(proc_fate(&other), ==, PROC_DEAD);
+    other.start_ticks++; /* as seen from a time namespace whose shift ends within a tick */
+    check_int(proc_fate(&other), ==, PROC_ALIVE);
     other = id;
     other.boot_id[0] = other.boot_id[0] == 'a' ? 'b' : 'a';
     check_int(proc_fate(&other), ==, PROC_DEAD);
