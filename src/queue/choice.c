@@ -176,6 +176,8 @@ static int claim_it(struct db_tx *tx, struct choice *by, const struct candidate 
         .asked_ms = db_int_or_null(by->want->ttl_ms),
         .usual_ms = db_int(by->settings->queue.lease_ms),
         .starts = db_int(by->want->started),
+        .kind = db_text(candidate->kind),
+        .key = db_text(candidate->key),
     };
     struct job_claim_one_rows one;
     struct job_claim_one_rows *all = by->claimed;

@@ -1,5 +1,7 @@
 #include "queue/registry.h"
 
+#include "base/clock.h"
+
 #include "store/queries.h"
 
 #include <stdio.h>
@@ -43,8 +45,9 @@ static int load_body(struct db_tx *tx, void *arg)
             .sign_ms = db_num(row->last_sign_at),
         };
         snprintf(entry->process.boot_id, sizeof entry->process.boot_id, "%s", db_str(row->boot_id));
-        entry->here = known && strcmp(entry->process.boot_id, boot_id) == 0;
-        entry->elsewhere = known && !entry->here;
+        bool same_boot = known && strcmp(entry->process.boot_id, boot_id) == 0;
+        entry->here = same_boot && db_num(row->doubtful) != 1;
+        entry->elsewhere = known && !same_boot;
         registry->now_ms = db_num(row->now);
         registry->schema = db_num(row->schema_version);
     }
@@ -149,11 +152,19 @@ static bool is_within(int64_t since_ms, int64_t ms, int64_t now_ms)
     return since_ms <= now_ms && now_ms - since_ms < ms;
 }
 
+/* Whether this machine was booted after the worker has registered, by a clock that runs evenly. */
+static bool is_of_earlier_boot(const struct registry_entry *entry, int64_t now_ms)
+{
+    return entry->since_ms < now_ms - clock_boot_ms();
+}
+
 /*
  * What the kernel or the server knows of a worker. A session that is there has a process: copies of
- * a virtual machine have the same boot id, and do not see each other's. Then its process, where it
- * can be looked at, is proof either way. Otherwise its liveness lock counts, with a grace where a
- * lost session can come back; the grace begins anew when it has given a sign of life since.
+ * a virtual machine have the same boot id, and do not see each other's. (Where that was noticed,
+ * the boot id is doubtful, and no process is looked for.) Then its process, where it can be looked
+ * at, is proof either way. Otherwise its liveness lock counts, with a grace where a lost session
+ * can come back; the grace begins anew when it has given a sign of life since. Another boot id
+ * alone is no proof: containers can have one of their own.
  */
 enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now_ms,
                         bool *ret_by_lock)
@@ -168,11 +179,12 @@ enum fate registry_fate(tend *t, const struct registry_entry *entry, int64_t now
             return FATE_DEAD;
         if (fate == PROC_ALIVE)
             return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
-    } else if (entry->elsewhere && db_one_machine(t->db)) {
-        return FATE_DEAD; /* it ran before the machine was booted */
+    } else if (entry->elsewhere && !entry->session && db_one_machine(t->db) &&
+               is_of_earlier_boot(entry, now_ms)) {
+        return FATE_DEAD;
     }
     if (!entry->session)
-        return FATE_ALIVE; /* cannot be told from here */
+        return FATE_UNKNOWN;
     if (entry->lock_held)
         return entry->lost_at_ms == TEND_UNSET ? FATE_ALIVE : FATE_BACK;
     if (ret_by_lock != NULL)

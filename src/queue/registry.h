@@ -10,6 +10,7 @@ enum fate {
     FATE_DEAD,
     FATE_LOST, /* its liveness lock is gone, and nobody has noted it since its last sign of life */
     FATE_BACK, /* ... is there again */
+    FATE_UNKNOWN, /* it has no liveness lock, and its process cannot be seen from here */
 };
 
 struct registry_entry {
@@ -21,7 +22,7 @@ struct registry_entry {
     int64_t sign_ms; /* of one marked as lost: its last sign of life, or TEND_UNSET */
     bool lock_held;
     bool here;      /* its process is one of this machine and boot that can be looked at */
-    bool elsewhere; /* it is not; neither: this process could not find out where it is itself */
+    bool elsewhere; /* it is not; neither: whether it is cannot be told */
 };
 
 struct registry {

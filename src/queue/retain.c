@@ -24,6 +24,9 @@ enum {
 /* Events older than this go; those of jobs that are kept longer go too. */
 #define EVENTS_KEPT_MS (30LL * 24 * 3600 * 1000)
 
+/* Workers of which nobody can tell whether they live, and which hold nothing. */
+#define UNKNOWN_KEPT_MS (7LL * 24 * 3600 * 1000)
+
 /*
  * A purge is a row of short transactions, between which others can write. It goes from rule to rule
  * and from queue to queue, by name, and each transaction continues where the one before it stopped.
@@ -162,8 +165,10 @@ static int collect(struct db_tx *tx, struct purge_call *call)
 
 static int purge_jobs(struct db_tx *tx, struct purge_call *call)
 {
+    const struct worker_forget_params unknown = {.before = db_int(call->now_ms - UNKNOWN_KEPT_MS)};
     int rc;
-    if ((rc = collect(tx, call)) < 0 || (rc = delete_jobs(tx, call)) < 0)
+    if ((rc = collect(tx, call)) < 0 || (rc = delete_jobs(tx, call)) < 0 ||
+        (rc = each_worker_forget(tx, 0, &unknown, 1, NULL)) < 0)
         return rc;
     return db_each(tx, Q_CONTROL_SETTLE, 0, NULL, 1, NULL);
 }

@@ -487,8 +487,11 @@ static int set_body(struct db_tx *tx, void *arg)
     struct set_call *call = arg;
     struct queue_settings before;
     struct queue_lock_rows rows;
-    int rc = run_queue_lock(tx, 0, (struct queue_lock_params){.name = db_text(call->name)}, &rows);
-    if (rc < 0)
+    const struct queue_make_params queue = {.name = db_text(call->name)};
+    int rc;
+    /* What is not there cannot be locked. */
+    if ((db_concurrent(tx) && (rc = each_queue_make(tx, DB_LATER, &queue, 1, NULL)) < 0) ||
+        (rc = run_queue_lock(tx, 0, (struct queue_lock_params){.name = queue.name}, &rows)) < 0)
         return rc;
     if (rows.count > 0)
         read_stored(&before, &rows.at[0].queue);

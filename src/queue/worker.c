@@ -2,6 +2,7 @@
 #include "queue/worker.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "queue/bell.h"
 #include "queue/event.h"
 #include "queue/move.h"
@@ -9,6 +10,7 @@
 #include "store/queries.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +22,7 @@ enum { LEAVE_BLOCKED_MS = 200 };
 
 /* --- registering --- */
 
-enum { ID_TRIES = 5, ID_STEP = 1 << 20 };
+enum { ID_TRIES = 5, ID_STEP = 1 << 20, BURIED_TRIES = 3 };
 
 struct register_call {
     const char *name;
@@ -130,6 +132,14 @@ static int fail_unread(tend *t, int rc, const char *who)
                        err_lack(problem));
 }
 
+static int write_entry(tend *t, int64_t wait_ms, struct register_call *call)
+{
+    int rc = handle_write_within(t, wait_ms, register_body, call);
+    if (rc == TEND_ECONFLICT) /* another call, or an earlier try, has made it meanwhile */
+        rc = handle_write_within(t, wait_ms, register_body, call);
+    return rc;
+}
+
 /* In the store. Not under the mutex. */
 static int register_in_store(tend *t, int64_t wait_ms, struct register_call *call)
 {
@@ -140,11 +150,15 @@ static int register_in_store(tend *t, int64_t wait_ms, struct register_call *cal
     int rc = proc_self(&call->process);
     if (rc < 0)
         return fail_unread(t, rc, "this process");
-    rc = handle_write_within(t, wait_ms, register_body, call);
-    if (rc == TEND_ECONFLICT) /* what an earlier try had sent has only now arrived */
-        rc = handle_write_within(t, wait_ms, register_body, call);
-    if (rc >= 0 && !in_body)
-        rc = db_alive_begin(t->db, call->id, wait_ms, handle_err(t));
+    for (int tries = 1;; tries++) {
+        rc = write_entry(t, wait_ms, call);
+        if (rc >= 0 && !in_body)
+            rc = db_alive_begin(t->db, call->id, wait_ms, handle_err(t));
+        /* It took so long that others have taken it for dead: its entry is gone. */
+        if (rc < 0 || tries == BURIED_TRIES || !db_alive_buried(t->db, call->id))
+            break;
+        db_alive_end(t->db, call->id);
+    }
     if (rc < 0 && in_body && call->id != 0) /* the entry is not there, or not known to be */
         db_alive_end(t->db, call->id);
     return rc;
@@ -235,10 +249,20 @@ int worker_self(tend *t, int64_t wait_ms, int64_t *ret_id)
 
 /* --- those tied to a pid --- */
 
+/* The same for every call about a process, so that those that come together make one entry. */
+static int64_t registration_of(const struct proc_id *process)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%lld %lld %llu %s", (long long)process->pid,
+             (long long)process->start_ticks, (unsigned long long)process->pid_ns,
+             process->boot_id);
+    return (int64_t)(text_hash(text) >> 1);
+}
+
 static bool same_process(const struct proc_id *a, const struct proc_id *b)
 {
-    return a->pid == b->pid && proc_same_start(a->start_ticks, b->start_ticks) && a->pid_ns == b->pid_ns &&
-           strcmp(a->boot_id, b->boot_id) == 0;
+    return a->pid == b->pid && proc_same_start(a->start_ticks, b->start_ticks) &&
+           a->pid_ns == b->pid_ns && strcmp(a->boot_id, b->boot_id) == 0;
 }
 
 int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
@@ -261,10 +285,8 @@ int worker_of_pid(tend *t, int64_t pid, const char *name, int64_t wait_ms,
             call.id = registry.entries[i].id;
     registry_done(&registry);
     if (rc >= 0 && call.id == 0) {
-        pthread_mutex_lock(&t->mutex);
-        call.registration = new_registration(t);
-        pthread_mutex_unlock(&t->mutex);
-        rc = handle_write_within(t, wait_ms, register_body, &call);
+        call.registration = registration_of(&call.process);
+        rc = write_entry(t, wait_ms, &call);
     }
     *ret_process = call.process;
     *ret_id = call.id;

@@ -134,31 +134,56 @@ static int bury(tend *t, const struct registry_entry *entry, bool by_lock, struc
     return rc;
 }
 
+/* What the registry says about one worker is carried out. 1: it was dead. */
+static int settle_one(tend *t, const struct registry_entry *entry, int64_t now_ms,
+                      struct recovery *total)
+{
+    struct bury_call mark = {.t = t, .entry = entry};
+    bool by_lock;
+    int rc = 0;
+    switch (registry_fate(t, entry, now_ms, &by_lock)) {
+    case FATE_DEAD:
+        rc = bury(t, entry, by_lock, total);
+        return rc < 0 ? rc : 1;
+    case FATE_LOST:
+        rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
+        break;
+    case FATE_BACK:
+        mark.back = true;
+        rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
+        break;
+    case FATE_ALIVE:
+    case FATE_UNKNOWN:
+        break;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+/* Whether a failure lies in what one worker has left, and not in the store. */
+static bool concerns_one(int rc)
+{
+    return rc == TEND_EINTERNAL || rc == TEND_ESTATE || rc == TEND_ECONFLICT;
+}
+
 int recover_dead_workers(tend *t, struct recovery *total)
 {
     struct registry registry;
+    struct err first = {0};
     int dead = 0;
     int rc = registry_load(t, total->wait_ms, &registry);
     for (size_t i = 0; rc >= 0 && i < registry.count; i++) {
-        const struct registry_entry *entry = &registry.entries[i];
-        struct bury_call mark = {.t = t, .entry = entry};
-        bool by_lock;
-        switch (registry_fate(t, entry, registry.now_ms, &by_lock)) {
-        case FATE_DEAD:
-            rc = bury(t, entry, by_lock, total);
-            dead++;
-            break;
-        case FATE_LOST:
-            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
-            break;
-        case FATE_BACK:
-            mark.back = true;
-            rc = handle_write_within(t, total->wait_ms, mark_body, &mark);
-            break;
-        case FATE_ALIVE:
-            break;
+        rc = settle_one(t, &registry.entries[i], registry.now_ms, total);
+        dead += rc > 0;
+        if (rc < 0 && concerns_one(rc) && i + 1 < registry.count) {
+            if (first.code == 0)
+                first = *handle_err(t);
+            rc = 0; /* the others are buried */
         }
     }
     registry_done(&registry);
+    if (rc >= 0 && first.code < 0) {
+        *handle_err(t) = first;
+        rc = first.code;
+    }
     return rc < 0 ? rc : dead;
 }

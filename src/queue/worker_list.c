@@ -63,9 +63,9 @@ int tend_worker_list(tend *t, struct tend_workers **ret)
             .pid = entry->process.pid,
             .since_ms = entry->since_ms,
             .lost_at_ms = entry->lost_at_ms,
-            .alive = fate == FATE_DEAD   ? 0
-                     : fate == FATE_LOST ? -1
-                                         : 1,
+            .alive = fate == FATE_DEAD                           ? 0
+                     : fate == FATE_LOST || fate == FATE_UNKNOWN ? -1
+                                                                 : 1,
             .stopped = registry_is_stopped(entry),
         };
         holdings_of(&holdings, entry->id, &items[i].leases, &items[i].locks);

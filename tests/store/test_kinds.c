@@ -5,6 +5,8 @@
 #include "support/store.h"
 
 #include "base/clock.h"
+#include "queue/handle.h"
+#include "store/queries.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -300,4 +302,54 @@ TEST(kinds, CL_2_claimers_that_take_jobs_from_each_other_are_not_told_of_a_limit
         claimed += claimers[i].claimed;
     }
     check_int(claimed, ==, WANTED);
+}
+
+/* --- submitted again between the look and the claim --- */
+
+struct one_call {
+    int64_t id;
+    const char *kind, *key;
+    size_t claimed;
+};
+
+static int claim_one_body(struct db_tx *tx, void *arg)
+{
+    struct one_call *call = arg;
+    struct job_claim_one_rows rows;
+    const struct job_claim_one_params params = {.id = db_int(call->id),
+                                                .count = db_int(1),
+                                                .owner = db_text("w"),
+                                                .now = db_now(tx),
+                                                .usual_ms = db_int(60000),
+                                                .starts = db_int(1),
+                                                .kind = db_text(call->kind),
+                                                .key = db_text(call->key)};
+    int rc = run_job_claim_one(tx, 0, params, &rows);
+    call->claimed = rc < 0 ? 0 : rows.count;
+    return rc;
+}
+
+static size_t claimed_as(tend *t, int64_t id, const char *kind, const char *key)
+{
+    struct one_call call = {.id = id, .kind = kind, .key = key};
+    check_ok(t, handle_write(t, claim_one_body, &call));
+    return call.claimed;
+}
+
+/* On PostgreSQL it was claimed under the limit of another key, or although its kind was excluded.
+ */
+TEST(kinds, BY_4_a_candidate_that_was_submitted_again_with_another_kind_or_key_is_not_claimed)
+{
+    tend *t = store_open("w");
+    struct tend_job_spec spec = spec_for("q");
+    spec.kind = "b";
+    int64_t plain = add_spec(t, &spec);
+    spec.concurrency_key = "k";
+    int64_t keyed = add_spec(t, &spec);
+    check_int(claimed_as(t, plain, "a", NULL), ==, 0);
+    check_int(claimed_as(t, plain, "b", "k"), ==, 0);
+    check_int(claimed_as(t, plain, "b", NULL), ==, 1);
+    check_int(claimed_as(t, keyed, "b", NULL), ==, 0);
+    check_int(claimed_as(t, keyed, "b", "other"), ==, 0);
+    check_int(claimed_as(t, keyed, "b", "k"), ==, 1);
 }

@@ -6,6 +6,7 @@
 
 #include "queue/handle.h"
 #include "store/db_engine.h"
+#include "store/queries.h"
 
 static bool always(void *unused)
 {
@@ -92,11 +93,16 @@ TEST(postgres_claim, CL_2_a_queue_is_not_said_to_be_empty_because_of_where_a_cla
 
 static int locking_body(struct db_tx *tx, void *arg)
 {
-    struct db_result rows;
-    const struct db_value params[] = {
-        db_int(*(int64_t *)arg), db_int(1), db_text("x"), db_null(), db_now(tx), db_null(),
-        db_int(60000),           db_int(1), db_int(0)};
-    int rc = db_run(tx, Q_JOB_CLAIM_ONE, 0, params, &rows);
+    struct job_claim_one_rows rows;
+    const struct job_claim_one_params params = {.id = db_int(*(int64_t *)arg),
+                                                .count = db_int(1),
+                                                .owner = db_text("x"),
+                                                .now = db_now(tx),
+                                                .usual_ms = db_int(60000),
+                                                .starts = db_int(1),
+                                                .kind = db_text("")};
+    int rc = run_job_claim_one(tx, 0, params, &rows);
+    check_int(rows.count, ==, 1);
     return rc < 0 ? rc : err_set(db_err(tx), TEND_EINTERNAL, "undone");
 }
 
@@ -104,10 +110,14 @@ static int claiming_body(struct db_tx *tx, void *arg)
 {
     (void)arg;
     struct db_result rows;
-    const struct db_value params[] = {db_text("q"),  db_int(1),  db_text("x"),
-                                      db_null(),     db_now(tx), db_null(),
-                                      db_int(60000), db_int(1),  db_int(0)};
-    int rc = db_run(tx, Q_JOB_CLAIM, 0, params, &rows);
+    const struct job_claim_params params = {.queue = db_text("q"),
+                                            .count = db_int(1),
+                                            .owner = db_text("x"),
+                                            .now = db_now(tx),
+                                            .usual_ms = db_int(60000),
+                                            .starts = db_int(1),
+                                            .settings_version = db_int(0)};
+    int rc = db_run(tx, Q_JOB_CLAIM, 0, DB_VALUES(&params), &rows);
     check_int(rows.rows, ==, 1);
     return rc < 0 ? rc : err_set(db_err(tx), TEND_EINTERNAL, "undone");
 }

@@ -479,6 +479,48 @@ TEST(postgres_wait, RC_13_who_has_taken_a_lock_since_it_was_missed_is_not_buried
     check_int(recover_now(t).locks_cleaned, ==, 1);
 }
 
+/* The sign was the time when it was first taken: who only extended it was buried. */
+TEST(postgres_wait, LK_2_who_extends_its_lock_since_it_was_missed_is_not_buried)
+{
+    tend *t = store_open("w");
+    struct tend_lock_request request;
+    struct tend_lock lock;
+    enter_worker(41);
+    tend_lock_request_init(&request);
+    request.name = "deploy";
+    request.flags = TEND_CLAIM_BY_TIME;
+    check_ok(t, tend_lock_acquire(t, &request, &lock));
+    sql_exec("UPDATE lock SET worker_id = 41 WHERE name = 'deploy'");
+    recover_now(t);
+    for (int i = 0; i < 3; i++) {
+        clock_advance(1);
+        check_int(tend_lock_extend(t, "deploy", lock.owner, MINUTE_MS), ==, 1);
+        clock_advance(db_alive_grace_ms(t->db));
+        check_int(recover_now(t).locks_cleaned, ==, 0);
+    }
+    clock_advance(db_alive_grace_ms(t->db));
+    check_int(recover_now(t).locks_cleaned, ==, 1);
+}
+
+/* Copies of a virtual machine have one boot id, and do not see each other's processes. */
+TEST(postgres_wait, BY_9_where_two_machines_have_one_boot_id_no_missing_process_is_a_death)
+{
+    tend *t = store_open("w");
+    struct proc_id self;
+    enter_worker(41);
+    check_int(proc_self(&self), ==, 0);
+    sql_exec("UPDATE worker SET boot_id = '%s', pid = 999999999, pid_ns = %llu WHERE id = 41",
+             self.boot_id, (unsigned long long)self.pid_ns);
+    sql_exec("INSERT INTO clock_mark (boot, boottime_ms, store_ms, clock_steps, doubtful) "
+             "VALUES ('%s:0', 1, 1, 0, 1)",
+             self.boot_id);
+    recover_now(t); /* its session is not there: that is noted, and it has the grace */
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 1);
+    clock_advance(db_alive_grace_ms(t->db));
+    recover_now(t);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE id = 41"), ==, 0);
+}
+
 /* --- behind a pooler --- */
 
 TEST(postgres_wait, behind_a_pooler_everything_but_sessions_works)

@@ -49,6 +49,8 @@ static const struct {
        few. */
     {Q_WORKER_LIST, "worker", BOTH},
     {Q_WORKER_LIST, "tend_schema_version", POSTGRES}, /* one row */
+    {Q_WORKER_FORGET, "worker", BOTH},
+    {Q_WORKER_LIST, "clock_mark", POSTGRES}, /* one per machine */
     {Q_CLOCK_MOVE_NEWCOMERS, "worker", BOTH},
     {Q_JOB_ALARMS, "worker", MAYBE},
     {Q_WORKER_SKIP_IDS, "sqlite_sequence", SQLITE},

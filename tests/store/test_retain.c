@@ -187,6 +187,24 @@ TEST(retain, a_job_outlives_its_old_events)
     check_str(events_of(t, id), "job.claimed job.completed");
 }
 
+/* One entry stayed for every container in which something was tied to a pid. */
+TEST(retain, workers_of_which_nothing_can_be_told_go_after_seven_days_unless_they_hold_something)
+{
+    tend *t = store_open("w");
+    struct tend_purged gone;
+    sql_exec(
+        "INSERT INTO worker (id, name, host, boot_id, pid, pid_ns, start_ticks, session, since, "
+        "registration) VALUES (71, 'old', 'h', 'b', 1, 1, 1, 0, 0, 71), "
+        "(72, 'holds', 'h', 'b', 1, 1, 1, 0, 0, 72), (73, 'lock', 'h', 'b', 1, 1, 1, 1, 0, 73), "
+        "(74, 'new', 'h', 'b', 1, 1, 1, 0, %lld, 74)",
+        (long long)clock_now());
+    sql_exec("INSERT INTO lock (name, token, owner, worker_id, acquired_at, expires_at) "
+             "VALUES ('l', 1, 'o', 72, 0, %lld)",
+             (long long)clock_now() + HOUR_MS);
+    check_ok(t, tend_purge(t, &gone));
+    check_str(sql_rows("SELECT name FROM worker ORDER BY id"), "holds\nlock\nnew\n");
+}
+
 TEST(retain, purging_an_empty_store_is_no_error)
 {
     tend *t = store_open("w");

@@ -1,6 +1,7 @@
 /* Settings of a queue: every row of the table, ranges, defaults, taking back; and the figures. */
 #include "support/store.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static struct tend_queue queue_of(tend *t, const char *name)
@@ -139,6 +140,40 @@ TEST(settings, one_setting_leaves_the_others_alone)
     check_int(queue.concurrency, ==, 4);
     check_int(queue.lease_ms, ==, 10 * SECOND_MS);
     check_int(queue.paused, ==, 1);
+}
+
+struct setter {
+    tend *t;
+    const char *queue;
+    struct tend_setting setting;
+};
+
+static void *set_it(void *arg)
+{
+    const struct setter *setter = arg;
+    check_ok(setter->t, tend_queue_set(setter->t, setter->queue, &setter->setting, 1, NULL));
+    return NULL;
+}
+
+/* Of two settings of a new queue that came together one was lost, and both were acknowledged. */
+TEST_WITHIN(settings, two_settings_of_a_new_queue_that_come_together_are_both_kept, 120)
+{
+    tend *t = store_open("w");
+    tend *other = store_open("other");
+    for (int i = 0; i < 40; i++) {
+        const char *queue = keep_text("new-%d", i);
+        pthread_t threads[2];
+        struct setter setters[2] = {{t, queue, {"concurrency", "1"}},
+                                    {other, queue, {"paused", "on"}}};
+        struct tend_queue settings;
+        for (int k = 0; k < 2; k++)
+            pthread_create(&threads[k], NULL, set_it, &setters[k]);
+        for (int k = 0; k < 2; k++)
+            pthread_join(threads[k], NULL);
+        check_ok(t, tend_queue_get(t, queue, &settings));
+        check_int(settings.concurrency, ==, 1);
+        check_int(settings.paused, ==, 1);
+    }
 }
 
 TEST(settings, a_bad_value_is_refused_with_the_name_and_the_range_and_nothing_is_set)

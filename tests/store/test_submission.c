@@ -437,6 +437,24 @@ TEST(submission, RC_11_a_zombie_carries_nothing_out)
 
 /* --- held --- */
 
+/* It stopped every recovery of every queue. */
+TEST(submission, RC_9_a_run_whose_submission_is_missing_is_recovered_all_the_same)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    int64_t other = add_one(t, "other");
+    struct tend_claim claim = claim_for("q");
+    claim.flags = TEND_CLAIM_BY_TIME;
+    claim_with(t, &claim);
+    claim.queue = "other";
+    claim_with(t, &claim);
+    sql_exec("UPDATE job SET followed = 1 WHERE id = %lld", (long long)id);
+    clock_advance(HOUR_MS);
+    recover_now(t);
+    check_int(state_of(t, other), ==, TEND_PENDING);
+    check_int(state_of(t, id), ==, TEND_PENDING);
+}
+
 TEST(submission, a_held_job_is_refreshed_and_stays_held_for_the_same_reason)
 {
     tend *t = store_open("w");

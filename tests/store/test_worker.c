@@ -5,6 +5,7 @@
  */
 #include "support/store.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -383,6 +384,36 @@ TEST(worker, two_leases_tied_to_one_process_share_one_entry)
     check_int(recover_now(t).entries_reclaimed, ==, 2);
 }
 
+static void *lock_it(void *arg)
+{
+    struct tend_lock_request request = lock_request("l");
+    tend *t = store_open_real("w");
+    request.owner = "script";
+    request.while_pid = *(int64_t *)arg;
+    tend_lock_acquire(t, &request, NULL); /* one gets it, or all do, one after the other */
+    return NULL;
+}
+
+/* Each had an entry of its own for the process, which was then refused its own lock. */
+TEST(worker, LK_9_calls_for_one_process_that_come_together_share_one_entry)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    struct helper script = helper_start(do_nothing, NULL);
+    int64_t pid = script.pid;
+    tend *t = store_open_real("w");
+    struct tend_lock_request request = lock_request("l");
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, lock_it, &pid);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    check_int(sql_int("SELECT count(*) FROM worker WHERE pid = %lld", (long long)pid), ==, 1);
+    request.owner = "script";
+    request.while_pid = pid;
+    check_ok(t, tend_lock_acquire(t, &request, NULL));
+    helper_kill(&script);
+}
+
 TEST(worker, a_process_that_is_not_there_cannot_be_tied_to)
 {
     tend *t = store_open("w");
@@ -411,7 +442,7 @@ TEST(worker, a_pid_that_was_given_to_another_process_is_seen_through)
     claim.while_pid = script.pid;
     claim_with(t, &claim);
     check_int(recover_now(t).entries_reclaimed, ==, 0);
-    sql_exec("UPDATE worker SET start_ticks = start_ticks - 1");
+    sql_exec("UPDATE worker SET start_ticks = start_ticks - 2");
     check_int(recover_now(t).entries_reclaimed, ==, 1);
     check_int(state_of(t, id), ==, TEND_PENDING);
     helper_kill(&script);
@@ -519,6 +550,37 @@ TEST(worker, RC_13_a_worker_of_another_namespace_is_judged_by_its_liveness_lock)
         test_pause();
     }
     check_int(state_of(t, id), ==, TEND_PENDING);
+}
+
+/* A container with a boot id of its own took living workers of the host for those of an earlier
+ * boot. */
+TEST(worker, BY_9_another_boot_id_is_no_death_while_the_liveness_lock_is_held)
+{
+    tend *t = store_open("w");
+    int64_t id = add_one(t, "q");
+    struct helper worker = helper_start(hold_with_a_child, NULL);
+    helper_hear(&worker);
+    helper_hear(&worker);
+    sql_exec("UPDATE worker SET boot_id = 'of-a-container'");
+    check_int(recover_now(t).entries_reclaimed, ==, 0);
+    check_int(state_of(t, id), ==, TEND_RUNNING);
+    helper_kill(&worker);
+}
+
+/* One that was tied to a pid: without a lock, only the time of the boot tells. */
+TEST(worker, BY_9_another_boot_id_without_a_lock_is_a_death_only_before_the_boot)
+{
+    tend *t = store_open_real("w");
+    struct helper script = lock_for_script(t);
+    struct tend_workers *workers;
+    sql_exec("UPDATE worker SET boot_id = 'of-a-container'");
+    check_int(recover_now(t).locks_cleaned, ==, 0);
+    check_ok(t, tend_worker_list(t, &workers));
+    check_int(workers->items[0].alive, ==, -1); /* cannot be told */
+    tend_workers_free(workers);
+    sql_exec("UPDATE worker SET since = 0"); /* long before the machine was booted */
+    check_int(recover_now(t).locks_cleaned, ==, !store_is_postgres());
+    helper_kill(&script);
 }
 
 /* On PostgreSQL a newcomer is entered before it can take its lock; nobody may bury it in between.

@@ -112,9 +112,10 @@ WHERE id = ANY (ARRAY(
     FOR UPDATE SKIP LOCKED))
 RETURNING {claimed}, pg_stat_get_xact_tuples_returned('job_pending'::regclass) - c.entries AS entries;
 
--- name: job_claim_one(id, count, owner, worker_id, now, asked_ms, usual_ms, starts)
--- The same for the one job :id, a candidate of queue/choice.c. Nothing when it is no longer pending, or somebody else
--- is at it on PostgreSQL: the caller goes on to the next. Primary key.
+-- name: job_claim_one(id, count, owner, worker_id, now, asked_ms, usual_ms, starts, kind, key)
+-- The same for the one job :id, a candidate of queue/choice.c. Nothing when it is no longer pending, when it was submitted
+-- again with another kind or key than it was chosen by, or when somebody else is at it on PostgreSQL: the caller goes on to
+-- the next. Primary key.
 SELECT id, queue, kind, {running} AS state, priority, due_at,
        {next_token} AS token, :owner AS owner, :worker_id AS worker_id,
        now(:now) + coalesce(:asked_ms, lease_ms, :usual_ms) AS alarm_at,
@@ -125,7 +126,7 @@ SELECT id, queue, kind, {running} AS state, priority, due_at,
        max_attempts, max_crashes, backoff_ms, backoff_max_ms, lease_ms, error_class, error_text,
        result, payload, stopped_token, nominal_at, followed, coalesce(hook, retry_hook) AS hook
 FROM job
-WHERE id = :id AND state = {pending}
+WHERE id = :id AND state = {pending} AND kind = :kind AND concurrency_key IS NOT DISTINCT FROM :key
 LIMIT :count;
 -- each:
 UPDATE OR FAIL job
@@ -140,7 +141,11 @@ WHERE id = :found AND state = {pending};
 UPDATE job
 SET {leased}
 FROM (SELECT now(:now) AS t, token_base() AS base OFFSET 0) c
-WHERE id = (SELECT id FROM job WHERE id = :id AND state + 0 = {pending} AND :count::bigint >= 1 FOR UPDATE SKIP LOCKED)
+WHERE id = (SELECT id
+            FROM job
+            WHERE id = :id AND state + 0 = {pending} AND :count::bigint >= 1
+              AND kind = :kind AND concurrency_key IS NOT DISTINCT FROM :key
+            FOR UPDATE SKIP LOCKED)
 RETURNING {job};
 
 -- name: claim_candidates(queue, after_priority, after_due_at, after_id, limit)

@@ -26,6 +26,12 @@ FROM queue
 WHERE name = :name
 FOR UPDATE;
 
+-- name: queue_make(name)
+-- A queue without settings of its own, unless it is there: so that two that set something come one after the other; for
+-- db_each. Primary key. PostgreSQL only. Called by queue/settings.c.
+-- dialect: postgres
+INSERT INTO queue (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
+
 -- name: queue_list
 SELECT {queue}
 FROM queue

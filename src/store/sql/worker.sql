@@ -30,9 +30,14 @@ SELECT id FROM worker WHERE registration = :registration;
 -- dialect: postgres
 SELECT pg_try_advisory_xact_lock(:class::int, :worker_id::int)::int AS free;
 
+-- When the holder of a lock has last taken, refreshed or extended it. One that was taken with a job lasts as its lease,
+-- whose sign of life is the job's.
+-- define: lock_sign
+CASE WHEN l.job_id IS NULL THEN coalesce(l.expires_at - l.held_for_ms, l.acquired_at) ELSE l.acquired_at END
+
 -- name: worker_list(now)
 -- Then, of those marked as lost, the last sign of life on record (worker_sign); then the version of the schema, which
--- others may have changed. Called by queue/registry.c.
+-- others may have changed; then whether two machines go by its boot id (PostgreSQL). Called by queue/registry.c.
 SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.session, w.since,
        w.lost_at, now(:now) AS now,
        CASE WHEN w.lost_at IS NOT NULL
@@ -41,9 +46,9 @@ SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.sessio
                         FROM job j
                         WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
-                        SELECT l.acquired_at FROM lock l
-                        WHERE l.worker_id = w.id AND l.acquired_at <= now(:now)) AS sign) END AS last_sign_at,
-       (SELECT user_version FROM pragma_user_version) AS schema_version
+                        SELECT {lock_sign} FROM lock l
+                        WHERE l.worker_id = w.id AND {lock_sign} <= now(:now)) AS sign) END AS last_sign_at,
+       (SELECT user_version FROM pragma_user_version) AS schema_version, 0 AS doubtful
 FROM worker w
 ORDER BY w.id;
 -- dialect: postgres
@@ -55,9 +60,10 @@ SELECT w.id, w.name, w.host, w.boot_id, w.pid, w.pid_ns, w.start_ticks, w.sessio
                         FROM job j
                         WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = w.id
                         UNION ALL
-                        SELECT l.acquired_at FROM lock l
-                        WHERE l.worker_id = w.id AND l.acquired_at <= now(:now)) AS sign) END AS last_sign_at,
-       (SELECT version FROM tend_schema_version) AS schema_version
+                        SELECT {lock_sign} FROM lock l
+                        WHERE l.worker_id = w.id AND {lock_sign} <= now(:now)) AS sign) END AS last_sign_at,
+       (SELECT version FROM tend_schema_version) AS schema_version,
+       (SELECT max(m.doubtful) FROM clock_mark m WHERE m.boot LIKE w.boot_id || ':%') AS doubtful
 FROM worker w
 ORDER BY w.id;
 
@@ -97,14 +103,14 @@ SELECT lost_at FROM worker WHERE id = :id;
 SELECT lost_at FROM worker WHERE id = :id FOR UPDATE;
 
 -- name: worker_sign(worker_id, now)
--- The last sign of life that is on record: of its leases, and of the locks it has taken (not those from before the
+-- The last sign of life that is on record: of its leases, and of the locks it has taken, refreshed or extended (not those from before the
 -- clock was set back). PostgreSQL: no heartbeat comes in until the transaction has ended, but one may be on its way:
 -- the second column counts the leases whose rows somebody else is writing, or has just written. Index job_alarm,
 -- lock_worker. Called by queue/worker_dead.c.
 SELECT max(at) AS at, 0 AS in_flight
 FROM (SELECT seen_at AS at FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id
       UNION ALL
-      SELECT acquired_at FROM lock WHERE worker_id = :worker_id AND acquired_at <= now(:now)) AS sign;
+      SELECT {lock_sign} FROM lock l WHERE l.worker_id = :worker_id AND {lock_sign} <= now(:now)) AS sign;
 -- dialect: postgres
 SELECT max(at) AS at,
        (SELECT count(*) FROM job WHERE state = {running} AND alarm_at IS NOT NULL AND worker_id = :worker_id)
@@ -116,7 +122,16 @@ FROM (SELECT at, lease_id
             ORDER BY id
             FOR UPDATE SKIP LOCKED) AS lease
       UNION ALL
-      SELECT acquired_at, NULL FROM lock WHERE worker_id = :worker_id AND acquired_at <= now(:now)) AS sign;
+      SELECT {lock_sign}, NULL FROM lock l WHERE l.worker_id = :worker_id AND {lock_sign} <= now(:now)) AS sign;
+
+-- name: worker_forget(before)
+-- Entries from before :before that have no liveness lock and hold nothing: whether their process lives cannot be told
+-- from everywhere. One that does comes again with its next claim; for db_each. Reads all entries, indexes job_alarm and
+-- lock_worker. Called by queue/retain.c.
+DELETE FROM worker
+WHERE session = 0 AND since < :before
+  AND NOT EXISTS (SELECT 1 FROM job j WHERE j.state = {running} AND j.alarm_at IS NOT NULL AND j.worker_id = worker.id)
+  AND NOT EXISTS (SELECT 1 FROM lock l WHERE l.worker_id = worker.id);
 
 -- name: worker_remove(id)
 -- For db_each. Called by queue/worker.c and queue/recover.c.
