@@ -45,12 +45,12 @@ struct pg_url {
     const char **values;
     char schema[PG_SCHEMA_BYTES];
     char channel[PG_SCHEMA_BYTES]; /* of NOTIFY; a name, too */
-    char where[PG_WHERE_BYTES]; /* host, port and database, for sentences; never a password */
-    bool pooler;                /* behind a transaction pooler: nothing may live in the session */
-    bool pooler_given;          /* the URL says whether; otherwise it is found out */
-    bool several_hosts;         /* one of them may be another primary */
-    PQconninfoOption *parsed;   /* owns the strings */
-    char *options;              /* ... but this one: the startup options with ours; or NULL */
+    char where[PG_WHERE_BYTES];    /* host, port and database, for sentences; never a password */
+    bool pooler;              /* behind a transaction pooler: nothing may live in the session */
+    bool pooler_given;        /* the URL says whether; otherwise it is found out */
+    bool several_hosts;       /* one of them may be another primary */
+    PQconninfoOption *parsed; /* owns the strings */
+    char *options;            /* ... but this one: the startup options with ours; or NULL */
 };
 
 int pg_url_parse(struct pg_url *url, const char *text, struct err *err);

@@ -323,8 +323,7 @@ size_t pg_session_hold(struct pg_session *session, int64_t *workers, size_t coun
     if (missing > 0 && clock_mono_ms() >= session->locks_at_ms)
         session->locks_at_ms = clock_mono_ms() + LOCK_AGAIN_MS;
     if (changed) { /* everybody who waits chooses a neighbour anew */
-        snprintf(sql, sizeof sql, "SELECT pg_notify('%s', 'workers')",
-                 session->db->url.channel);
+        snprintf(sql, sizeof sql, "SELECT pg_notify('%s', 'workers')", session->db->url.channel);
         ask(session, sql, NULL, 0);
     }
     return session->pg == NULL ? count : missing;

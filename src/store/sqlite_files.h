@@ -29,9 +29,9 @@
  * the start of a turn and after each commit; the others at the start of a turn, but only every
  * BESIDE_CHECK_MS, as six more calls would make each commit slower. The log and its index must be
  * looked at before each write: who has another one does not see this one's end, and one would
- * write over what the other has acknowledged. So a commit may still go into a file that was renamed a moment before;
- * whoever made it is told that, and not that nothing was saved. The companions are always looked at
- * before a free liveness lock is believed.
+ * write over what the other has acknowledged. So a commit may still go into a file that was renamed
+ * a moment before; whoever made it is told that, and not that nothing was saved. The companions are
+ * always looked at before a free liveness lock is believed.
  *
  * A process that opens the store when one of the companions is missing or new would be alone with
  * it: it would not wait for the writers that have the old one, and take living workers for dead. So

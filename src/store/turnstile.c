@@ -94,8 +94,8 @@ static struct holder_note read_note(const struct turnstile *turnstile, int64_t a
 
 static bool same_note(const struct holder_note *a, const struct holder_note *b)
 {
-    return a->pid == b->pid && proc_same_start(a->start_ticks, b->start_ticks) && a->pid_ns == b->pid_ns &&
-           a->since_ms == b->since_ms;
+    return a->pid == b->pid && proc_same_start(a->start_ticks, b->start_ticks) &&
+           a->pid_ns == b->pid_ns && a->since_ms == b->since_ms;
 }
 
 /* --- time in which nobody could write --- */
