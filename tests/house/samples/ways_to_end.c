@@ -126,8 +126,8 @@ static int unguarded;
 static volatile bool written;
 
 /*
- * Orders the two accesses in time, unseen by the sanitizer. It sees a race of accesses that are not synchronised, but misses some
- * of those that happen at the same moment.
+ * Orders the two accesses in time, unseen by the sanitizer. It sees a race of accesses that are not
+ * synchronised, but misses some of those that happen at the same moment.
  */
 __attribute__((no_sanitize("thread"))) static void say_written(void)
 {
