@@ -7,6 +7,11 @@ TESTED := build build-asan:unit,store,run,sim,cli $(if $(wildcard tests/fuzz/*.c
 TESTED_FOLDERS := $(foreach target,$(TESTED),$(firstword $(subst :, ,$(target))))
 TARGETS := all meson-test-prereq
 
+# An installation elsewhere than asked for is worse than none.
+ifeq ($(filter install,$(MAKECMDGOALS))$(origin PREFIX),installcommand line)
+$(error PREFIX is not honoured; write it in lower case: make install prefix=$(PREFIX))
+endif
+
 .PHONY: all run test bench lint format asan tsan fuzz sim install clean help
 .NOTPARALLEL:
 

@@ -33,7 +33,7 @@ struct cli {
     char path[64];                 /* its name with that of its parent: "lock acquire" */
     int argc_before;               /* arguments before --, all where there is none */
     const char *who;               /* name of the handle and its worker; NULL: user@host */
-    bool waits_for_room;           /* for as long as it takes, to open the store on a full disk */
+    int64_t room_ms;               /* so long a full disk is waited for to open the store */
     tend *store;                   /* open when the command's row asks for it, else NULL */
     bool beside_workers;           /* migrate --beside-workers */
     bool store_damaged;            /* ... and could not be opened: see STORE_EXAMINED */

@@ -59,7 +59,8 @@ static const struct option options[] = {
         "default), or change nothing (keep)",
         &args.if_running, .choices = "again|keep"),
     OPTION("key", 0, "KEY", OPTION_TEXT, "counts against the queue's key-concurrency", &args.key),
-    OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again", &args.tags),
+    OPTION("tag", 0, "TAG", OPTION_LIST, "a tag; may be given again; a comma is part of it",
+           &args.tags),
     COMMAND_JOB_OPTIONS(args.command),
     OPTION("max-attempts", 0, "N", OPTION_INT,
            "how often the queue tries the job (else as the queue says); see --attempts for its "
@@ -78,9 +79,10 @@ static const struct option options[] = {
     OPTION("batch", 0, "FILE|-", OPTION_TEXT,
            "a job for each line of JSON; the other options are its defaults; see tend-batch(5)",
            &args.batch),
-    OPTION("wait", 0, NULL, OPTION_FLAG,
-           "wait until the job has ended and exit as it did, as 'tend wait'", &args.wait,
-           .timed_by = "timeout"),
+    OPTION(
+        "wait", 0, NULL, OPTION_FLAG,
+        "wait until the job has ended, as 'tend wait': exit status 0 when it is done, 1 when it failed or was cancelled",
+        &args.wait, .timed_by = "timeout"),
     OPTION("timeout", 0, "DURATION", OPTION_DURATION,
            "with --wait: give up waiting after this time, with exit status 5", &args.timeout_ms),
     OPTION("result", 0, NULL, OPTION_FLAG, "with --wait: print the job's result, and not its id",
@@ -96,6 +98,8 @@ static int tags_json(struct cli *cli, struct buf *out)
         if (!utf8_valid(tag, strlen(tag)))
             return cli_fail(cli, TEND_EINVAL, "add: the tag \"%s\" is not UTF-8 and cannot be kept",
                             tag);
+        if (!*tag)
+            return cli_fail(cli, TEND_EINVAL, "add: a tag cannot be empty");
         json_text(out, NULL, tag);
     }
     json_close(out, ']');
@@ -343,8 +347,8 @@ const struct command cmd_add = {
         "With --wait the command ends when the job whose id it prints has ended: exit status 0 when it is "
         "done, 1 when it has failed or was cancelled, 5 when --timeout is over. A worker must run it. For a "
         "submission under the key of a running job (--unique) it waits for that job and then for the one "
-        "that the submission becomes, and exits as this one does; with --if-running keep, as the running "
-        "job does. ^C leaves the job alone. With --json there are two objects: {id, outcome}, then that of 'tend wait'.",
+        "that the submission becomes, and the exit status is about this one; with --if-running keep, about the running "
+        "job. ^C leaves the job alone. With --json there are two objects: {id, outcome}, then that of 'tend wait'.",
     .examples =
         "tend add -q mail -k welcome --payload '{\"to\": \"ann@example.org\"}'\n"
         "tend add --in 10m -- make report\n"

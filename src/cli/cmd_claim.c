@@ -69,7 +69,7 @@ static const char *say_empty(struct cli *cli, const char *queue, struct buf *why
         buf_puts(why, "it is empty");
         return "empty";
     }
-    if (!outlook.known && queue_unknown_text(cli, queue, why))
+    if (!outlook.known && queue_unknown_text(cli, queue, "", why))
         return "unknown_queue";
     none->until_ms = outlook.due_ms;
     put_until(cli, why, none, "the next job is due");

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     const char *class, *text;
@@ -16,7 +17,7 @@ static struct {
 static const struct option options[] = {
     OPTION(
         "class", 0, "CLASS", OPTION_TEXT,
-        "sort of failure, kept and shown: transient_runtime (the default), stuck_no_progress, deterministic_contract, "
+        "sort of failure, kept and shown; none of them ends the job, --final does: transient_runtime (the default), stuck_no_progress, deterministic_contract, "
         "deterministic_policy, deterministic_repo or a word of your own",
         &args.class),
     OPTION("text", 0, "TEXT", OPTION_TEXT, "what went wrong", &args.text, .redacted = true),
@@ -49,6 +50,16 @@ static void print_outcome(struct cli *cli, struct tend_lease lease, int64_t due_
                    coming_text(due_ms, cli_now_ms(cli), when));
 }
 
+/* Steps that fail with such a class are not tried again; here the class is a word. */
+static void note_class(struct cli *cli, int64_t due_ms)
+{
+    static const char deterministic[] = "deterministic_";
+    if (due_ms != TEND_UNSET && args.class &&
+        strncmp(args.class, deterministic, strlen(deterministic)) == 0)
+        cli_note(cli, "fail: the class %s does not end the job, it is tried again; --final ends it",
+                 args.class);
+}
+
 /* The exit status is that of the first that went wrong. */
 static int fail_all(struct cli *cli, const struct tend_lease *leases, int count)
 {
@@ -65,6 +76,7 @@ static int fail_all(struct cli *cli, const struct tend_lease *leases, int count)
         int code = tend_fail(cli->store, leases[i], &failure, &due_ms);
         if (code == 0) {
             print_outcome(cli, leases[i], due_ms);
+            note_class(cli, due_ms);
             cli_did(cli, "job %" PRId64 " has failed as told, but the answer", leases[i].id);
             continue;
         }

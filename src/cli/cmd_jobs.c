@@ -6,6 +6,7 @@
 #include "cli/json_out.h"
 #include "cli/queue_text.h"
 #include "cli/table.h"
+#include "cli/waiting.h"
 
 #include <string.h>
 
@@ -39,15 +40,18 @@ static void details_cell(struct table *table, const struct tend_job *job, int64_
     char when[DURATION_TEXT_BYTES];
     const char *error = table_cut(table, job->error_text ? job->error_text : "");
     const char *why = table_cut(table, job->changed_why ? job->changed_why : "");
-    bool released;
+    bool released, failed;
     switch (job->state) {
     case TEND_SCHEDULED:
         released = strcmp(job->changed_what, "job.released") == 0 && job->changed_why;
+        failed = *error && !job_failed_before_retry(job);
         table_cell(table, COLOR_NONE, "due %s%s%s", relative_text(job->due_at_ms, now_ms, when),
                    released ? ", given back: "
-                   : *error ? ", last: "
+                   : failed ? ", last: "
                             : "",
-                   released ? why : error);
+                   released ? why
+                   : failed ? error
+                            : "");
         break;
     case TEND_RUNNING:
         table_cell(table, COLOR_NONE, "%s%s%s", job->owner ? job->owner : "",

@@ -24,10 +24,11 @@ enum {
 };
 
 static const struct option add_options[] = {
-    OPTION("on", 0, "WORDS", OPTION_TEXT,
-           "what it is told, with commas between: failed (a job has failed for good), poison (it "
-           "has lost too many workers), exhausted (a step has used up all attempts)",
-           &args.on, .required = true),
+    OPTION(
+        "on", 0, "WORDS", OPTION_TEXT,
+        "what it is told, with commas between: failed (a job has failed for good), poison (it "
+        "has lost too many workers), exhausted (a step was given up: its tries are used up, or it makes no progress)",
+        &args.on, .required = true),
     OPTION("queue", 'q', "QUEUE", OPTION_TEXT, "only for jobs of this queue (default: of all)",
            &args.queue),
     OPTION("into", 0, "QUEUE", OPTION_TEXT,

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/queue_text.h"
 #include "cli/table.h"
+#include "core/budget.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static const struct option *setting_options(void)
 
 static void put_setting(struct cli *cli, const char *name, const char *value)
 {
-    buf_printf(&cli->out, "  %s%-16s%s %s\n", color_on(cli, COLOR_DIM), name,
+    buf_printf(&cli->out, "  %s%-24s%s %s\n", color_on(cli, COLOR_DIM), name,
                color_off(cli, COLOR_DIM), value);
 }
 
@@ -65,25 +66,34 @@ static void put_duration(struct cli *cli, const char *name, int64_t ms, const ch
 /* What a queue says about its steps; most say nothing. */
 static void put_budgets(struct cli *cli, const struct tend_queue *queue)
 {
+    const struct budgets standard = budget_merge(NULL, NULL, NULL, NULL);
     const struct {
         const char *name;
-        int64_t value;
+        int64_t value, standard;
         bool is_time;
-    } rows[] = {{"step-max-attempts", queue->step_max_attempts, false},
-                {"step-timeout", queue->step_timeout_ms, true},
-                {"step-idle-timeout", queue->step_idle_timeout_ms, true},
-                {"step-no-progress-limit", queue->step_no_progress_limit, false},
-                {"job-self-heal-max-resets", queue->job_self_heal_max_resets, false},
-                {"step-grace", queue->step_grace_ms, true},
-                {"step-pause", queue->step_pause_ms, true},
-                {"step-pause-max", queue->step_pause_max_ms, true}};
+    } rows[] = {
+#define BUDGET(name, member, is_time) {name, queue->member, standard.member, is_time}
+        BUDGET("step-max-attempts", step_max_attempts, false),
+        BUDGET("step-timeout", step_timeout_ms, true),
+        BUDGET("step-idle-timeout", step_idle_timeout_ms, true),
+        BUDGET("step-no-progress-limit", step_no_progress_limit, false),
+        BUDGET("job-self-heal-max-resets", job_self_heal_max_resets, false),
+        BUDGET("step-grace", step_grace_ms, true),
+        BUDGET("step-pause", step_pause_ms, true),
+        BUDGET("step-pause-max", step_pause_max_ms, true),
+#undef BUDGET
+    };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].value == TEND_UNSET)
-            continue;
+        char number[DURATION_TEXT_BYTES];
+        char text[DURATION_TEXT_BYTES + sizeof " (default)"];
+        bool is_set = rows[i].value != TEND_UNSET;
+        int64_t value = is_set ? rows[i].value : rows[i].standard;
         if (rows[i].is_time)
-            put_duration(cli, rows[i].name, rows[i].value, "-");
+            duration_text(value, number);
         else
-            put_number(cli, rows[i].name, rows[i].value, "-");
+            snprintf(number, sizeof number, "%" PRId64, value);
+        snprintf(text, sizeof text, "%s%s", number, is_set ? "" : " (default)");
+        put_setting(cli, rows[i].name, text);
     }
 }
 
@@ -126,7 +136,7 @@ static void print_queue(struct cli *cli, const struct tend_queue_stats *queue)
                color_off(cli, COLOR_BOLD),
                queue->settings.exists ? "" : " (all settings by default)");
     put_settings(cli, &queue->settings);
-    buf_puts(&cli->out, "\n  jobs            ");
+    buf_puts(&cli->out, "\n  jobs                    ");
     for (int state = 0; state < TEND_STATE_COUNT; state++) {
         enum color color = queue->jobs[state] > 0 ? color_of_state(state) : COLOR_DIM;
         buf_printf(&cli->out, "%s%s%" PRId64 " %s%s", state > 0 ? ", " : " ", color_on(cli, color),
@@ -159,9 +169,12 @@ static int show_queue(struct cli *cli, const char *name)
 static int run_show(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
+    struct buf unknown;
     int status = show_queue(cli, argv[0]);
-    if (status == EXIT_DONE)
-        queue_note_unknown(cli, argv[0]);
+    buf_init(&unknown);
+    if (status == EXIT_DONE && queue_unknown_text(cli, argv[0], "", &unknown))
+        status = cli_fail(cli, TEND_ENOTFOUND, "queue show: %s", unknown.data);
+    buf_done(&unknown);
     return status;
 }
 
@@ -211,6 +224,10 @@ static const struct command show = {
     .name = "show",
     .form = "NAME",
     .text = "show a queue's settings and what is in it",
+    .about =
+        "A queue that has neither settings nor jobs is shown with the defaults; the exit status is then 3, and "
+        "\"exists\" in JSON is false. Settings of steps that the queue does not make are shown with (default); in JSON "
+        "they are null, as the worker's environment may say otherwise.",
     .args_min = 1,
     .args_max = 1,
     .store = STORE_EXISTING,

@@ -55,10 +55,7 @@ static void put_end(struct cli *cli, const struct tend_job *job)
     json_open(out, NULL, '{');
     json_text(out, "event", "end");
     json_int(out, "job_id", job->id);
-    json_text(out, "state", tend_state_name(job->state));
-    json_text(out, "error_class", job->error_class);
-    json_text(out, "error_text", job->error_text);
-    json_raw(out, "result", job->result, job->result ? strlen(job->result) : 0);
+    json_ending_members(out, job);
     json_close(out, '}');
     buf_putc(out, '\n');
 }
@@ -208,11 +205,17 @@ static int resume(struct cli *cli)
         status = cli_fail(cli, TEND_ESTATE,
                           "run: job %" PRId64 " is in the queue %s, whose workers run it", id,
                           job->queue);
+    else if (job->state == TEND_DONE)
+        status = cli_fail(cli, TEND_ESTATE,
+                          "run: job %" PRId64 " is done, nothing is left to resume; 'tend control "
+                          "%" PRId64 " resume_from_step --step STEP' makes a new job that goes on "
+                          "from that step, which 'tend run --resume' with its id runs",
+                          id, id);
     else if (job_has_ended(job->state))
         status = cli_fail(cli, TEND_ESTATE,
-                          "run: job %" PRId64 " is %s; 'tend control %" PRId64
-                          " retry_step' or 'tend retry %" PRId64 "' brings a failed one back",
-                          id, tend_state_name(job->state), id, id);
+                          "run: job %" PRId64 " %s; 'tend retry %" PRId64
+                          "' brings it back, then 'tend run --resume %" PRId64 "' goes on with it",
+                          id, job->state == TEND_FAILED ? "has failed" : "was cancelled", id, id);
     else
         status = run_here(cli, id);
     tend_jobs_free(jobs);

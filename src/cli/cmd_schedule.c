@@ -289,10 +289,17 @@ static int remove_one(struct cli *cli, const struct tend_schedule *schedule)
     return EXIT_DONE;
 }
 
+/* The exit status is that of the first that went wrong. */
 static int run_rm(struct cli *cli, int argc, char **argv)
 {
-    (void)argc;
-    return with_schedule(cli, argv[0], remove_one);
+    int status = EXIT_DONE;
+    for (int i = 0; i < argc; i++) {
+        int now = with_schedule(cli, argv[i], remove_one);
+        if (now != EXIT_DONE && now != EXIT_NOT_FOUND)
+            return now;
+        status = status == EXIT_DONE ? now : status;
+    }
+    return status;
 }
 
 static int pause_one(struct cli *cli, const struct tend_schedule *schedule)
@@ -386,6 +393,8 @@ static const struct command add = {
         "CRON is five fields (minute hour day month weekday), a word like @daily, or \"@every 90s\". Its times are UTC, or "
         "those of --timezone: a time that the clock skips runs when the gap ends, a time that comes twice runs the first "
         "time; where the hour field begins with *, runs follow the time that passes. "
+        "How often its jobs are tried, their backoff, leases and limits are those of the queue ('tend queue set'); they have no "
+        "tags and no unique key, as --overlap says what happens when runs meet. "
         "A command after -- becomes the payload {\"exec\": […]}. A payload that says what to do is checked, and gives the "
         "jobs their kind, as for 'tend add'. Each job knows the time it was scheduled for (nominal_at_ms; in steps "
         "TEND_NOMINAL_TIME). If a run is due when the schedule is replaced, it is added first; but a paused schedule stays "
@@ -413,10 +422,12 @@ static const struct command ls = {
 static const struct command rm = {
     .name = "rm",
     .aliases = "remove",
-    .form = "NAME",
-    .text = "remove a schedule; jobs it has added stay",
+    .form = "NAME…",
+    .text = "remove schedules; jobs they have added stay",
+    .about =
+        "A name that there is not is said, and the others are removed all the same; the exit status is then 3.",
     .args_min = 1,
-    .args_max = 1,
+    .args_max = ARGS_ANY,
     .store = STORE_EXISTING,
     .run = run_rm,
 };

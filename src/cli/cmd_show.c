@@ -5,6 +5,7 @@
 #include "cli/json_out.h"
 #include "cli/show_steps.h"
 #include "cli/table.h"
+#include "cli/waiting.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,6 +87,24 @@ static void put_lease(struct cli *cli, const struct tend_job *job,
     put_time(cli, "last sign", job->seen_at_ms, now_ms);
 }
 
+/* Of a job that was started over, the last error is no longer how things stand. */
+static void put_error(struct cli *cli, const struct tend_job *job)
+{
+    if (job->state == TEND_DONE) /* an older tend has left it there */
+        return;
+    if (!job_failed_before_retry(job)) {
+        put_line(cli, "error class", job->error_class);
+        put_line(cli, "error", job->error_text);
+        return;
+    }
+    struct buf last;
+    buf_init(&last);
+    buf_printf(&last, "before the retry: %s%s%s", job->error_class, job->error_text ? ": " : "",
+               job->error_text ? job->error_text : "");
+    put_line(cli, "last error", last.data);
+    buf_done(&last);
+}
+
 static void put_job(struct cli *cli, const struct tend_job *job,
                     const struct tend_explanation *explanation, int64_t now_ms)
 {
@@ -99,7 +118,7 @@ static void put_job(struct cli *cli, const struct tend_job *job,
     put_line(cli, "unique key", job->unique_key);
     put_line(cli, "subject", job->subject);
     put_line(cli, "key", job->concurrency_key);
-    put_line(cli, "workspace", job->workspace);
+    put_line(cli, "folder", job->workspace);
     put_line(cli, "schedule", job->schedule);
     put_time(cli, "run of", job->nominal_at_ms, now_ms);
     put_limits(cli, job);
@@ -108,10 +127,7 @@ static void put_job(struct cli *cli, const struct tend_job *job,
     if (job->state == TEND_SCHEDULED || job->state == TEND_PENDING)
         put_time(cli, "due", job->due_at_ms, now_ms);
     put_time(cli, "finished", job->finished_at_ms, now_ms);
-    if (job->state == TEND_DONE) /* an older tend has left it there */
-        return;
-    put_line(cli, "error class", job->error_class);
-    put_line(cli, "error", job->error_text);
+    put_error(cli, job);
 }
 
 static void put_json(struct cli *cli, const char *title, const char *json, size_t bytes)

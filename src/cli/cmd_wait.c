@@ -1,4 +1,4 @@
-/* tend wait: waits until jobs have ended and exits as they did. */
+/* tend wait: waits until jobs have ended; the exit status says whether all are done. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/waiting.h"
@@ -54,15 +54,15 @@ const struct command cmd_wait = {
     .name = "wait",
     .group = "Jobs",
     .form = "ID…",
-    .text = "wait until jobs have ended, and exit as they did",
+    .text = "wait until jobs have ended: exit status 0 when all are done, 1 when one is not",
     .about =
         "The exit status is 0 when all are done, 1 when one has failed or was cancelled (which, and "
         "why, is said on standard error), 3 when there is no such job, and 5 when --timeout is over. "
         "An id that is given again counts once. A job that is tried again later is waited for, and so is a held one; both are said on standard error. "
-        "Nothing runs the jobs here: that is what workers do; after a second without any, that is said, too. A job that is deleted after its end, "
+        "Nothing runs the jobs here: that is what workers do; after a second without any, that is said, too, and of a job that is due later, when. A job that is deleted after its end, "
         "as its queue's retention says, counts as it ended, but its result is gone. On a terminal a "
         "line shows what is waited for. With --json an object per job: id, state, error_class, "
-        "error_text, result. ^C ends the wait and leaves the jobs alone.",
+        "error_text, result, and of a cancelled one why (an error from before a 'tend retry' is left out). ^C ends the wait and leaves the jobs alone.",
     .examples = "tend wait 12 13\n"
                 "tend wait 12 --timeout 10m --result | jq .version",
     .options = options,

@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/json_out.h"
+#include "cli/queue_text.h"
 #include "cli/run_screen.h"
 #include "cli/store_place.h"
 #include "run/shell_word.h"
@@ -15,7 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE_MOST = 10000 };
+enum {
+    AT_ONCE_MOST = 10000,
+    DRAIN_ROOM_MS = 7000, /* as the runner waits for what it lacks: LACK_TRIES_MOST in run/lack.h */
+};
 
 static struct {
     struct text_list queues, limits, handlers;
@@ -44,7 +48,8 @@ static const struct option options[] = {
         &args.name),
     OPTION(
         "drain", 0, NULL, OPTION_FLAG,
-        "end when nothing is due now: jobs that wait for a retry or a later time stay, and the exit status is 0 "
+        "end when nothing is due now: jobs that wait for a retry or a later time stay, and so do those of a paused queue, which is said; "
+        "jobs that are due and kept back by a limit of their queue (rate, concurrency, serial) are waited for, which is said once. The exit status is 0 "
         "also when jobs have failed; it is 1 when there were jobs and this worker could run none, for want of "
         "a handler, a folder or room",
         &args.drain),
@@ -203,6 +208,106 @@ static struct tend_runner_options runner_options(const struct plan *plan, struct
     return wanted;
 }
 
+/* --- what is said of the queues --- */
+
+static size_t queue_count(void)
+{
+    return args.queues.count > 0 ? args.queues.count : 1;
+}
+
+static const char *queue_at(size_t i)
+{
+    return args.queues.count > 0 ? args.queues.items[i] : "default";
+}
+
+/* A queue that was named and is not there may be misspelt, or its first job comes later. */
+static void say_unknown(struct run_screen *screen)
+{
+    for (size_t i = 0; i < args.queues.count; i++) {
+        struct buf text;
+        buf_init(&text);
+        if (queue_unknown_text(screen->cli, args.queues.items[i], " yet", &text))
+            run_screen_say(screen, "%s", text.data);
+        buf_done(&text);
+    }
+}
+
+/* A worker that is to drain waits for what is due and may not start yet. */
+struct drain {
+    struct run_screen *screen;
+    bool *told; /* for each queue: that it is waited for */
+};
+
+static bool is_limit(const char *reason)
+{
+    static const char *const limits[] = {"rate", "concurrency", "key_concurrency", "lock"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        is |= strcmp(reason, limits[i]) == 0;
+    return is;
+}
+
+/* Whether a job of the queue is due and kept from starting; says by what. */
+static bool say_limit(struct run_screen *screen, const char *queue)
+{
+    struct tend_filter filter;
+    struct tend_explanation why;
+    struct tend_jobs *jobs;
+    tend_filter_init(&filter);
+    filter.queue = queue;
+    filter.states = 1u << TEND_PENDING;
+    filter.limit = 1;
+    if (tend_list(screen->cli->store, &filter, &jobs) < 0)
+        return false; /* the next look may go better */
+    bool limited = jobs->count > 0 &&
+                   tend_explain(screen->cli->store, jobs->items[0].id, &why) == 0 &&
+                   is_limit(why.reason);
+    if (limited)
+        run_screen_say(screen, "--drain waits for the queue %s: job %" PRId64 " is due. %s", queue,
+                       jobs->items[0].id, why.text);
+    tend_jobs_free(jobs);
+    return limited;
+}
+
+/* On the screen's thread, while nothing runs here. */
+static void look_at_limits(void *arg)
+{
+    const struct drain *drain = arg;
+    struct tend_running one;
+    if (tend_runner_look(drain->screen->runner, &one, 1) > 0)
+        return;
+    for (size_t i = 0; i < queue_count(); i++)
+        drain->told[i] = drain->told[i] || say_limit(drain->screen, queue_at(i));
+}
+
+static bool works_on(const char *queue)
+{
+    for (size_t i = 0; i < queue_count(); i++)
+        if (strcmp(queue, queue_at(i)) == 0)
+            return true;
+    return false;
+}
+
+/* At the end: jobs that stay because their queue is paused. */
+static void note_paused(struct cli *cli)
+{
+    struct tend_stats *stats;
+    if (!args.drain || tend_stats(cli->store, &stats) < 0)
+        return;
+    for (size_t i = 0; i < stats->count; i++) {
+        const struct tend_queue *settings = &stats->items[i].settings;
+        int64_t jobs = stats->items[i].jobs[TEND_PENDING];
+        if (!settings->paused || jobs == 0 || !works_on(settings->name))
+            continue;
+        cli_note(cli,
+                 "work: %" PRId64 " %s in the queue %s, which is paused%s%s; 'tend queue set %s "
+                 "--paused off' lets it go on",
+                 jobs, jobs == 1 ? "job stays" : "jobs stay", settings->name,
+                 *settings->paused_why ? ": " : "", settings->paused_why, settings->name);
+    }
+    tend_stats_free(stats);
+}
+
 static void say_queues(struct run_screen *screen)
 {
     struct buf names;
@@ -255,17 +360,27 @@ static int work(struct cli *cli, const struct plan *plan)
     struct tend_runner_options wanted = runner_options(plan, &screen);
     int code = tend_runner_new(&runner, cli->store, &wanted);
     int status = code < 0 ? cli_fail_store(cli, code) : EXIT_DONE;
+    bool *told = calloc(queue_count(), sizeof *told);
+    struct drain drain = {.screen = &screen, .told = told};
+    if (args.drain && told) {
+        screen.look = look_at_limits;
+        screen.look_arg = &drain;
+    }
     if (status == EXIT_DONE) {
         say_queues(&screen);
+        say_unknown(&screen);
         status = run_screen_run(&screen, runner);
         struct tend_runner_totals totals;
         tend_runner_count(runner, &totals);
+        if (status == EXIT_DONE)
+            note_paused(cli);
         print_totals(cli, &totals);
         if (status == EXIT_DONE)
             status = check_drained(cli, &totals);
     }
     tend_runner_free(runner);
     run_screen_done(&screen);
+    free(told);
     return status;
 }
 
@@ -276,7 +391,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct plan plan = {.handler_count = 0};
     int status = read_plan(cli, &plan);
     cli->who = args.name;
-    cli->waits_for_room = true;
+    cli->room_ms = args.drain ? DRAIN_ROOM_MS : INT64_MAX;
     if (status == EXIT_DONE)
         status = cli_open_store(cli, STORE_EXISTING);
     if (status == EXIT_DONE)

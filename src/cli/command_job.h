@@ -42,8 +42,8 @@ struct command_job_args {
                "stored; may be given again",                                                       \
                &(args).env_from),                                                                  \
         OPTION("attempts", 0, "N", OPTION_INT,                                                     \
-               "how often the command after -- is tried within one run of the job (else as the "   \
-               "queue says, 3)",                                                                   \
+               "at most so many tries of the command after -- within one run of the job (else as " \
+               "the queue says, 3); fewer when the same unknown failure comes twice",              \
                &(args).attempts, .min = 1, .max = BUDGET_ATTEMPTS_MOST)
 
 /* What does not fit together. 0, or an exit status after telling it. */

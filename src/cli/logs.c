@@ -130,7 +130,7 @@ static void put_piece(struct logs_reading *reading, const struct tend_output *pi
         return;
     }
     if (attempt && reading->shown != piece->number && (wish->headers || reading->text.terminal))
-        logs_text_header(&reading->text, attempt);
+        logs_text_header(&reading->text, attempt, !wish->events); /* it may just have begun */
     reading->shown = piece->number;
     logs_text_piece(&reading->text, piece);
 }

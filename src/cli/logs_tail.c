@@ -34,7 +34,7 @@ static void put_tail(struct cli *cli, const struct tend_attempt *attempt,
         return;
     find_tail(pieces->items, count, &first, &begin);
     logs_text_init(&text, cli, false);
-    logs_text_header(&text, attempt);
+    logs_text_header(&text, attempt, true);
     for (size_t i = first; i < count; i++) {
         struct tend_output piece = pieces->items[i];
         if (i == first && begin > 0) {

@@ -169,7 +169,7 @@ void logs_text_break(struct logs_text *text)
     }
 }
 
-void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt)
+void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt, bool with_state)
 {
     struct cli *cli = text->cli;
     struct buf out;
@@ -181,8 +181,8 @@ void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt
                attempt->attempt);
     if (strcmp(attempt->strategy, "first") != 0)
         buf_printf(&out, " (%s)", attempt->strategy);
-    buf_printf(&out, ", %s, %s", time_text(attempt->started_at_ms, time),
-               tend_attempt_state_name(attempt->state));
+    buf_printf(&out, ", %s%s%s", time_text(attempt->started_at_ms, time), with_state ? ", " : "",
+               with_state ? tend_attempt_state_name(attempt->state) : "");
     buf_puts(&out, text->terminal ? color_off(cli, COLOR_BOLD) : "");
     buf_putc(&out, '\n');
     hand_out(text, !text->terminal, &out);

@@ -20,8 +20,9 @@ void logs_text_init(struct logs_text *text, struct cli *cli, bool stamps);
 /* One piece, with a note before it where something is left out. */
 void logs_text_piece(struct logs_text *text, const struct tend_output *piece);
 
-/* A line of ours between pieces: what comes now is of this attempt. */
-void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt);
+/* A line of ours between pieces: what comes now is of this attempt. with_state: as it is known now.
+ */
+void logs_text_header(struct logs_text *text, const struct tend_attempt *attempt, bool with_state);
 
 /* Ends a line of standard output that is not ended: something else follows. */
 void logs_text_break(struct logs_text *text);

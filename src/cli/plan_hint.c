@@ -23,13 +23,29 @@ void plan_hint(struct cli *cli, const struct tend_job_spec *spec)
     char who[NAME_BYTES];
     const char *kind = spec->kind ? spec->kind : "";
     if (has_slip(spec, &slip))
-        cli_note(cli,
-                 "%s: the payload is data, as \"%s\" makes no plan; did you mean \"%s\"? As it is, "
-                 "only a worker with a handler for its kind runs the job",
-                 cli->path, slip.member, slip.meant);
-    else if (explain_unhandled_kind(cli->store, spec->queue, kind, who) > 0)
+        cli_note(
+            cli,
+            "%s: the payload is data, as \"%s\" makes no plan; did you mean \"%s\"? As it is, %s",
+            cli->path, slip.member, slip.meant,
+            *kind ? "only a worker with a handler for its kind runs the job"
+                  : "no worker runs the job, only 'tend claim' takes it");
+    else if (!*kind && spec->payload)
+        cli_note(
+            cli,
+            "%s: the payload is no plan and the job has no kind, so no worker has a handler for "
+            "it; 'tend claim' takes it, or cancel it and add it with --kind KIND",
+            cli->path);
+    else if (explain_unhandled_kind(cli->store, spec->queue, kind, who) <= 0)
+        return;
+    else if (!*kind)
+        cli_note(
+            cli,
+            "%s: worker %s has just given back a job without a kind, as handlers are for kinds; "
+            "'tend claim' takes it, or cancel it and add it with --kind KIND",
+            cli->path, who);
+    else
         cli_note(cli,
                  "%s: worker %s has just given back a job of this kind, as it has no handler for "
                  "it; 'tend work --handler %s=COMMAND' runs them",
-                 cli->path, who, *kind ? kind : "KIND");
+                 cli->path, who, kind);
 }

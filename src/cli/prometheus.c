@@ -198,7 +198,7 @@ void prometheus_steps(struct buf *out, const struct tend_step_totals *totals)
     put_number(out, "task_self_heal_recovered_total", "counter",
                "Steps that succeeded after a failed attempt.", sums.recovered);
     put_number(out, "task_self_heal_exhausted_total", "counter",
-               "Steps whose attempts were used up.", sums.exhausted);
+               "Steps that were given up: tries used up, or no progress.", sums.exhausted);
     put_durations(out, &sums);
     put_number(out, "task_step_idle_timeout_total", "counter",
                "Attempts ended because they were silent for too long.", sums.idle_timeouts);

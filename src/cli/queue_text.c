@@ -41,10 +41,20 @@ void queue_limits_text(struct buf *out, const struct tend_queue *queue)
     }
 }
 
+/* It has settings or jobs. */
+static bool queue_exists(const struct tend_queue_stats *queue)
+{
+    int64_t jobs = 0;
+    for (int state = 0; state < TEND_STATE_COUNT; state++)
+        jobs += queue->jobs[state];
+    return queue->settings.exists || jobs > 0;
+}
+
 void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue)
 {
     json_open(out, NULL, '{');
     json_queue_members(out, &queue->settings);
+    json_bool(out, "exists", queue_exists(queue));
     json_open(out, "jobs", '{');
     for (int state = 0; state < TEND_STATE_COUNT; state++)
         json_int(out, tend_state_name(state), queue->jobs[state]);
@@ -53,7 +63,7 @@ void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue)
     json_close(out, '}');
 }
 
-bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out)
+bool queue_unknown_text(struct cli *cli, const char *name, const char *yet, struct buf *out)
 {
     struct tend_stats *stats;
     if (tend_stats(cli->store, &stats) < 0)
@@ -66,7 +76,7 @@ bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out)
         suggestion_offer(&near, stats->items[i].settings.name);
     }
     if (!known) {
-        buf_printf(out, "there is no queue \"%s\"; ", name);
+        buf_printf(out, "there is no queue \"%s\"%s; ", name, yet);
         if (near.best)
             buf_printf(out, "did you mean \"%s\"?", near.best);
         else
@@ -78,10 +88,20 @@ bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out)
 
 void queue_note_unknown(struct cli *cli, const char *name)
 {
-    struct buf text;
+    struct buf text, line;
     buf_init(&text);
-    if (!cli->json && queue_unknown_text(cli, name, &text))
+    buf_init(&line);
+    bool unknown = queue_unknown_text(cli, name, "", &text);
+    if (unknown && !cli->json) {
         cli_note(cli, "%s", text.data);
+    } else if (unknown) {
+        json_open(&line, NULL, '{');
+        json_text(&line, "note", text.data);
+        json_close(&line, '}');
+        buf_putc(&line, '\n');
+        cli_write_error(&line);
+    }
+    buf_done(&line);
     buf_done(&text);
 }
 

@@ -18,9 +18,10 @@ void queue_stats_json(struct buf *out, const struct tend_queue_stats *queue);
 void queue_stats_object(struct buf *out, const struct tend_queue_stats *queue);
 
 /* Whether no queue of that name has jobs or settings, as it may be misspelt; says so, and which may
- * be meant. Counts all jobs. */
-bool queue_unknown_text(struct cli *cli, const char *name, struct buf *out);
-/* A note when no queue of that name has jobs or settings, as it may be misspelt. */
+ * be meant. yet: " yet" for who waits for its jobs, else "". Counts all jobs. */
+bool queue_unknown_text(struct cli *cli, const char *name, const char *yet, struct buf *out);
+/* A note when no queue of that name has jobs or settings, as it may be misspelt; with --json as
+ * {"note": …} on standard error. */
 void queue_note_unknown(struct cli *cli, const char *name);
 
 #endif

@@ -6,7 +6,8 @@
  *
  * A command that waits (--wait, or a worker) also waits for room when the disk is too full to open
  * the store, as the library does once it is open (queue/wait.c): it says so once and tries again
- * every second. Signals end it then as any program.
+ * every second; a worker that is to end by itself (--drain) gives up after some seconds. Signals
+ * end it then as any program.
  */
 #include "base/clock.h"
 #include "base/proc.h"
@@ -95,8 +96,34 @@ static bool may_make(enum store_need need)
     return need == STORE_MADE || need == STORE_MADE_HERE;
 }
 
+/* A store is a file: the one in the folder that was named is proposed. */
+static int check_folder(struct cli *cli, const struct store_place *place)
+{
+    static const char *const names[] = {"tend.db", ".tend/tend.db"};
+    const char *folder = *place->path ? place->path : place->url;
+    char path[PATH_MAX];
+    struct stat info;
+    if (place->how != STORE_NAMED || stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+        return EXIT_DONE;
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int len = snprintf(path, sizeof path, "%s%s%s", folder, slash, names[i]);
+        if (len < (int)sizeof path && stat(path, &info) == 0)
+            return cli_fail(cli, TEND_EINVAL,
+                            "\"%s\" is a folder; the store in it is \"%s\": --store %s", folder,
+                            path, path);
+    }
+    return cli_fail(cli, TEND_EINVAL,
+                    "\"%s\" is a folder and has no store; a store is a file, such as --store "
+                    "%s%s%s",
+                    folder, folder, slash, names[1]);
+}
+
 static int prepare_place(struct cli *cli, const struct store_place *place, enum store_need need)
 {
+    int status = check_folder(cli, place);
+    if (status != EXIT_DONE)
+        return status;
     if (place->how == STORE_FOREIGN)
         return cli_fail(cli, TEND_EUNREACHABLE,
                         "the store \"%s\" belongs to %s, not to you; if you trust it, name it: "
@@ -176,8 +203,10 @@ static int64_t patience_ms(const struct cli *cli, int64_t waited_ms)
     const int64_t *pid = number_of(cli->command, "while-pid", OPTION_INT);
     if (pid && *pid > 0 && kill((pid_t)*pid, 0) != 0 && errno == ESRCH)
         return 0;
-    if (cli->waits_for_room || (wait_ms && *wait_ms < 0))
+    if (wait_ms && *wait_ms < 0)
         return INT64_MAX;
+    if (cli->room_ms > waited_ms)
+        return cli->room_ms - waited_ms;
     return wait_ms && *wait_ms > waited_ms ? *wait_ms - waited_ms : 0;
 }
 

@@ -52,6 +52,7 @@ struct waiting {
     struct tend_events *events;
     int64_t since_ms; /* monotonic */
     bool why_told;    /* of the first job that waits */
+    bool due_told;    /* ... that it is due later */
     bool draws;       /* a line on standard error */
     bool away_told;   /* ... and has said that the store is away */
 };
@@ -59,6 +60,22 @@ struct waiting {
 bool job_has_ended(int state)
 {
     return state == TEND_DONE || state == TEND_FAILED || state == TEND_CANCELLED;
+}
+
+bool job_failed_before_retry(const struct tend_job *job)
+{
+    return job->error_class && job->state != TEND_FAILED && job->attempts == 0;
+}
+
+void json_ending_members(struct buf *out, const struct tend_job *job)
+{
+    bool stale = job->state == TEND_DONE || job_failed_before_retry(job);
+    json_text(out, "state", tend_state_name(job->state));
+    json_text(out, "error_class", stale ? NULL : job->error_class);
+    json_text(out, "error_text", stale ? NULL : job->error_text);
+    if (job->state == TEND_CANCELLED)
+        json_text(out, "why", job->changed_why);
+    json_raw(out, "result", job->result, job->result ? strlen(job->result) : 0);
 }
 
 /* Without the full stop that a sentence of a step may have. */
@@ -317,12 +334,27 @@ static int note_failure(struct waiting *waiting, size_t i)
     return EXIT_DONE;
 }
 
+/* A job for which nobody is wanted yet; a retry was told with its failure. */
+static void tell_due(struct waiting *waiting, const struct tend_job *job)
+{
+    char when[DURATION_TEXT_BYTES];
+    if (waiting->due_told || job->attempts > 0)
+        return;
+    waiting->due_told = true;
+    wipe(waiting);
+    cli_note(waiting->cli, "%s: job %" PRId64 " is due %s", path_of(waiting), job->id,
+             coming_text(job->due_at_ms, cli_now_ms(waiting->cli), when));
+    draw(waiting);
+}
+
 /* The first job that waits: what it waits for, where that is somebody's to mend. */
 static void tell_why(struct waiting *waiting, const struct tend_job *job)
 {
     const struct tend_explanation *why = &waiting->explanation;
     const char *path = path_of(waiting);
     bool stands = strcmp(why->reason, "no_handler") == 0 || strcmp(why->reason, "paused") == 0;
+    if (strcmp(why->reason, "due_later") == 0 && !*why->given_back)
+        tell_due(waiting, job);
     if (!why->no_worker && !stands)
         return;
     waiting->why_told = true;
@@ -553,10 +585,7 @@ static void put_json(struct buf *out, const struct tend_job *job, bool deleted)
 {
     json_open(out, NULL, '{');
     json_int(out, "id", job->id);
-    json_text(out, "state", tend_state_name(job->state));
-    json_text(out, "error_class", job->state == TEND_DONE ? NULL : job->error_class);
-    json_text(out, "error_text", job->state == TEND_DONE ? NULL : job->error_text);
-    json_raw(out, "result", job->result, job->result ? strlen(job->result) : 0);
+    json_ending_members(out, job);
     if (deleted)
         json_bool(out, "deleted", true);
     json_close(out, '}');

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <tend.h>
 
+struct buf;
 struct cli;
 
 struct waiting_wish {
@@ -35,6 +36,14 @@ struct waiting_wish {
 int wait_for_jobs(struct cli *cli, const struct waiting_wish *wish);
 
 bool job_has_ended(int state);
+
+/* Whether its error is that of an earlier life: it was started over, and has not failed since. */
+bool job_failed_before_retry(const struct tend_job *job);
+
+/* Members of an object that the caller has opened: how a job has ended, and why if it was
+ * cancelled.
+ */
+void json_ending_members(struct buf *out, const struct tend_job *job);
 
 /* Whether 'tend logs' has something of it; not when the store does not answer. */
 bool job_has_output(tend *store, int64_t id);

@@ -161,7 +161,7 @@ static bool is_stuck(const struct heal *heal, const struct heal_attempt *attempt
     if (attempt->class != CLASS_STUCK_NO_PROGRESS)
         return false;
     snprintf(verdict->reason, size, "%s",
-             attempt->unknown ? "a failure that nobody knows came back"
+             attempt->unknown ? "the same unknown failure came twice"
                               : "the step makes no progress");
     return true;
 }

@@ -282,18 +282,23 @@ static void tell_no_handler(const struct job_run *run)
 {
     const struct tend_job *job = run->task->job;
     struct spec_slip slip;
-    char hint[64 + KIND_BYTES];
+    char hint[160 + KIND_BYTES];
     if (run->handler != NULL)
         snprintf(hint, sizeof hint, "see its --handler %s=COMMAND", job->kind);
     else if (spec_find_slip(job->payload, job->payload_bytes, &slip))
         snprintf(hint, sizeof hint, "did you mean \"%s\" by \"%s\"?", slip.meant, slip.member);
+    else if (job->kind[0] != '\0')
+        snprintf(hint, sizeof hint, "--handler %s=COMMAND gives this worker one", job->kind);
     else
-        snprintf(hint, sizeof hint, "--handler %s=COMMAND gives this worker one",
-                 job->kind[0] != '\0' ? job->kind : "KIND");
-    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, job->id, TEND_PENDING,
-                "job %lld is given back, as others of its kind will be without a word: this worker "
-                "has no handler%s; %s",
-                (long long)job->id, run->last_error + strlen("it has no handler"), hint);
+        snprintf(hint, sizeof hint,
+                 "handlers are for kinds: 'tend claim' takes it, or cancel it and add it with "
+                 "--kind KIND");
+    runner_tell(
+        run->runner, TEND_NEWS_JOB_ENDS, job->id, TEND_PENDING,
+        "job %lld is given back: this worker has no handler%s; %s; further jobs %s are given "
+        "back too; this is said only once",
+        (long long)job->id, run->last_error + strlen("it has no handler"), hint,
+        job->kind[0] != '\0' ? "of this kind" : "without a kind");
 }
 
 void job_give_back_unfit(struct job_run *run)
@@ -309,7 +314,7 @@ void job_give_back_unfit(struct job_run *run)
     else
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, job->id, TEND_PENDING,
                     "job %lld is given back: %s. " NO_FOLDER_HINT
-                    ". Others with this folder are given back without a word",
+                    ". Further jobs with this folder are given back too; this is said only once",
                     (long long)job->id, run->last_error);
 }
 

@@ -33,7 +33,7 @@ static void look_at_version(const struct examination *exam)
         text, sizeof text, "SQLite %s%s", sqlite3_libversion(),
         version >= 3051003
             ? ""
-            : "; can lose a commit when a checkpoint races it, which tend's write lock rules out");
+            : "; its known checkpoint bug cannot happen here, because tend's write lock prevents it");
     exam->report(exam->arg, version >= 3040000 ? TEND_FINE : TEND_WRONG, "library", text);
 }
 

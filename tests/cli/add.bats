@@ -198,13 +198,33 @@ load helper
 @test "a payload that looks like a misspelt plan is added with a hint" {
     run --separate-stderr -0 tend add --payload '{"command": "make"}'
     [ "$output" = 1 ]
-    [[ "$stderr" == *'the payload is data, as "command" makes no plan; did you mean "run"?'* ]]
+    [[ "$stderr" == *'the payload is data, as "command" makes no plan; did you mean "run"? As it is, no worker runs the job, only '"'tend claim' takes it"* ]]
     run --separate-stderr -0 tend add -k build --payload '{"Run": "make"}'
     [[ "$stderr" == *'did you mean "run"?'* ]]
     run --separate-stderr -0 tend add -k build --payload '{"command": "make"}'
     [ -z "$stderr" ]
+}
+
+# Symptom: nobody can run such a job, and the advice was a handler for its kind.
+@test "a payload that is data without a kind is added with a hint, and a worker says the same" {
     run --separate-stderr -0 tend add --payload '{"to": "ann"}'
+    [ "$output" = 1 ]
+    [[ "$stderr" == *"the payload is no plan and the job has no kind"*"'tend claim' takes it, or cancel it and add it with --kind KIND" ]]
+    run --separate-stderr -0 tend add -k mail --payload '{"to": "ann"}'
     [ -z "$stderr" ]
+    tend cancel --all >/dev/null
+    tend add >/dev/null
+    run -1 tend work --name w1 --drain
+    [[ "$output" == *"is given back: this worker has no handler for jobs without a kind"*"'tend claim' takes it, or cancel it and add it with --kind KIND; further jobs without a kind are given back too; this is said only once"* ]]
+    run --separate-stderr -0 tend add
+    [[ "$stderr" == *"worker w1 has just given back a job without a kind"*"'tend claim' takes it"* ]]
+}
+
+@test "a tag may have a comma, but is not empty" {
+    tend add --tag a,b >/dev/null
+    [ "$(tend jobs --tag a,b --json | jq .id)" = 1 ]
+    fails 2 tend add --tag ''
+    says 'add: a tag cannot be empty'
 }
 
 @test "a kind that a worker has just given back is added with a hint" {

@@ -54,6 +54,12 @@ wait_for_room() {
     waits claim -q first -w me --wait 100s --ttl 1ms
     waits lock acquire deploy -w me --wait
     waits work -q first --drain --folder ../run
+    # A worker that is to end by itself does not wait for ever.
+    SECONDS=0
+    status 69 tend work -q first --drain --folder ../run >../said 2>&1
+    [ "$SECONDS" -ge 5 ]
+    [ "$SECONDS" -lt 60 ]
+    tail -n 1 ../said | grep -q 'no space left'
     begin lock acquire deploy -w me --wait
     until_true grep -q 'every second' ../said
     kill -TERM $!

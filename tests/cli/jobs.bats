@@ -282,3 +282,17 @@ load helper
     grep -q 'xxx…' table
     [ "$(tend jobs --json | jq '.error_text | length')" -ge 4096 ]
 }
+
+@test "show calls the folder of a job its folder" {
+    tend add -- true >/dev/null
+    tend show 1 | grep -qx "  folder       $PWD"
+    run -0 tend show 1 --json
+    json ".job.workspace == \"$PWD\""
+}
+
+@test "doctor says that the known bug of the SQLite library cannot happen here" {
+    tend add >/dev/null
+    run -0 tend doctor
+    [[ "$output" =~ "SQLite 3."[0-9.]+("; its known checkpoint bug cannot happen here, because tend's write lock prevents it")?$'\n' ]]
+    [[ "$output" != *"can lose a commit"* ]]
+}

@@ -190,3 +190,18 @@ load helper
     tend add >/dev/null
     [ ! -e .tend/.gitignore ]
 }
+
+# Symptom: the hint for a folder was a URL that is refused, too.
+@test "a folder is no store, and the one in it is proposed" {
+    tend add >/dev/null
+    fails 2 tend jobs --store .
+    says '"." is a folder; the store in it is "./.tend/tend.db": --store ./.tend/tend.db'
+    tend jobs --store ./.tend/tend.db
+    for store in .tend .tend/ sqlite:.tend; do
+        fails 2 tend jobs --store "$store"
+        says 'the store in it is ".tend/tend.db": --store .tend/tend.db'
+    done
+    mkdir empty
+    fails 2 tend add --store "$PWD/empty"
+    says "is a folder and has no store; a store is a file, such as --store $PWD/empty/.tend/tend.db"
+}

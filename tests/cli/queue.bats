@@ -8,7 +8,7 @@ load helper
     json '[.lease_ms, .max_attempts, .max_crashes, .backoff_ms, .backoff_max_ms, .keep_done_ms, .keep_failed_ms]
           == [120000, 5, 2, 1000, 600000, 86400000, 2592000000]'
     run -0 tend queue show mail
-    [[ "$output" == *"rate             20/1m"* ]]
+    [[ "$output" == *"rate                     20/1m"* ]]
     run -0 tend queue set mail --concurrency none --rate none --lease default --json
     json '.concurrency == null and .rate == null and .lease_ms == 60000 and .max_attempts == 5'
 }
@@ -21,7 +21,8 @@ load helper
     json '[.step_max_attempts, .step_timeout_ms, .step_idle_timeout_ms, .step_no_progress_limit,
            .job_self_heal_max_resets, .step_grace_ms] == [5, 1200000, 0, 4, 0, 3000]'
     run -0 tend queue show mail
-    [[ "$output" == *"step-timeout     20m"* ]]
+    [[ "$output" == *"step-timeout             20m"* ]]
+    [[ "$output" == *"step-pause               1s (default)"* ]]
     run -2 tend queue set mail --step-max-attempts 1001
     [[ "$output" == *"step-max-attempts"*"1 to 1000"* ]]
     run -0 tend queue set mail --step-timeout default --json
@@ -57,12 +58,19 @@ load helper
     says "no setting"
 }
 
-@test "a queue without settings is shown with the defaults" {
-    tend migrate >/dev/null
+# Symptom: a queue that is not there could not be told from one that is.
+@test "a queue without settings is shown with the defaults; one without jobs, too, is not there" {
+    tend add -q other >/dev/null
     run -0 tend queue show other --json
-    json '.lease_ms == 60000 and .max_attempts == 3 and .jobs.pending == 0'
+    json '.exists and .lease_ms == 60000 and .max_attempts == 3 and .jobs.pending == 1'
     run -0 tend queue show other
     [[ "$output" == *"all settings by default"* ]]
+    run -3 --separate-stderr tend queue show none --json
+    json '(.exists | not) and .lease_ms == 60000'
+    output=$stderr
+    json '.error.code == "ENOTFOUND" and .error.exit == 3'
+    run -3 --separate-stderr tend queue show othre
+    [ "$stderr" = 'tend: queue show: there is no queue "othre"; did you mean "other"?' ]
 }
 
 @test "queues lists what is in them" {
@@ -116,6 +124,16 @@ load helper
     json 'has("replaced") == false and has("removed") == false'
     run -0 tend schedule rm report --json
     json '.removed == true and .name == "report"'
+}
+
+@test "several schedules are removed at once; one that is not there is said" {
+    for name in a b c; do
+        tend schedule add "$name" @daily >/dev/null
+    done
+    run -3 --separate-stderr tend schedule rm a nosuch c
+    [ "$output" = $'schedule "a" removed\nschedule "c" removed' ]
+    [[ "$stderr" == *'there is no schedule "nosuch"'* ]]
+    [ "$(tend schedule ls --json | jq -r .name)" = b ]
 }
 
 # BY-8: pausing added the runs that were due; putting it again resumed it without a word.
@@ -216,7 +234,7 @@ load helper
 # A misspelt name was answered as an empty queue.
 @test "a queue that nobody has used is noted, and its likely name" {
     tend add -q mail >/dev/null
-    for call in 'queue show mial' 'jobs -q mial' 'hold -q mial' 'hold -q mial --dry-run'; do
+    for call in 'jobs -q mial' 'hold -q mial' 'hold -q mial --dry-run'; do
         # shellcheck disable=SC2086
         run --separate-stderr -0 tend $call
         [ "$stderr" = 'tend: there is no queue "mial"; did you mean "mail"?' ]
@@ -226,8 +244,11 @@ load helper
         run --separate-stderr -0 tend $call
         [ -z "$stderr" ]
     done
-    run --separate-stderr -0 tend jobs -q mial --json
-    [ -z "$stderr" ]
+    for call in 'jobs -q mial --json' 'cancel -q mial --json'; do
+        # shellcheck disable=SC2086
+        run --separate-stderr -0 tend $call
+        [ "$(jq -r .note <<<"$stderr")" = 'there is no queue "mial"; did you mean "mail"?' ]
+    done
     fails 5 tend claim -q mial
     says 'claim: there is no queue "mial"; did you mean "mail"?'
     fails 5 tend claim -q other

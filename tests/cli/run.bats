@@ -350,3 +350,31 @@ END
     [[ "$said" == *"== 1: step a, attempt 1, "*", failed"*$'\n132\n133\n'*$'\n150\nbroken\ntend: job 1 has failed'* ]]
     [[ "$said" != *$'\n131\n'* ]]
 }
+
+# Symptom: of a done job, commands were advised that are refused.
+@test "--resume of a job that has ended says what brings it back" {
+    flow <<'END'
+stages: [{steps: [{id: first, run: 'true'}, {id: second, run: 'test -e go || exit 65'}]}]
+END
+    run -1 tend run flow.yaml
+    fails 4 tend run --resume 1
+    says "run: job 1 has failed; 'tend retry 1' brings it back, then 'tend run --resume 1' goes on with it"
+    touch go
+    tend retry 1 >/dev/null
+    tend run --resume 1 >/dev/null
+    fails 4 tend run --resume 1
+    says "run: job 1 is done, nothing is left to resume; 'tend control 1 resume_from_step --step STEP' makes a new job"
+    tend control 1 resume_from_step --step second >/dev/null
+    id=$(tend jobs -n 1 --json | jq .id)
+    run -0 tend run --resume "$id"
+    [[ "$output" == *"job $id is done"* && "$output" != *"step first"* ]]
+}
+
+# Symptom: the header of a step that has succeeded said that it is running.
+@test "the header before a step's output does not name a state" {
+    flow <<'END'
+stages: [{id: a, run: echo hello}]
+END
+    run -0 --separate-stderr tend run flow.yaml
+    [[ "$stderr" =~ "== 1: step a, attempt 1, "[-0-9T:.]+Z$ ]]
+}

@@ -1,4 +1,4 @@
-# tend wait and tend add --wait: exit as the job did.
+# tend wait and tend add --wait: the exit status says whether the job is done.
 load helper
 load running
 load terminal
@@ -48,6 +48,40 @@ failing='{"run": "exit 65"}'
     [ "$(jq -c . <<<"${lines[0]}")" = '{"id":1,"state":"done","error_class":null,"error_text":null,"result":{"twice":42}}' ]
     output=${lines[1]}
     json '.id == 2 and .state == "failed" and .error_class == "deterministic_contract" and .result == null'
+}
+
+# Symptom: a cancelled job had the error of an earlier life, and not why it was cancelled.
+@test "an error from before a retry is told as such, or not at all" {
+    tend add --payload "$failing" >/dev/null
+    tend work --drain >/dev/null
+    tend show 1 | grep -Eq '^  error class +deterministic_contract$'
+    tend retry 1 >/dev/null
+    tend show 1 | grep -Eq '^  last error +before the retry: deterministic_contract: .*exit 65$'
+    run ! grep -E '^  error' <(tend show 1)
+    tend cancel 1 --why 'not needed' >/dev/null
+    run -1 tend wait 1 --json
+    [ "$(jq -c . <<<"$output")" = '{"id":1,"state":"cancelled","error_class":null,"error_text":null,"why":"not needed","result":null}' ]
+    tend show 1 | grep -Eq '^  last error +before the retry: '
+}
+
+@test "a job that is cancelled after a failure keeps its error, beside the reason" {
+    tend add >/dev/null
+    claim
+    tend fail "$lease" --text 'server said 503' >/dev/null
+    tend cancel 1 >/dev/null
+    run -1 tend wait 1 --json
+    json '.error_text == "server said 503" and .why == null and has("why")'
+}
+
+# Symptom: wait was silent about a job that is due in an hour.
+@test "of a job that is due later, wait says when, once" {
+    tend add --in 1h -- true >/dev/null
+    "$TEND" wait 1 --timeout 7s >said 2>&1 3>&- &
+    waiter=$!
+    started+=("$waiter")
+    ended "$waiter"
+    [ "$status" = 5 ]
+    [ "$(grep -Ec '^tend: wait: job 1 is due in (1h|59m ?59s|59m)$' said)" = 1 ]
 }
 
 @test "wait sleeps until the job has ended, also after it is tried again" {

@@ -704,3 +704,33 @@ has_udp_socket() {
     [ "$status" = 1 ]
     grep -q 'use a newer tend' work.log
 }
+
+# Symptom: a worker for a misspelt queue waited for ever, and said nothing.
+@test "a queue that is not there yet is said at the start" {
+    tend add -q mail -- true >/dev/null
+    run -0 tend work -q mial -q mail -q new --drain
+    [[ "$output" == *'there is no queue "mial" yet; did you mean "mail"?'* ]]
+    [[ "$output" == *"there is no queue \"new\" yet; 'tend queues' lists them"* ]]
+    [[ "$output" != *'no queue "mail"'* ]]
+    run -0 tend work --drain
+    [[ "$output" != *'no queue'* ]]
+}
+
+@test "--drain says which jobs stay because their queue is paused" {
+    tend add -q mail -- true >/dev/null
+    tend add -q mail -- true >/dev/null
+    tend queue set mail --paused on --why 'provider is down' >/dev/null
+    run -0 --separate-stderr tend work -q mail --drain
+    [ "$stderr" = "tend: work: 2 jobs stay in the queue mail, which is paused: provider is down; 'tend queue set mail --paused off' lets it go on" ]
+}
+
+@test "--drain waits for jobs that a rate keeps back, and says so once" {
+    for _ in 1 2 3; do
+        tend add -q mail -- true >/dev/null
+    done
+    tend queue set mail --rate 1/2s >/dev/null
+    run -0 tend work -q mail --drain
+    [[ "$output" == *"--drain waits for the queue mail: job "*" is due. Its queue has used up its rate; the next job is handed out in "* ]]
+    [ "$(grep -c -- '--drain waits' <<<"$output")" = 1 ]
+    [ "${lines[-1]}" = '3 done, 0 failed, 0 tried again later, 0 held, 0 given back' ]
+}

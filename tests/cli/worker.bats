@@ -420,3 +420,15 @@ has_worker() {
         answered lock acquire "lock$i" -w me
     done
 }
+
+# Symptom: the documentation said that such a class ends the job.
+@test "fail with a class that another attempt cannot mend notes that only --final ends the job" {
+    tend add >/dev/null
+    claim
+    run -0 --separate-stderr tend fail "$lease" --class deterministic_contract --retry-in 0s
+    [[ "$output" == '1 failed; tried again '* ]]
+    [ "$stderr" = 'tend: fail: the class deterministic_contract does not end the job, it is tried again; --final ends it' ]
+    claim
+    run -0 --separate-stderr tend fail "$lease" --class deterministic_contract --final
+    [[ "$output" == '1 failed for good'* && -z "$stderr" ]]
+}

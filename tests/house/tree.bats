@@ -41,3 +41,11 @@ setup() {
     [ "$status" = 1 ]
     [ "$output" = "src/base/a.c: not in src/base/meson.build" ]
 }
+
+# Symptom: it was installed to another place than asked for.
+@test "make install refuses PREFIX, which it does not honour" {
+    run make -n -C "$TEND_SOURCE" install PREFIX=/opt/tend
+    [ "$status" = 2 ]
+    [[ "$output" == *"make install prefix=/opt/tend"* ]]
+    make -n -C "$TEND_SOURCE" help PREFIX=/opt/tend
+}

@@ -442,7 +442,7 @@ TEST(heal, an_unknown_failure_is_soft_once_and_then_escalates)
         struct heal_verdict verdict;
         heal_after_failure(&heal, &attempt, &verdict);
         check_int(verdict.action, ==, actions[i]);
-        check_contains(verdict.reason, i == 4 ? "nobody knows came back" : "follows");
+        check_contains(verdict.reason, i == 4 ? "the same unknown failure came twice" : "follows");
     }
     check_int(unknown_before(&heal, "A", "1", -1), ==, 2);
     check_int(unknown_before(&heal, "A", "3", -1), ==, 1);
