@@ -32,7 +32,7 @@ int plan_kind(const char *payload, size_t bytes, const char *const *more_names,
 bool plan_has_repo(const char *payload, size_t bytes);
 
 /* A note when a job that is to be added looks as if nobody would run it: a plan that is misspelt,
- * data without a kind, or a kind that a worker has just given back. The store is open. */
+ * or a kind that a worker has just given back. The store is open. */
 void plan_hint(struct cli *cli, const struct tend_job_spec *spec);
 
 #endif

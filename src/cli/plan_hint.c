@@ -29,12 +29,6 @@ void plan_hint(struct cli *cli, const struct tend_job_spec *spec)
             cli->path, slip.member, slip.meant,
             *kind ? "only a worker with a handler for its kind runs the job"
                   : "no worker runs the job, only 'tend claim' takes it");
-    else if (!*kind && spec->payload)
-        cli_note(
-            cli,
-            "%s: the payload is no plan and the job has no kind, so no worker has a handler for "
-            "it; 'tend claim' takes it, or cancel it and add it with --kind KIND",
-            cli->path);
     else if (explain_unhandled_kind(cli->store, spec->queue, kind, who) <= 0)
         return;
     else if (!*kind)

@@ -206,14 +206,10 @@ load helper
 }
 
 # Symptom: nobody can run such a job, and the advice was a handler for its kind.
-@test "a payload that is data without a kind is added with a hint, and a worker says the same" {
+# Not before a worker has met one: 'tend claim' is for such jobs.
+@test "a job that is data without a kind gets a true hint from a worker, and then from add" {
     run --separate-stderr -0 tend add --payload '{"to": "ann"}'
-    [ "$output" = 1 ]
-    [[ "$stderr" == *"the payload is no plan and the job has no kind"*"'tend claim' takes it, or cancel it and add it with --kind KIND" ]]
-    run --separate-stderr -0 tend add -k mail --payload '{"to": "ann"}'
-    [ -z "$stderr" ]
-    tend cancel --all >/dev/null
-    tend add >/dev/null
+    [ -z "$(grep -v 'made store' <<<"$stderr")" ]
     run -1 tend work --name w1 --drain
     [[ "$output" == *"is given back: this worker has no handler for jobs without a kind"*"'tend claim' takes it, or cancel it and add it with --kind KIND; further jobs without a kind are given back too; this is said only once"* ]]
     run --separate-stderr -0 tend add
