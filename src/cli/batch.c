@@ -94,7 +94,7 @@ static int bad_line(struct batch *batch, const struct line_fault *fault)
 static int store_failed(struct batch *batch, size_t index, int code)
 {
     return cli_fail(batch->cli, code,
-                    "add: %" PRId64 " job%s added; from line %" PRId64
+                    "add: %" PRId64 " job%s added for sure; from line %" PRId64
                     " of %s on none is acknowledged: %s",
                     batch->added, batch->added == 1 ? " was" : "s were", batch->lines[index],
                     batch->source, tend_errmsg(batch->cli->store));

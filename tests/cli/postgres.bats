@@ -186,7 +186,7 @@ teardown() {
     printf '{}\n{"kind":"last"}\n' >jobs.jsonl
     run --separate-stderr -69 tend add --batch jobs.jsonl
     [ -z "$output" ]
-    says 'add: 0 jobs were added; from line 1 of jobs.jsonl on none is acknowledged: '
+    says 'add: 0 jobs were added for sure; from line 1 of jobs.jsonl on none is acknowledged: '
     says 'whether it was saved is not known'
 }
 
