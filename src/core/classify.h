@@ -44,14 +44,15 @@ enum failure_class failure_class_parse(const char *name);
 bool failure_class_retryable(enum failure_class class);
 
 enum ending_kind {
-    ENDED_EXIT,             /* number: exit code */
-    ENDED_SIGNAL,           /* number: signal */
-    ENDED_WALL_TIMEOUT,     /* took longer than it may */
-    ENDED_IDLE_TIMEOUT,     /* was silent for longer than it may */
-    ENDED_OUT_OF_MEMORY,    /* killed by the kernel for want of memory */
-    ENDED_NOT_STARTED,      /* number: errno */
-    ENDED_INTERRUPTED,      /* stopped from outside: the worker ends, the lease was lost */
-    ENDED_HTTP_STATUS,      /* number: a status that was not expected */
+    ENDED_EXIT,          /* number: exit code */
+    ENDED_SIGNAL,        /* number: signal */
+    ENDED_WALL_TIMEOUT,  /* took longer than it may */
+    ENDED_IDLE_TIMEOUT,  /* was silent for longer than it may */
+    ENDED_OUT_OF_MEMORY, /* killed by the kernel for want of memory */
+    ENDED_NOT_STARTED,   /* number: errno */
+    ENDED_INTERRUPTED,   /* stopped from outside: the worker ends, the lease was lost */
+    ENDED_HTTP_STATUS,   /* number: a status that was not expected */
+    ENDED_HTTP_LIMITED,  /* … and the answer has Retry-After, or says that no requests are left */
     ENDED_HTTP_TRANSPORT,   /* number: enum http_trouble */
     ENDED_PATCH_REFUSED,    /* a checkpoint's patch does not apply */
     ENDED_NOT_A_REPOSITORY, /* the workspace's repo */

@@ -31,7 +31,7 @@ static void fold_usage(struct judged *lines, size_t count)
     if (start == count)
         return;
     for (size_t i = 0; i < start; i++)
-        if (lines[i].kind == LINE_PLAIN || lines[i].indented)
+        if (lines[i].kind == LINE_PLAIN || lines[i].kind == LINE_OUTCOME || lines[i].indented)
             lines[i].kind = LINE_QUOTED;
 }
 
@@ -59,9 +59,10 @@ static void quote_source(struct judged *lines, size_t count)
     bool diagnostic = false;
     for (size_t i = count; i > 0; i--) {
         struct judged *line = &lines[i - 1];
-        diagnostic = line->kind == LINE_DIAGNOSTIC || (diagnostic && line->indented);
+        bool head = line->kind == LINE_DIAGNOSTIC || line->kind == LINE_REMARK;
+        diagnostic = head || (diagnostic && line->indented);
         bool above_caret = i > 1 && lines[i - 2].kind == LINE_CARET;
-        if (line->kind != LINE_DIAGNOSTIC && (diagnostic || above_caret))
+        if (!head && (diagnostic || above_caret))
             line->kind = LINE_QUOTED;
     }
 }

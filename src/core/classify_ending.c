@@ -193,12 +193,21 @@ static bool by_status(int status, struct classification *ret)
                   "the status is not among those expected");
 }
 
+/* Some servers tell a limit for requests by 403. */
+static bool by_limited_status(int status, struct classification *ret)
+{
+    return status == 403 ? decide(ret, "http", status, CLASS_TRANSIENT_RUNTIME,
+                                  "the server asks for patience")
+                         : by_status(status, ret);
+}
+
 /* A request does not look at the workspace, so what may pass there lies outside of it. */
 static bool lies_outside(struct ending ending, enum failure_class class)
 {
     if (ending.kind == ENDED_EXIT)
         return ending.number == EX_UNAVAILABLE || ending.number == EX_PROTOCOL;
-    bool http = ending.kind == ENDED_HTTP_STATUS || ending.kind == ENDED_HTTP_TRANSPORT;
+    bool http = ending.kind == ENDED_HTTP_STATUS || ending.kind == ENDED_HTTP_LIMITED ||
+                ending.kind == ENDED_HTTP_TRANSPORT;
     return http && failure_class_retryable(class);
 }
 
@@ -213,6 +222,8 @@ static bool decide_ending(struct ending ending, struct classification *ret)
         return by_start_error(ending.number, ret);
     case ENDED_HTTP_STATUS:
         return by_status(ending.number, ret);
+    case ENDED_HTTP_LIMITED:
+        return by_limited_status(ending.number, ret);
     default:
         break;
     }
@@ -255,6 +266,7 @@ const char *ending_text(struct ending ending, char out[ENDING_TEXT_BYTES])
         snprintf(out, ENDING_TEXT_BYTES, "not started: %s", name ? name : "unknown");
         return out;
     case ENDED_HTTP_STATUS:
+    case ENDED_HTTP_LIMITED:
         snprintf(out, ENDING_TEXT_BYTES, "http %d", ending.number);
         return out;
     default:

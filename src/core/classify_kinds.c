@@ -7,15 +7,21 @@
  */
 #include "core/classify_rules.h"
 
-/* Times, frames of boxes, steps of docker build, the marks of agents. */
+/* Times, frames of boxes, steps of docker build, services of docker compose, the marks of agents.
+ */
 const char line_prefix_expression[] =
-    "^(?:\\x{23BF}\\s*|\\x{2502}\\s+|#\\d+ \\d+\\.\\d+ |\\[?\\d{4}[-/]\\d\\d[-/]\\d\\d[T ]"
+    "^(?:\\x{23BF}\\s*|\\x{2502}\\s+|#\\d+ \\d+\\.\\d+ |[a-z][\\w.-]*[-_]\\d+ +\\|\\s+|\\[?\\d{4}[-/]\\d\\d[-/]\\d\\d[T ]"
     "\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?Z?\\]?\\s+|\\[\\d\\d:\\d\\d:\\d\\d\\]\\s+|remote: )+";
 
 /* A count that is not zero. */
 #define SOME "[1-9]\\d*"
 /* What suites count. */
 #define THINGS "(?:tests?|test cases?|specs?|examples?|scenarios?|assertions?|checks?|suites?)"
+
+/* The name of a file of source at the beginning of a line. */
+#define SOURCE                                                                                     \
+    "^(?:\\[(?i:error)\\] +)?(?:[\\w.@/~+-])+\\.(?:c|h|cc|cpp|cxx|hpp|java|py|go|rs|ts|tsx|js|jsx" \
+    "|kt|swift|hs|rb|php|m|scala|cs|proto|md|yml|yaml|sh|vue|css)"
 
 static const struct kind_row rows[] = {
     /* Red summaries. */
@@ -136,15 +142,14 @@ static const struct kind_row rows[] = {
      "|(?i:\\bassertion (?:`.*` |'.*' )?failed)|^panic: runtime error: "},
     {LINE_DIAGNOSTIC,
      "^(?!meson\\.build)(?:e: )?(?:file://)?(?:[\\w.@/~+-]|\\\\)+:\\d+:\\d+:? (?:- )?(?i:fatal "
-     "|syntax )?(?i:error|warning|[A-Z]+\\d+)"
-     "|^(?:[\\w.@/~+-])+\\(\\d+,\\d+\\): (?:error|warning)|^error(?:\\[E\\d+\\]|: expected"
-     "|: cannot find)"
-     "|^(?:\\[(?i:error)\\] +)?(?:[\\w.@/~+-])+"
-     "\\.(?:c|h|cc|cpp|cxx|hpp|java|py|go|rs|ts|tsx|js|jsx|kt|swift|hs|rb|php"
-     "|m|scala"
-     "|cs|proto|md|yml|yaml|sh|vue|css)[:(] ?[[(]?\\d+[:,)]"
-     "|^\\d+:\\d+ +(?:error|warning) |undefined reference to"
-     "|(?:^|/)ld: (?!final link failed|cannot open output)"},
+     "|syntax )?(?i:error|[A-Z]+\\d+)"
+     "|^(?:[\\w.@/~+-])+\\(\\d+,\\d+\\): error|^error(?:\\[E\\d+\\]|: expected|: cannot find)"
+     "|" SOURCE "[:(] ?[[(]?\\d+(?:[:,]\\d+[]):]*(?! (?:- )?(?i:warning|note|info))"
+     "|[]):]+ (?:fatal |syntax )?error\\b)"
+     "|^\\d+:\\d+ +error |undefined reference to|(?:^|/)ld: cannot find "},
+    {LINE_REMARK, "^(?!meson\\.build)(?:[\\w.@/~+-]|\\\\)+:\\d+:\\d+:? (?:- )?(?i:warning)"
+                  "|^(?:[\\w.@/~+-])+\\(\\d+,\\d+\\): warning|" SOURCE "[:(] ?[[(]?\\d+[:,)]"
+                  "|^\\d+:\\d+ +warning |(?:^|/)ld: (?!final link failed|cannot open output)"},
 
     {LINE_ERROR,
      "^(?i:fatal|error|panic|abort|critical|e|err|failed|failure|exception|cannot|can't|could not"
@@ -161,6 +166,9 @@ static const struct kind_row rows[] = {
      "^(?:/\\S*/)?(?:find|ls|du|df|p?kill|killall|stat|e?grep|rm|rmdir|ps|lsof|chmod|chown"
      "|readlink|realpath|which|sysctl|tput|locale|ulimit|renice|nice|lsblk|dmesg)"
      "(?:\\[\\d+\\])?: +."},
+    {LINE_OUTCOME,
+     "^[A-Z][^:]*\\b(?:(?:could|did|was|were)(?: not|n't)|still (?:fails?|do(?:es)? not)"
+     "|do(?:es)? not pass|gave up)\\b[^:]*\\.$"},
     {LINE_TOLD, "^-?[\\w@./][\\w@./-]*(?:\\[\\d+\\])?: +."},
 };
 

@@ -19,13 +19,19 @@ enum rule_weight {
     VERDICT = 5,  /* … also on a line that does not look like an error */
 };
 
+/* Of a rule. */
+enum {
+    OUTSIDE = 1u << 0,     /* of the workspace: see classify.h */
+    IN_WARNINGS = 1u << 1, /* counts also on a line that is only a warning */
+    NO_RIVAL = 1u << 2,    /* speaks for a retry, but not against a line that ends the job */
+};
+
 /* A row of the built-in table. Several rows can have the same id. */
 struct text_rule {
     const char *id; /* "text.auth" */
     enum failure_class class;
     enum rule_weight weight;
-    bool outside;        /* of the workspace: see classify.h */
-    bool in_warnings;    /* counts also on a line that is only a warning */
+    unsigned flags;
     const char *match;   /* letter case does not matter */
     const char *meaning; /* in words */
 };
@@ -46,10 +52,12 @@ enum line_kind {
     LINE_HEALTHY,     /* progress, information */
     LINE_WARNING,     /* also notes and hints */
     LINE_AFTERMATH,   /* says only that something before it failed: make: *** [all] Error 2 */
-    LINE_DIAGNOSTIC,  /* a compiler or linter about a place in the source */
+    LINE_DIAGNOSTIC,  /* an error of a compiler or linter about a place in the source */
+    LINE_REMARK,      /* anything else about such a place: a warning, a line of a log */
     LINE_DEFECT,      /* an assertion, or an exception that only a mistake in a program raises */
     LINE_CAUSE,       /* says that what stands before it is the cause of what follows */
     LINE_USAGE,       /* "usage: tool [options]" */
+    LINE_OUTCOME,     /* a sentence of somebody who tells what was not reached */
     LINE_LOOKED,      /* the same of a tool that only looks around: "find: message" */
     LINE_TOLD,        /* "tool: message" */
     LINE_ERROR,       /* begins as errors do */

@@ -33,7 +33,7 @@
 #define MISSING "something that it needs does not exist"
 
 static const struct text_rule table[] = {
-    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "rate[ -]?limit(?:ed|ing|s)?[ :]*(?:was |is |has been )?(?:exceeded|reached|hit|error"
      "|of \\d)|(?<![\\w/.-])rate_limit_(?:error|exceeded)(?![\\w/.-])|\\brate[ -]limited\\b"
      "|\\brate exceeded|exceeded (?:\\w+ ){0,2}rate limits?\\b|(?<!/)too many ?requests"
@@ -41,13 +41,13 @@ static const struct text_rule table[] = {
      "|usage limit reached|reduce your request rate|too many tokens"
      "|quota (?:was |is |has been )?exceeded|(?:is being|was|is|request|been) throttled",
      PATIENCE},
-    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "(?-i:Throttl(?:ing|ed)(?:Exception|Error)?\\b|\\bSlowDown\\b|RequestLimitExceeded"
      "|ThroughputExceeded|TooManyRequests|ResourceExhausted|RESOURCE_EXHAUSTED|RateLimitError"
      "|TOO_?MANY_?REQUESTS)",
      PATIENCE},
-    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, true, false, STATUS("429"), PATIENCE},
-    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.rate_limit", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE, STATUS("429"), PATIENCE},
+    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "service (?:is )?(?:currently |temporarily )?(?:un|not )available"
      "|(?<!resource )temporarily unavailable|bad gateway|gateway time-?out|\\boverloaded\\b"
      "|\\boverloaded_error\\b|internal (?:server )?error occurred|internal server error"
@@ -58,22 +58,21 @@ static const struct text_rule table[] = {
      "|upstream (?:connect error|request timeout)|is unhealthy\\b"
      "|\\b50[234] (?:bad|service|gateway|server)",
      AWAY},
-    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "(?-i:ServiceUnavailable|InternalServerError|InternalFailure"
      "|(?:code = |status: )(?:Unavailable|Internal|Aborted)\\b|\\bUNAVAILABLE\\b"
      "|\\bAPIConnectionError)"
      "|JSONDecodeError: expecting value: line 1 column 1 \\(char 0\\)", /* an empty answer */
      AWAY},
-    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
-     STATUS("50[0234]|529|52[0-4]"), AWAY},
-    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.unavailable", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE, STATUS("50[0234]|529|52[0-4]"),
+     AWAY},
+    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "connection (?:was |has been |is )?(?:refused|reset|timed out|time-?out|aborted|broken"
      "|terminat|error|failed)"
      "|connection (?:was |is )?(?:closed (?:by|unexpectedly)|unexpectedly closed)"
      "|connection to \\S+ was (?:lost|refused)|connection to the server \\S+ was refused"
      "|(?:could not|couldn't|cannot|can't|unable to|failed to) resolve (?:host|address|'(?![./])"
-     "|proxy)|(?:could not|couldn't|cannot|can't|unable to|failed to) (?:connect(?! to bus)|reach"
-     "|establish a new connection)\\b|temporary failure (?:in name resolution|resolving)"
+     "|proxy)|temporary failure (?:in name resolution|resolving)"
      "|name resolution|name or service not known|no such host|no route to host"
      "|network (?:is (?:unreachable|down)|error|connectivity)|unexpected disconnect|early eof"
      "|(?:remote end|server) (?:hung up|closed (?:the )?connection)|rpc failed"
@@ -81,26 +80,31 @@ static const struct text_rule table[] = {
      "|empty reply from server|recv failure|lost connection to\\b|timeout while waiting for"
      "|(?:operation|request|read|write|connect(?:ion)?|response)\\W{0,2} timed? ?out"
      "|\\btimed out (?:after \\d|waiting for (?:a node|the condition))"
-     "|timeout (?:was )?reached|deadline exceeded|exceeded its progress deadline"
-     "|non-properly terminated|stream (?:disconnected|error|\\d+ was not closed)"
+     "|timeout (?:was )?reached|\\btimeout exceeded|deadline exceeded|exceeded its progress deadline"
+     "|non-properly terminated|(?<!data )stream (?:disconnected|error|\\d+ was not closed)"
      "|no more mirrors|ssl_connect|ssl_error_syscall|truncated http response"
      "|failed_connect|has gone away"
      "|fetch failed|not be reached|communications error|no servers could be reached|neterror"
      "|net::err_",
      NETWORK},
-    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, true, false,
+    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE,
      "(?-i:\\bE(?:TIMEDOUT|CONNRESET|CONNREFUSED|CONNABORTED|AI_AGAIN|NETUNREACH|HOSTUNREACH)\\b"
      "|\\bE(?:NOTFOUND|SOCKETTIMEDOUT|PIPE)\\b|UND_ERR_\\w*TIMEOUT|ConnectionRefused"
      "|ConnectionError|(?:Connect(?:ion)?|Open|Read|Write|Request|Socket)Time(?:out|dOut)"
      "|DeadlineExceeded|DEADLINE_EXCEEDED|EndpointConnectionError|ConnectException"
      "|(?:UnknownHost|NoRouteToHost|Timeout)Exception)",
      NETWORK},
+    /* Often the reason stands beside or below it, and it need not be the network. */
+    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE | NO_RIVAL,
+     "(?:could not|couldn't|cannot|can't|unable to|failed to) (?:connect(?! to bus)|reach"
+     "|establish a new connection)\\b",
+     NETWORK},
     /* It has given up after the last of its own retries, although it tells so as a warning. */
-    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, true, true,
+    {"text.network", CLASS_TRANSIENT_RUNTIME, PROOF, OUTSIDE | IN_WARNINGS,
      "\\(Retry\\(total=0,.*(?:NewConnectionError|ReadTimeout|ConnectTimeout|ProtocolError"
      "|resolution)|: temporary error \\(try again later\\)",
      NETWORK},
-    {"text.contention", CLASS_TRANSIENT_RUNTIME, PROOF, false, false,
+    {"text.contention", CLASS_TRANSIENT_RUNTIME, PROOF, 0,
      "deadlock (?:detected|found)|could not serialize access|database (?:table )?is locked"
      "|lock wait timeout|could not (?:get|acquire) (?:the )?lock"
      "|unable to create '.*\\.lock': file exists|\\bresource busy"
@@ -109,18 +113,18 @@ static const struct text_rule table[] = {
      "|port is already allocated|address already in use|too many (?:clients|connections)"
      "|object has been modified|concurrent (?:update|modification)|waiting for file lock",
      CONTENTION},
-    {"text.contention", CLASS_TRANSIENT_RUNTIME, PROOF, false, false,
+    {"text.contention", CLASS_TRANSIENT_RUNTIME, PROOF, 0,
      "(?-i:\\bE(?:ADDRINUSE|BUSY)\\b|ConditionalCheckFailed|StateLockError)", CONTENTION},
-    {"text.resources", CLASS_TRANSIENT_RUNTIME, PROOF, false, false,
+    {"text.resources", CLASS_TRANSIENT_RUNTIME, PROOF, 0,
      "no space left on device|disk quota exceeded|cannot allocate memory|\\bout of memory\\b"
      "|java heap space|heap out of memory|too many open files|cannot fork"
      "|virtual memory exhausted|resource temporarily unavailable|killed signal terminated"
      "|unable to execute command: killed|daemon disappeared unexpectedly|memory limit\\b"
      "|oom command not allowed|\\boomkilled\\b|hash sum mismatch",
      SHORTAGE},
-    {"text.resources", CLASS_TRANSIENT_RUNTIME, PROOF, false, false,
+    {"text.resources", CLASS_TRANSIENT_RUNTIME, PROOF, 0,
      "(?-i:\\bE(?:NOSPC|MFILE|NOMEM|DQUOT)\\b|OutOfMemoryError|\\bMemoryError\\b)", SHORTAGE},
-    {"text.repo", CLASS_DETERMINISTIC_REPO, PROOF, false, false,
+    {"text.repo", CLASS_DETERMINISTIC_REPO, PROOF, 0,
      "not a git repository|does not appear to be a git repository|\\brepository not found"
      "|repository '.*' (?:not found|does not exist)|\\bGH00\\d\\b|\\bGH013\\b"
      "|repository rule violations|pre-receive hook declined|protected branch"
@@ -141,12 +145,12 @@ static const struct text_rule table[] = {
      "|push creates new remote head|\\bE155011\\b|\\bE155007\\b"
      "|(?:rebase-merge|rebase-apply) directory",
      REPO},
-    {"text.repo", CLASS_DETERMINISTIC_REPO, VERDICT, false, false,
+    {"text.repo", CLASS_DETERMINISTIC_REPO, VERDICT, 0,
      "^nothing to commit|^automatic merge failed|^\\d+ out of \\d+ hunks? failed"
      "|\\(push declined due to|^patch failed at \\d|^could not apply [0-9a-f]{7}"
      "|^patch format detection failed",
      REPO},
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, 0,
      "authentication (?:failed|failure|required)|authorization (?:failed|required)"
      "|not authori[sz]ed\\b|: unauthori[sz]ed\\b|\\bunauthori[sz]ed(?: -|:|\\)|$)"
      "|\\bunauthenticated:|\\b401 (?:unauthori[sz]ed|client error)"
@@ -178,16 +182,15 @@ static const struct text_rule table[] = {
      "|invalid_api_key|command denied to user"
      "|account (?:has been |is |was )(?:suspended|disabled|deactivated)",
      AUTH},
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, 0,
      "(?-i:\\bE(?:ACCES|PERM|401|403|NOGHTOKEN)\\b|AccessDenied(?:Exception)?\\b"
      "|Unauthorized(?:Operation|Error|Exception)|PermissionDenied(?:Error)?\\b"
      "|PERMISSION_DENIED|Unauthenticated\\b|UNAUTHENTICATED|AuthorizationFailed|ExpiredToken"
      "|InvalidClientTokenId|SignatureDoesNotMatch|NoCredentials(?:Error)?"
      "|DefaultCredentialsError|AuthenticationError|PermissionError|NOAUTH)",
      AUTH},
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, false, NOT_COMPARED STATUS("40[137]"),
-     AUTH},
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, 0, NOT_COMPARED STATUS("40[137]"), AUTH},
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, 0,
      "^host key verification failed|connect: permission denied$"
      "|: permission denied \\((?:publickey|password|gssapi)"
      "|\\bare you root\\?|requires superuser|^unable to locate credentials|^invalid api key\\b"
@@ -198,7 +201,7 @@ static const struct text_rule table[] = {
      "|do not have permission to push|problem refreshing your current auth tokens",
      AUTH},
     /* Variables that hold credentials. */
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, VERDICT, 0,
      "(?-i:\\b[A-Z][A-Z0-9_]*_(?:TOKEN|API_?KEY|SECRET|PASSWORD)\\b (?:is |was )?(?:not (?:set"
      "|defined)|missing|required|empty)"
      "|\\b[A-Z][A-Z0-9_]*_(?:TOKEN|API_?KEY|SECRET|PASSWORD)\\b must be (?:set|defined)"
@@ -206,34 +209,34 @@ static const struct text_rule table[] = {
      "|(?:set|populate)\\b.*\\b[A-Z]+_(?:TOKEN|API_?KEY)\\b.*environment variable)",
      AUTH},
     /* pip asks its index, is refused, and then finds nothing. */
-    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, false, true,
+    {"text.auth", CLASS_DETERMINISTIC_POLICY, PROOF, IN_WARNINGS,
      "401 error, credentials not correct", AUTH},
-    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
+    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, 0,
      "certificate (?:verif\\w+ failed|has expired|is not trusted|problem|signed by unknown)"
      "|self[- ]signed certificate|unable to get local issuer|cannot verify .* certificate"
      "|no alternative certificate|checksum mismatch$|security error$|is not signed\\b"
      "|signatures couldn't be verified",
      TRUST},
-    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
+    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, 0,
      "(?-i:CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF|CERT_HAS_EXPIRED)",
      TRUST},
-    {"text.certificate", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
+    {"text.certificate", CLASS_DETERMINISTIC_POLICY, VERDICT, 0,
      "x509: (?:certificate|cannot|failed)|failed to verify certificate"
      "|pkix path building failed",
      TRUST},
-    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, false, true,
+    {"text.certificate", CLASS_DETERMINISTIC_POLICY, PROOF, IN_WARNINGS,
      "\\(Retry\\(total=0,.*certificate verify failed", TRUST},
-    {"text.policy", CLASS_DETERMINISTIC_POLICY, PROOF, false, false,
+    {"text.policy", CLASS_DETERMINISTIC_POLICY, PROOF, 0,
      "(?:disallowed|not allowed|forbidden) by (?:\\S+ ){0,3}(?:policy|administrator)"
      "|violation of (?:\\w+ ){0,3}policy|policy violation\\b(?! in \\S+\\.\\w)|\\bnot allow-?listed"
      "|not (?:on|in) the allow-?list|denied the request"
      "|externally[- ]managed[- ]environment|approval required",
      FORBIDDEN},
-    {"text.policy", CLASS_DETERMINISTIC_POLICY, VERDICT, false, false,
+    {"text.policy", CLASS_DETERMINISTIC_POLICY, VERDICT, 0,
      "(?:blocked|denied|rejected|prohibited) by (?:\\S+ ){0,3}policy"
      "|violates (?:\\w+ ){0,3}policy",
      FORBIDDEN},
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0,
      "(?:schema|configuration|config) (?:error|failure|violation)\\b(?! rate)"
      "|(?:schema|configuration|config) (?:validation )?failed\\b(?!: \\d)"
      "|(?:invalid|malformed) (?:json|yaml|toml|xml|schema|payload|configuration|config)\\b"
@@ -252,20 +255,20 @@ static const struct text_rule table[] = {
      "|parameter null or not set",
      FORM},
     /* Models and data are validated as well, and fail because of the work. */
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, HINT, false, false,
-     "\\bvalidation (?:error|failed|failure)", FORM},
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, HINT, 0, "\\bvalidation (?:error|failed|failure)",
+     FORM},
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0,
      "(?-i:ValidationE(?:rror|xception)|JSONDecodeError\\b(?!: Expecting value: line 1 column 1 )|ScannerError|ParserError\\b"
      "|InvalidArgument|INVALID_ARGUMENT|BadRequestError|InvalidParameter)",
      FORM},
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
-     NOT_COMPARED STATUS("400|404|422"), FORM},
-    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, VERDICT, false, false,
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0, NOT_COMPARED STATUS("400|404|422"),
+     FORM},
+    {"text.schema", CLASS_DETERMINISTIC_CONTRACT, VERDICT, 0,
      ": field is immutable$|^the \\w+ \"\\S+\" is invalid: |^parameter validation failed:"
      "|\\bschema validation failed\\b(?!: \\d)|^additional properties are not allowed"
      "|\\bmodel_not_found\\b|context_length_exceeded",
      FORM},
-    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0,
      "(?:unknown|unrecogni[sz]ed|unsupported|illegal|invalid|no such|bad) (?:\\w+"
      " )?(?:options?|flag|arguments?|command|subcommand)\\b"
      "|(?:unknown|invalid|no such) (?:\\w+ )?(?:choice|lifecycle phase|target|output format"
@@ -280,19 +283,19 @@ static const struct text_rule table[] = {
      "|^jq: \\d+ compile error|^\\w?awk: .*(?:syntax error|missing)|unbound variable",
      USAGE},
     /* In an error they are enough. */
-    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, false, false,
+    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, 0,
      "invalid value (?:'.*' )?for\\b|is not a valid\\b|must be one of\\b|expected one of\\b",
      USAGE},
-    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, VERDICT, false, false,
+    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, VERDICT, 0,
      "^(?:invalid|unknown|unrecogni[sz]ed) (?:\\w+ format|command|option|operation|flag|argument"
      "|subcommand)\\b|has not been booted with systemd",
      USAGE},
     /* These are enough where they are the last word. */
-    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, false, false,
+    {"text.usage", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, 0,
      "^usage(?:: \\S+ .*[[<]|: \\S+$|: .*\\b(?-i:[A-Z]{3})| of \\S+:)", USAGE},
-    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, false, false,
-     ": no such file or directory\\.?$", MISSING},
-    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, EVIDENCE, 0, ": no such file or directory\\.?$",
+     MISSING},
+    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0,
      "unable to (?:locate package|find a match|find package|access jarfile)|no such package"
      "|\\(from versions: \\d|could not open requirements file"
      "|resolution ?impossible|are unsatisfiable"
@@ -319,13 +322,13 @@ static const struct text_rule table[] = {
      "|no default is configured|cannot find or open"
      "|(?:cannot|can't|failed to) (?:access|change) .*no such file",
      MISSING},
-    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, PROOF, false, false,
+    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, PROOF, 0,
      "(?-i:\\bE(?:404|RESOLVE|TARGET|BADENGINE|USAGE|PUBLISHCONFLICT)\\b|NoSuch(?:Bucket|Key)"
      "|\\(\\w*(?:NotFound|AlreadyExists)(?:Exception|Fault)?\\)"
      "|code = (?:NotFound|AlreadyExists|Unimplemented)\\b"
      "|ResourceNotFound(?:Exception)?|PackagesNotFound|\\bNotFoundError\\b)",
      MISSING},
-    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, VERDICT, false, false,
+    {"text.missing", CLASS_DETERMINISTIC_CONTRACT, VERDICT, 0,
      "^no such service: |\\bversion solving failed|: unknown revision (?!or path)"
      "|does not contain a compatible set of packages|^package '.*', required by .*, not found$"
      "|changed significantly since \\S+ was last generated"

@@ -8,8 +8,8 @@
  *
  *     score = weight of the rule × how much the line is like an error × nearness to the end
  *
- * Ending a job takes more than retrying it: a higher score, and no equal evidence for a retry. An
- * error that the program got over cannot end it: see note_work.
+ * Ending a job takes more than retrying it: a higher score, and no words for a retry that are as
+ * sure. An error that the program got over cannot end it: see note_work.
  *
  * A red test suite is a failure of its own, text.tests. What its report says before is the
  * runner's affair; only an error after the report, at the beginning of a line, outweighs it. A
@@ -62,6 +62,7 @@ struct judgement {
     size_t work;    /* lines below it that tell of work */
     bool defect;    /* near the end a program says that it has a defect */
     struct candidate retry, end;
+    enum rule_weight rival; /* of the surest words for a retry that were not got over */
 };
 
 /* What lines begin with when they belong to the line above: a blank, or the frame of a box. */
@@ -144,6 +145,7 @@ static int likeness(const struct judgement *judgement, size_t line)
     case LINE_USAGE:
         return LIKE_TOLD;
     case LINE_PLAIN:
+    case LINE_OUTCOME:
         return below_error(judgement, line) ? LIKE_TOLD : LIKE_PLAIN;
     case LINE_WARNING:
         return LIKE_TOLD; /* for the few rules that ask */
@@ -170,6 +172,17 @@ static void consider(struct candidate *best, const struct candidate *other)
 {
     if (other->score > best->score)
         *best = *other;
+}
+
+/* How near to the end it is does not matter for a rival: after a failure of the network often the
+ * cleaning up fails, or what needs the file that did not come. */
+static void consider_retry(struct judgement *judgement, const struct candidate *other,
+                           const struct text_rule *rule)
+{
+    consider(&judgement->retry, other);
+    if (other->score >= RETRY_SCORE && other->like >= LIKE_TOLD && !judgement->overruled &&
+        !(rule->flags & NO_RIVAL) && rule->weight > judgement->rival)
+        judgement->rival = rule->weight;
 }
 
 /* "Permission denied." alone on its line is no prose. */
@@ -238,14 +251,15 @@ static bool ask_rules(struct judgement *judgement, struct candidate at, int near
     bool warning = judgement->lines[at.line].kind == LINE_WARNING;
     bool known = false;
     for (size_t i = 0; i < count; i++) {
-        if ((warning && !table[i].in_warnings) || !matcher_rule(&judgement->matcher, i, part))
+        if ((warning && !(table[i].flags & IN_WARNINGS)) ||
+            !matcher_rule(&judgement->matcher, i, part))
             continue;
         known = true;
         at.rule = i;
         bool alone = at.like == LIKE_PLAIN && says_nothing_else(&judgement->matcher, part);
         at.score = (int)table[i].weight * (alone ? LIKE_TOLD : at.like) * near;
         if (failure_class_retryable(table[i].class))
-            consider(&judgement->retry, &at);
+            consider_retry(judgement, &at, &table[i]);
         else if (may_end(judgement, at.line, table[i].weight, part))
             consider(&judgement->end, &at);
     }
@@ -254,16 +268,17 @@ static bool ask_rules(struct judgement *judgement, struct candidate at, int near
 
 /*
  * A program that works on after an error has got over it, and the error cannot end the job. It has
- * worked on when an error that no rule knows comes later, with work in between; when a defect comes
- * later; or when there is more below than an explanation. Errors right below each other are one:
- * the last often tells what became of the first.
+ * worked on when an error that no rule knows comes later, with work in between; when a defect or an
+ * error of a compiler comes later; or when there is more below than an explanation. Errors right
+ * below each other are one: the last often tells what became of the first.
  */
 static void note_work(struct judgement *judgement, size_t line, bool known)
 {
     const struct judged *judged = &judgement->lines[line];
-    bool work =
-        is_progress(judged->kind) || (judged->kind == LINE_PLAIN && !judged->indented && !known);
-    bool last_word = judged->kind == LINE_TOLD && judgement->position == 1;
+    bool plain = judged->kind == LINE_PLAIN || judged->kind == LINE_OUTCOME;
+    bool last_word =
+        judgement->position == 1 && (judged->kind == LINE_TOLD || judged->kind == LINE_OUTCOME);
+    bool work = is_progress(judged->kind) || (plain && !last_word && !judged->indented && !known);
     judgement->work += work;
     if (judged->kind == LINE_CAUSE)
         judgement->stranger = judgement->overruled = false;
@@ -271,8 +286,8 @@ static void note_work(struct judgement *judgement, size_t line, bool known)
         judgement->stranger = true;
         judgement->stranger_line = line;
     }
-    if (judged->kind == LINE_DEFECT || (judgement->stranger && work) ||
-        judgement->work > EXPLANATION_LINES)
+    if (judged->kind == LINE_DEFECT || judged->kind == LINE_DIAGNOSTIC ||
+        (judgement->stranger && work) || judgement->work > EXPLANATION_LINES)
         judgement->overruled = true;
 }
 
@@ -319,7 +334,7 @@ static void decide(struct judgement *judgement, const struct candidate *best,
     struct line_part part =
         plain_part(judgement, judgement->lines[best->line].line, best->part, plain);
     ret->class = row->class;
-    ret->outside = row->outside;
+    ret->outside = (row->flags & OUTSIDE) != 0;
     ret->meaning = row->meaning;
     snprintf(ret->rule, sizeof ret->rule, "%s", row->id);
     matcher_rule(&judgement->matcher, best->rule, part); /* once more, for its place */
@@ -338,6 +353,12 @@ static void decide_tests(struct judgement *judgement, struct classification *ret
     classify_show_line(&judgement->matcher, part, ret->line);
 }
 
+static bool outdoes_rival(const struct judgement *judgement)
+{
+    size_t count;
+    return text_rule_table(&count)[judgement->end.rule].weight > judgement->rival;
+}
+
 static bool judge(struct judgement *judgement, const char *tail, size_t tail_bytes,
                   struct classification *ret)
 {
@@ -349,7 +370,7 @@ static bool judge(struct judgement *judgement, const char *tail, size_t tail_byt
     const struct candidate *end = &judgement->end;
     /* What a tool tells beside a defect is often the cleaning up after it. */
     bool aside = judgement->defect && end->like < LIKE_ERROR;
-    if (end->score >= END_SCORE && end->score > retry->score && !aside)
+    if (end->score >= END_SCORE && end->score > retry->score && outdoes_rival(judgement) && !aside)
         decide(judgement, end, ret);
     else if (retry->score >= RETRY_SCORE)
         decide(judgement, retry, ret);

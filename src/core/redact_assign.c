@@ -8,21 +8,16 @@
  * last letters and what follows. Then the whole name is read, backwards and on, and redact_names.c
  * says what it is.
  */
-#include "core/redact_set.h"
+#include "core/redact_assign.h"
 
 #include <strings.h>
 
 enum {
     INNER_BYTES = 5,
     END_BYTES = 3,
-    NAME_BACK_BYTES = 64,
-    NAME_ON_BYTES = 40,
-    BLANKS_BEFORE_MAX = 40, /* settings are often aligned */
     BLANKS_AFTER_MAX = 32,
-    PAIR_BLANKS_MAX = 40,
-    BACKSLASHES_MAX = 7, /* escaped three times */
-    TAG_PREFIX_BYTES = 24,
-    TAG_MAX_BYTES = 160,
+    CHANGE_MAX_BYTES = 256,
+    REVERSED_MAX_BYTES = 256,
 };
 
 /* Of password, passwd, passphrase, passcode, secret, token, credential, cookie, authorization,
@@ -49,11 +44,6 @@ static const char *const schemes[] = {
     "genie ",     "geniekey ", "sharedkey ",
 };
 
-static bool is_name_byte(int byte)
-{
-    return redact_is_word(byte) || byte == '.';
-}
-
 /* What stands before the letters of a short word; what is no text is not looked for. */
 static bool is_text(int byte)
 {
@@ -62,53 +52,22 @@ static bool is_text(int byte)
 
 /* ---- the name ---- */
 
-struct name {
-    char text[NAME_BACK_BYTES + NAME_ON_BYTES + 1];
-    int before;  /* the byte before it */
-    size_t back; /* how many bytes of it are before the place */
-    size_t end;  /* where it ends */
-    bool column; /* the value is the next column of a table */
-};
-
 /* Where the name around the place ends, and whether anything follows that a name can have. */
 static enum redact_verdict find_end(const struct redact_view *view, size_t *ret_end)
 {
     int byte = 0;
     size_t end = 0;
-    while (end <= NAME_ON_BYTES && is_name_byte(byte = redact_peek(view, end)))
+    while (end <= REDACT_NAME_ON_BYTES && redact_is_name_byte(byte = redact_peek(view, end)))
         end++;
     *ret_end = end;
     if (byte == REDACT_PEEK_MORE)
         return REDACT_MORE;
-    return end <= NAME_ON_BYTES && byte > 0 && strchr(after_name, byte) ? REDACT_YES : REDACT_NO;
-}
-
-static void read_name(const struct redact_view *view, size_t end, struct name *name)
-{
-    size_t back = 0;
-    while (back < NAME_BACK_BYTES && is_name_byte(redact_back(view, back + 1)))
-        back++;
-    int first = back > 0 ? redact_back(view, back) : 0;
-    if (redact_back(view, back + 1) == '\\' && first > 0 && strchr("nrt", first))
-        back--; /* \nPIN=1 */
-    for (size_t i = 0; i < back; i++)
-        name->text[i] = (char)redact_back(view, back - i);
-    memcpy(name->text + back, view->text, end);
-    name->text[back + end] = '\0';
-    name->before = redact_back(view, back + 1);
-    name->back = back;
-    name->end = end;
-    name->column = false;
-}
-
-/* -p, --password: and then a blank and the value. */
-static bool is_option(const struct name *name)
-{
-    return name->text[0] == '-' && name->text[1] != '\0';
+    return end <= REDACT_NAME_ON_BYTES && byte > 0 && strchr(after_name, byte) ? REDACT_YES
+                                                                               : REDACT_NO;
 }
 
 /* secret.c, and "--password." at the end of a sentence. */
-static bool is_file(const struct redactor *redactor, const struct name *name)
+static bool is_file(const struct redactor *redactor, const struct redact_name *name)
 {
     enum { EXTENSION_MAX_BYTES = 4 };
     const char *dot = strrchr(name->text, '.');
@@ -117,296 +76,12 @@ static bool is_file(const struct redactor *redactor, const struct name *name)
 }
 
 /* pass and pwd by themselves. */
-static bool is_common_word(const struct name *name)
+static bool is_common_word(const struct redact_name *name)
 {
     return strcasecmp(name->text, "pass") == 0 || strcasecmp(name->text, "pwd") == 0;
 }
 
-/* The field before the one before the distance is this word; *distance moves before that. */
-static bool follows_field(const struct redact_view *view, const char *word, size_t *distance)
-{
-    size_t at = *distance, len = strlen(word);
-    for (int field = 0; field < 2; field++) {
-        while (at < REDACT_BACK_BYTES && redact_back(view, at + 1) <= ' ')
-            at++;
-        while (field == 0 && at < REDACT_BACK_BYTES && redact_back(view, at + 1) > ' ')
-            at++;
-    }
-    for (size_t i = len; i > 0; i--, at++)
-        if (at >= REDACT_BACK_BYTES || redact_back(view, at + 1) != (unsigned char)word[i - 1])
-            return false;
-    *distance = at;
-    return true;
-}
-
-/* The word stands at the distance, and is the first of its line. */
-static bool begins_line(const struct redact_view *view, const char *word, size_t distance)
-{
-    while (distance < REDACT_BACK_BYTES / 2 && redact_back(view, distance + 1) <= ' ')
-        distance++;
-    for (size_t i = strlen(word); i > 0; i--, distance++)
-        if (distance >= REDACT_BACK_BYTES ||
-            redact_back(view, distance + 1) != (unsigned char)word[i - 1])
-            return false;
-    return distance < REDACT_BACK_BYTES && redact_is_line_end(redact_back(view, distance + 1));
-}
-
-/* machine x login y password z, on one line or on several: a .netrc. login and account may be
- * missing, and default stands for machine x. */
-static bool is_netrc(const struct redact_view *view, const struct name *name)
-{
-    size_t distance = name->back;
-    if (strcmp(name->text, "password") != 0)
-        return false;
-    while (follows_field(view, "login", &distance) || follows_field(view, "account", &distance))
-        ;
-    bool has_login = distance > name->back;
-    if (begins_line(view, "default", distance))
-        return true;
-    return follows_field(view, "machine", &distance) &&
-           (has_login || begins_line(view, "", distance));
-}
-
-/* ---- between name and value ---- */
-
-/* As many as there are where what was escaped is escaped again. */
-static size_t pass_backslashes(const struct redact_view *view, size_t at)
-{
-    size_t end = at + BACKSLASHES_MAX;
-    while (at < end && redact_peek(view, at) == '\\')
-        at++;
-    return at;
-}
-
-/* \" or " after a name, and ] of conf["name"]. */
-static size_t pass_closing(const struct redact_view *view, size_t at)
-{
-    size_t quote = pass_backslashes(view, at);
-    if (redact_is_quote(redact_peek(view, quote)))
-        at = quote;
-    if (redact_is_quote(redact_peek(view, at)))
-        at++;
-    if (redact_peek(view, at) == ']')
-        at++;
-    return at;
-}
-
-/* = : := => += and blanks; not == or ::, which are code, nor a URL's ://. */
-static enum redact_verdict pass_equals(const struct redact_view *view, size_t *at)
-{
-    size_t i = redact_pass_blanks(view, *at, BLANKS_BEFORE_MAX);
-    int first = redact_peek(view, i);
-    int second = redact_peek(view, i + 1);
-    if (first == REDACT_PEEK_MORE)
-        return REDACT_MORE;
-    if (first == '\\')
-        return redact_peek(view, pass_backslashes(view, i)) == REDACT_PEEK_MORE ? REDACT_MORE
-                                                                                : REDACT_NO;
-    if (first != '=' && first != ':' && first != '+')
-        return REDACT_NO;
-    if (second == REDACT_PEEK_MORE)
-        return REDACT_MORE;
-    bool two = first == '=' ? second == '>' : second == '=';
-    if (second == first || (first == ':' && second == '/') || (first == '+' && !two))
-        return REDACT_NO;
-    *at = redact_pass_blanks(view, i + (two ? 2 : 1), BLANKS_AFTER_MAX);
-    return redact_peek(view, *at) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
-}
-
-/*
- * The second half of a pair: `name: DB_PASSWORD` and `value: x`, on the same line or the next, as
- * in lists of variables. *at is after the name and its quote.
- */
-static enum redact_verdict pass_pair(const struct redact_view *view, size_t *at)
-{
-    size_t i = *at, end = *at + PAIR_BLANKS_MAX;
-    int byte;
-    while (i < end && ((byte = redact_peek(view, i)) == ' ' || byte == '\t' || byte == '\n' ||
-                       byte == '\r' || byte == ','))
-        i++;
-    if (i == *at)
-        return redact_peek(view, i) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
-    if (redact_is_quote(redact_peek(view, i)))
-        i++;
-    enum redact_verdict verdict = redact_word_at(view, i, "value");
-    if (verdict != REDACT_YES)
-        return verdict;
-    *at = i + strlen("value");
-    if (redact_is_quote(redact_peek(view, *at)))
-        ++*at;
-    return pass_equals(view, at);
-}
-
-/* --password x, and .netrc: a blank, and no other option. */
-static enum redact_verdict pass_option(const struct redact_view *view, const struct name *name,
-                                       size_t *at)
-{
-    if (!redact_is_blank(redact_peek(view, *at)) || !(is_option(name) || is_netrc(view, name)))
-        return REDACT_NO;
-    *at = redact_pass_blanks(view, *at, BLANKS_AFTER_MAX);
-    int byte = redact_peek(view, *at);
-    return byte == REDACT_PEEK_MORE ? REDACT_MORE : byte == '-' ? REDACT_NO : REDACT_YES;
-}
-
-/* PASSWORD 'x', as in SQL. */
-static enum redact_verdict pass_sql(const struct redact_view *view, const struct name *name,
-                                    size_t *at)
-{
-    size_t len = strlen(name->text), word_len = strlen("password");
-    if (!redact_is_blank(redact_peek(view, *at)) || len < word_len ||
-        strcasecmp(name->text + len - word_len, "password") != 0)
-        return REDACT_NO;
-    *at = redact_pass_blanks(view, *at, BLANKS_AFTER_MAX);
-    int byte = redact_peek(view, *at);
-    return byte == REDACT_PEEK_MORE ? REDACT_MORE : redact_is_quote(byte) ? REDACT_YES : REDACT_NO;
-}
-
-/* <password, <db:password */
-static bool is_tag(const struct redact_view *view, const struct name *name)
-{
-    size_t distance = name->back + 1, end = distance + TAG_PREFIX_BYTES;
-    if (name->before == ':')
-        do
-            distance++;
-        while (distance < end && redact_is_word(redact_back(view, distance)));
-    int before = redact_back(view, distance + 1);
-    return redact_back(view, distance) == '<' && !redact_is_alnum(before) && before != '/';
-}
-
-/* <property name="db.password">, <entry key="db.password"> */
-static bool is_property(const struct redact_view *view, const struct name *name)
-{
-    static const char *const tags[] = {"<property name=\"", "<entry key=\"", "<param name=\"",
-                                       "<string name=\""};
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        size_t len = strlen(tags[i]), same = 0;
-        while (same < len &&
-               redact_back(view, name->back + 1 + same) == (unsigned char)tags[i][len - 1 - same])
-            same++;
-        if (same == len)
-            return true;
-    }
-    return false;
-}
-
-/* The value of the key that was just named, in a property list: <key>password</key><string>x */
-static enum redact_verdict pass_key(const struct redact_view *view, const struct name *name,
-                                    size_t *at)
-{
-    static const char closing[] = "</key>", opening[] = "<string>";
-    if (name->before != '>')
-        return REDACT_NO;
-    enum redact_verdict verdict = redact_bytes_at(view, *at, closing);
-    if (verdict != REDACT_YES)
-        return verdict;
-    size_t i = *at + strlen(closing), end = i + PAIR_BLANKS_MAX;
-    while (i < end &&
-           (redact_is_blank(redact_peek(view, i)) || redact_is_line_end(redact_peek(view, i))))
-        i++;
-    verdict = redact_bytes_at(view, i, opening);
-    *at = i + strlen(opening);
-    bool more = verdict == REDACT_YES && redact_peek(view, *at) == REDACT_PEEK_MORE;
-    return more ? REDACT_MORE : verdict;
-}
-
-/* <password>x, <password type="y">x, <password><![CDATA[x]]> and <property name="password">x */
-static enum redact_verdict pass_tag(const struct redact_view *view, const struct name *name,
-                                    size_t *at)
-{
-    static const char data[] = "<![CDATA[";
-    size_t end = *at + TAG_MAX_BYTES;
-    int byte = redact_peek(view, *at);
-    if (byte == '<')
-        return pass_key(view, name, at);
-    bool opens = byte == '"' ? is_property(view, name)
-                             : is_tag(view, name) && (byte == '>' || redact_is_blank(byte));
-    if (!opens)
-        return REDACT_NO;
-    while (*at < end && (byte = redact_peek(view, *at)) != '>' && byte >= ' ' && byte != '<')
-        ++*at;
-    if (byte == REDACT_PEEK_MORE)
-        return REDACT_MORE;
-    if (byte != '>' || view->text[*at - 1] == '/')
-        return REDACT_NO;
-    enum redact_verdict verdict = redact_bytes_at(view, ++*at, data);
-    *at += verdict == REDACT_YES ? strlen(data) : 0;
-    bool more = verdict == REDACT_MORE || redact_peek(view, *at) == REDACT_PEEK_MORE;
-    return more ? REDACT_MORE : REDACT_YES;
-}
-
-/* Only blanks, and the frame of a table, stand before the name on its line. */
-static bool begins_row(const struct redact_view *view, const struct name *name)
-{
-    size_t distance = name->back + 1, end = distance + BLANKS_AFTER_MAX;
-    int byte;
-    while ((redact_is_blank(byte = redact_back(view, distance)) || byte == '|') && distance < end)
-        distance++;
-    return redact_is_line_end(byte);
-}
-
-/* The second column of a table: DB_PASSWORD    x, and | password | x |. Names of packages, images
- * and pods stand in tables, too; they have a dash or a dot. */
-static enum redact_verdict pass_column(const struct redact_view *view, const struct name *name,
-                                       size_t *at)
-{
-    size_t i = redact_pass_blanks(view, *at, BLANKS_BEFORE_MAX);
-    int byte = redact_peek(view, i);
-    if (byte == REDACT_PEEK_MORE)
-        return REDACT_MORE;
-    bool wide = i > *at + 1 || redact_peek(view, *at) == '\t';
-    if (i == *at || (byte != '|' && !wide) || strpbrk(name->text, "-.") || !begins_row(view, name))
-        return REDACT_NO;
-    *at = byte == '|' ? redact_pass_blanks(view, i + 1, BLANKS_AFTER_MAX) : i;
-    return redact_peek(view, *at) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
-}
-
-/* password: | and the value on the next line. */
-static enum redact_verdict pass_block(const struct redact_view *view, size_t *at)
-{
-    size_t i = *at;
-    int byte = redact_peek(view, i);
-    if (byte != '|' && byte != '>')
-        return REDACT_NO;
-    i++;
-    i += redact_peek(view, i) == '-' || redact_peek(view, i) == '+';
-    i += redact_peek(view, i) == '\r';
-    size_t line = i + 1;
-    if (redact_peek(view, i) != '\n')
-        return redact_peek(view, i) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
-    i = redact_pass_blanks(view, line, BLANKS_BEFORE_MAX);
-    if (redact_peek(view, i) == REDACT_PEEK_MORE)
-        return REDACT_MORE;
-    *at = i;
-    return i > line ? REDACT_YES : REDACT_NO;
-}
-
 /* ---- the value ---- */
-
-/* An opening quote decides where the value will end. */
-static enum redact_verdict pass_quote(const struct redact_view *view, size_t *at,
-                                      enum redact_run *ret_run)
-{
-    if (redact_peek(view, *at) == '[' && redact_is_quote(redact_peek(view, *at + 1)))
-        ++*at; /* the first of a list */
-    int byte = redact_peek(view, *at);
-    *ret_run = REDACT_RUN_VALUE;
-    if (byte == '\\') {
-        size_t quote = pass_backslashes(view, *at);
-        int next = redact_peek(view, quote);
-        if (next == REDACT_PEEK_MORE)
-            return REDACT_MORE;
-        if (next == '"') {
-            *at = quote + 1;
-            *ret_run = REDACT_RUN_ESCAPED;
-        }
-    } else if (redact_is_quote(byte)) {
-        *at += 1;
-        *ret_run = byte == '"'    ? REDACT_RUN_DOUBLE
-                   : byte == '\'' ? REDACT_RUN_SINGLE
-                                  : REDACT_RUN_BACK;
-    }
-    return redact_peek(view, *at) == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
-}
 
 /* *at moves behind a scheme and its blanks, when one of them is there. */
 static enum redact_verdict pass_scheme(const struct redact_view *view, size_t *at)
@@ -470,7 +145,7 @@ static enum redact_verdict take_sample(const struct redact_view *view, size_t at
 }
 
 /* More words follow, or the name is one of a function rather than of a setting. */
-static bool is_sentence(const struct redact_view *view, const struct name *name, size_t at)
+static bool is_sentence(const struct redact_view *view, const struct redact_name *name, size_t at)
 {
     enum { WORDS_OF_A_SETTING = 3 };
     size_t end = at, joints = 0;
@@ -497,7 +172,7 @@ static int after_value(const struct redact_view *view, size_t at)
 }
 
 /* The sign between name and value, which has blanks around it; 0: it has none. */
-static int spaced_sign(const struct redact_view *view, const struct name *name, size_t at)
+static int spaced_sign(const struct redact_view *view, const struct redact_name *name, size_t at)
 {
     size_t sign = at;
     while (sign > name->end && redact_is_blank(view->text[sign - 1]))
@@ -510,7 +185,7 @@ static int spaced_sign(const struct redact_view *view, const struct name *name, 
 }
 
 /* What the text around a plain value says about it. */
-static void look_around(const struct redact_view *view, const struct name *name, size_t at,
+static void look_around(const struct redact_view *view, const struct redact_name *name, size_t at,
                         struct redact_sample *sample)
 {
     int sign = spaced_sign(view, name, at), after = after_value(view, at);
@@ -522,7 +197,7 @@ static void look_around(const struct redact_view *view, const struct name *name,
 }
 
 /* DB_PASSWORD, as variables of a shell are named. */
-static bool is_variable(const struct name *name)
+static bool is_variable(const struct redact_name *name)
 {
     return strspn(name->text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == strlen(name->text);
 }
@@ -533,9 +208,9 @@ static bool is_alone(int before)
 }
 
 /* NAME=value, or name=value that fills its line: the sample is then the whole value. */
-static enum redact_verdict take_setting(const struct redact_view *view, const struct name *name,
-                                        size_t at, enum redact_run run,
-                                        struct redact_sample *sample)
+static enum redact_verdict take_setting(const struct redact_view *view,
+                                        const struct redact_name *name, size_t at,
+                                        enum redact_run run, struct redact_sample *sample)
 {
     size_t value = name->end + 1;
     bool quoted = at == value + 1 && strchr("\"'", view->text[value]); /* `…` is a command */
@@ -561,9 +236,9 @@ static enum redact_verdict take_setting(const struct redact_view *view, const st
 }
 
 /* The beginning of the value, and what the text around it says about it. */
-static enum redact_verdict take_value(const struct redact_view *view, const struct name *name,
-                                      enum redact_name_class class, size_t at, enum redact_run *run,
-                                      struct redact_sample *sample)
+static enum redact_verdict take_value(const struct redact_view *view,
+                                      const struct redact_name *name, enum redact_name_class class,
+                                      size_t at, enum redact_run *run, struct redact_sample *sample)
 {
     bool many_words = class == REDACT_NAME_COOKIE || class == REDACT_NAME_PHRASE;
     enum redact_verdict verdict = take_setting(view, name, at, *run, sample);
@@ -587,8 +262,8 @@ static enum redact_verdict take_value(const struct redact_view *view, const stru
 }
 
 /* What is left out: a value without quotes that is not one of a list goes on to the next blank. */
-static enum redact_verdict cover(const struct redact_view *view, const struct name *name, size_t at,
-                                 enum redact_run run, struct redact_find *ret_find)
+static enum redact_verdict cover(const struct redact_view *view, const struct redact_name *name,
+                                 size_t at, enum redact_run run, struct redact_find *ret_find)
 {
     bool direct = view->text[name->end] == '=';
     bool enclosed = direct && (redact_is_quote(name->before) || name->before == ';');
@@ -600,8 +275,48 @@ static enum redact_verdict cover(const struct redact_view *view, const struct na
     return REDACT_YES;
 }
 
+/* The new value of name = "old" -> "new", as plans of Terraform have it; *ret_new is behind its
+ * quote. */
+static enum redact_verdict find_change(const struct redact_view *view,
+                                       const struct redact_name *name, size_t at,
+                                       enum redact_run run, size_t *ret_new)
+{
+    static const char arrow[] = " -> \"";
+    size_t value = run == REDACT_RUN_DOUBLE ? at - 1 : at, i = at, end = at + CHANGE_MAX_BYTES;
+    int byte = redact_peek(view, value);
+    if ((byte != '"' && byte != '(' && byte != 'n') || spaced_sign(view, name, value) != '=')
+        return REDACT_NO;
+    for (; i < end && (byte = redact_peek(view, i)) >= 0 && !redact_is_line_end(byte); i++) {
+        if (byte != ' ' || !strchr("\")l", view->text[i - 1]))
+            continue;
+        enum redact_verdict verdict = redact_bytes_at(view, i, arrow);
+        *ret_new = i + strlen(arrow);
+        if (verdict != REDACT_NO)
+            return verdict;
+    }
+    return i < end && byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+}
+
+/* Leaves out both values of a change when the new one is a secret. */
+static enum redact_verdict judge_change(const struct redact_view *view,
+                                        const struct redact_name *name,
+                                        enum redact_name_class class, size_t at,
+                                        enum redact_run run, struct redact_find *ret_find)
+{
+    struct redact_sample sample = {0};
+    size_t changed = 0;
+    enum redact_run quoted = REDACT_RUN_DOUBLE;
+    enum redact_verdict verdict = find_change(view, name, at, run, &changed);
+    if (verdict == REDACT_YES)
+        verdict = take_value(view, name, class, changed, &quoted, &sample);
+    if (verdict != REDACT_YES)
+        return verdict;
+    *ret_find = (struct redact_find){.from = at, .to = changed, .run = quoted};
+    return sample.len > 0 && redact_sample_is_secret(class, &sample) ? REDACT_YES : REDACT_NO;
+}
+
 /* Whether the value at `at` is a secret for this class, and what leaves it out. */
-static enum redact_verdict judge(const struct redact_view *view, const struct name *name,
+static enum redact_verdict judge(const struct redact_view *view, const struct redact_name *name,
                                  enum redact_name_class class, size_t at, enum redact_run run,
                                  struct redact_find *ret_find)
 {
@@ -613,7 +328,10 @@ static enum redact_verdict judge(const struct redact_view *view, const struct na
         if (scheme == REDACT_YES)
             class = REDACT_NAME_STRONG;
     }
-    enum redact_verdict verdict = take_value(view, name, class, at, &run, &sample);
+    enum redact_verdict verdict = judge_change(view, name, class, at, run, ret_find);
+    if (verdict != REDACT_NO)
+        return verdict;
+    verdict = take_value(view, name, class, at, &run, &sample);
     if (verdict != REDACT_YES)
         return verdict;
     if (name->column)
@@ -628,56 +346,12 @@ static enum redact_verdict judge(const struct redact_view *view, const struct na
     return cover(view, name, at, run, ret_find);
 }
 
-/* The ways without a sign between name and value; *at moves to the value, whose quote is at hand.
- */
-static enum redact_verdict pass_gap(const struct redact_view *view, struct name *name,
-                                    size_t closed, size_t *at)
-{
-    typedef enum redact_verdict way(const struct redact_view *view, const struct name *name,
-                                    size_t *at);
-    static way *const ways[] = {pass_option, pass_sql, pass_column};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        *at = name->end;
-        enum redact_verdict verdict = ways[i](view, name, at);
-        name->column = ways[i] == pass_column;
-        if (verdict != REDACT_NO)
-            return verdict;
-    }
-    name->column = false;
-    *at = closed;
-    return pass_pair(view, at);
-}
-
-/* The value that follows the name, in any of the ways; *at moves to it. */
-static enum redact_verdict find_value(const struct redact_view *view, size_t end, struct name *name,
-                                      size_t *at, enum redact_run *ret_run)
-{
-    size_t closed = pass_closing(view, end);
-    *at = closed;
-    enum redact_verdict verdict = pass_equals(view, at);
-    if (verdict == REDACT_MORE)
-        return verdict;
-    read_name(view, end, name);
-    if (verdict == REDACT_YES) {
-        *ret_run = REDACT_RUN_REST;
-        verdict = pass_block(view, at);
-        return verdict == REDACT_NO ? pass_quote(view, at, ret_run) : verdict;
-    }
-    *at = end;
-    *ret_run = REDACT_RUN_TAG;
-    verdict = pass_tag(view, name, at);
-    if (verdict != REDACT_NO)
-        return verdict;
-    verdict = pass_gap(view, name, closed, at);
-    return verdict == REDACT_YES ? pass_quote(view, at, ret_run) : verdict;
-}
-
 static enum redact_verdict match_assignment(const struct redactor *redactor,
                                             const struct redact_pattern *pattern,
                                             const struct redact_view *view,
                                             struct redact_find *ret_find)
 {
-    struct name name;
+    struct redact_name name;
     enum redact_run run = REDACT_RUN_NONE;
     int before = redact_back(view, 1);
     if (pattern->lead ? redact_to_lower(before) != pattern->lead
@@ -688,16 +362,87 @@ static enum redact_verdict match_assignment(const struct redactor *redactor,
     if (verdict == REDACT_YES)
         verdict = find_end(view, &end);
     if (verdict == REDACT_YES)
-        verdict = find_value(view, end, &name, &at, &run);
+        verdict = redact_find_value(view, end, &name, &at, &run);
     if (verdict != REDACT_YES)
         return verdict;
-    /* "pass: test_2" and "pwd: not found" are no secrets. */
-    if (run == REDACT_RUN_VALUE && view->text[at - 1] != '=' && is_common_word(&name))
-        return REDACT_NO;
+    /* "pass: test_2" and "pwd: not found" are no secrets. "pass = x" is one in a configuration. */
+    if (run == REDACT_RUN_VALUE && view->text[at - 1] != '=' && is_common_word(&name)) {
+        if (spaced_sign(view, &name, at) != '=' || !redact_is_line_end(name.before))
+            return REDACT_NO;
+        name.column = true;
+    }
     enum redact_name_class class = redact_name_class(redactor, name.text);
     if (is_file(redactor, &name))
         return REDACT_NO;
     return class <= REDACT_NAME_QUIET ? REDACT_NO : judge(view, &name, class, at, run, ret_find);
+}
+
+/* ---- "value": "x", "name": "API_KEY" ---- */
+
+/* The string that begins at `at`, behind its quote, up to the quote that ends it. */
+static enum redact_verdict pass_string(const struct redact_view *view, size_t *at)
+{
+    size_t end = *at + REVERSED_MAX_BYTES;
+    int byte;
+    while ((byte = redact_peek(view, *at)) != '"' && byte >= ' ' && *at < end)
+        *at += byte == '\\' ? 2 : 1;
+    return byte == '"' && *at < end   ? REDACT_YES
+           : byte == REDACT_PEEK_MORE ? REDACT_MORE
+                                      : REDACT_NO;
+}
+
+/* From the end of the value to the beginning of the name, behind its quote. */
+static enum redact_verdict pass_to_name(const struct redact_view *view, size_t *at)
+{
+    size_t i = redact_pass_white(view, *at);
+    int byte = redact_peek(view, i);
+    if (byte != ',')
+        return byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_NO;
+    i = redact_pass_white(view, i + 1);
+    enum redact_verdict verdict = redact_word_at(view, i, "\"name\"");
+    *at = i + strlen("\"name\"");
+    if (verdict == REDACT_YES)
+        verdict = redact_pass_equals(view, at);
+    if (verdict != REDACT_YES)
+        return verdict;
+    return redact_peek(view, (*at)++) == '"' ? REDACT_YES : REDACT_NO;
+}
+
+/* A pair whose second half is the name. */
+static enum redact_verdict match_reversed(const struct redactor *redactor,
+                                          const struct redact_pattern *pattern,
+                                          const struct redact_view *view,
+                                          struct redact_find *ret_find)
+{
+    struct redact_sample sample = {0};
+    char name[REDACT_NAME_BACK_BYTES + 1];
+    size_t at = pattern->len;
+    enum redact_verdict verdict = redact_word_at(view, 0, pattern->text);
+    if (verdict == REDACT_YES)
+        verdict = redact_pass_equals(view, &at);
+    if (verdict == REDACT_YES && redact_peek(view, at) != '"')
+        verdict = REDACT_NO;
+    size_t value = at + 1, end = value;
+    if (verdict == REDACT_YES)
+        verdict = pass_string(view, &end);
+    at = end + 1;
+    if (verdict == REDACT_YES)
+        verdict = pass_to_name(view, &at);
+    size_t from = at;
+    if (verdict == REDACT_YES)
+        verdict = pass_string(view, &at);
+    if (verdict == REDACT_YES)
+        verdict = take_sample(view, value, REDACT_RUN_DOUBLE, &sample);
+    if (verdict != REDACT_YES || at - from > REDACT_NAME_BACK_BYTES)
+        return verdict == REDACT_YES ? REDACT_NO : verdict;
+    memcpy(name, view->text + from, at - from);
+    name[at - from] = '\0';
+    sample.stated = true;
+    enum redact_name_class class = redact_name_class(redactor, name);
+    *ret_find = (struct redact_find){.from = value, .to = end};
+    return class > REDACT_NAME_QUIET && end > value && redact_sample_is_secret(class, &sample)
+               ? REDACT_YES
+               : REDACT_NO;
 }
 
 /* ---- making ---- */
@@ -758,7 +503,8 @@ static void add_setting(struct redactor *set, const char *glob)
 {
     char end[INNER_BYTES + 1] = "";
     size_t len = strlen(glob), kept = 0;
-    while (kept < INNER_BYTES && kept < len && is_name_byte((unsigned char)glob[len - 1 - kept]))
+    while (kept < INNER_BYTES && kept < len &&
+           redact_is_name_byte((unsigned char)glob[len - 1 - kept]))
         kept++;
     for (size_t i = 0; i < kept; i++)
         end[i] = (char)redact_to_lower((unsigned char)glob[len - kept + i]);
@@ -776,6 +522,11 @@ void redact_add_assignments(struct redactor *set)
         add_short(set, short_words[i]);
     for (size_t i = 0; i < sizeof common_words / sizeof *common_words; i++)
         add_common(set, common_words[i]);
+    redact_set_add(set,
+                   (struct redact_pattern){.matcher = match_reversed,
+                                           .text = "\"value\"",
+                                           .len = (uint32_t)strlen("\"value\"")},
+                   NULL);
     const char *glob;
     for (size_t i = 0; (glob = redact_names_secret(set, i)) != NULL; i++)
         add_setting(set, glob);

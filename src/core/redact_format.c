@@ -435,6 +435,14 @@ static const struct command commands[] = {
     {"cf login", "p", APART},
     {"twine", "p", APART},
     {"lftp", "u", COMMA | APART},
+    {"cypher-shell", "p", APART},
+    {"useradd", "p", APART},
+    {"usermod", "p", APART},
+    {"gh secret set", "-body", APART},
+    {"gh secret set", "b", APART},
+    {"doctl auth init", "t", APART},
+    {"openssl enc", "k", APART},
+    {"netlify", "-auth", APART},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

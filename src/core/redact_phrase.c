@@ -6,8 +6,8 @@
  *     %w  a word, up to a blank                   %u  the same, up to a slash
  *     %d  digits                                  %*  anything on this line
  *
- * Letters of either case are alike. A blank stands for one or more. What follows %s must follow the
- * secret, too.
+ * Letters of either case are alike. A blank stands for one or more, and \n for the end of a line
+ * with blank lines and blanks after it. What follows %s must follow the secret, too.
  */
 #include "core/redact_set.h"
 
@@ -40,6 +40,11 @@ static const struct phrase phrases[] = {
     {"password for user %w: %s", RANDOM},
     {"password is generated for %w: %s", SURE},
     {"password is %s", RANDOM},
+    {"password for the %*:\n%s", RANDOM},
+    {"use the following password %*:\n%s", RANDOM},
+    {"with password %s", RANDOM},
+    {"invalid token %s", RANDOM | LONG},
+    {"authtoken saved: %s", RANDOM},
     {"unseal key %d: %s", LONG},
     {"recovery key %d: %s", LONG},
     {"signing key: %s", LONG},
@@ -93,6 +98,14 @@ static const struct phrase phrases[] = {
     {"echo -n %s | %* --password-stdin", SURE},
     {"echo %s | %* login", RANDOM},
     {"printf %s | %* --password-stdin", SURE},
+    {"echo %w:%s | %*chpasswd", SURE},
+    {"echo %s | %*passwd --stdin", SURE},
+    {"cargo login %s", RANDOM},
+    {"vault kv put %*value=%s", SURE},
+    {"mc alias set %w %w %w %s", SURE},
+    {"mc config host add %w %w %w %s", SURE},
+    {"nmcli %* password %s", SURE},
+    {"nmcli %* wifi-sec.psk %s", SURE},
 };
 
 /* A form and the text, as far as they are the same. */
@@ -181,6 +194,17 @@ static enum redact_verdict pass_anything(struct walk *walk, const char *next)
     return REDACT_NO;
 }
 
+/* Blank lines, and the blanks before the first text. */
+static enum redact_verdict pass_lines(struct walk *walk)
+{
+    size_t end = walk->at + BLANKS_MAX;
+    int byte;
+    while (redact_is_blank(byte = redact_peek(walk->view, walk->at)) || redact_is_line_end(byte))
+        if (walk->at++ == end)
+            return REDACT_NO;
+    return byte == REDACT_PEEK_MORE ? REDACT_MORE : REDACT_YES;
+}
+
 static enum redact_verdict pass_letter(struct walk *walk, int letter)
 {
     int byte = redact_peek(walk->view, walk->at);
@@ -191,7 +215,9 @@ static enum redact_verdict pass_letter(struct walk *walk, int letter)
         return redact_is_blank(byte) ? REDACT_YES : REDACT_NO;
     }
     walk->at++;
-    return redact_to_lower(byte) == letter ? REDACT_YES : REDACT_NO;
+    if (redact_to_lower(byte) != letter)
+        return REDACT_NO;
+    return letter == '\n' ? pass_lines(walk) : REDACT_YES;
 }
 
 /* The part of the form that begins with this letter after %; next is what follows it. */

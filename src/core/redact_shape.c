@@ -113,6 +113,8 @@ static const struct shape shapes[] = {
     {"ddp_", "a{36}", 0},
     {"dnkey-", "w{40}", 0},
     {"hvs.", "w{24}", 0},
+    {"K10", "h{64}'::server:'w{16}", 0},
+    {"K10", "h{64}'::node:'w{16}", 0},
     {"hvb.", "w{24}", 0},
     {"hvr.", "w{24}", 0},
     {"AGE-SECRET-KEY-1", "u{40}", 0},

@@ -402,6 +402,22 @@ static enum step_outcome pause_in_queue(struct job_run *run)
     return STEP_OVER;
 }
 
+/* How long the queue waits: as the step asked, but no less than by the backoff. TEND_UNSET: by the
+ * backoff, which the queue knows. */
+static int64_t queue_wait_ms(const struct job_run *run, int64_t asked_ms)
+{
+    const struct tend_job *job = run->task->job;
+    struct retry_policy policy = policy_default();
+    struct tend_queue queue;
+    if (asked_ms < 0 || tend_queue_get(run->runner->t, job->queue, &queue) < 0)
+        return asked_ms < 0 ? TEND_UNSET : asked_ms;
+    policy.backoff_ms = job->backoff_ms != TEND_UNSET ? job->backoff_ms : queue.backoff_ms;
+    policy.backoff_max_ms =
+        job->backoff_max_ms != TEND_UNSET ? job->backoff_max_ms : queue.backoff_max_ms;
+    int64_t own_ms = policy_backoff(&policy, (int)job->attempts + 1, handle_random(run->runner->t));
+    return asked_ms > own_ms ? asked_ms : own_ms;
+}
+
 /* After a failure: what follows. STEP_SUCCEEDED: another attempt. */
 static enum step_outcome heal(struct attempt *attempt)
 {
@@ -414,9 +430,8 @@ static enum step_outcome heal(struct attempt *attempt)
         run->pause_until_ms = clock_mono_ms() + failure->pause_ms;
         return failure->pause_ms > PAUSE_MOST_MS ? pause_in_queue(run) : STEP_SUCCEEDED;
     }
-    int64_t retry_in_ms = attempt->report.retry_after_ms;
-    job_fail(run, verdict->class, verdict->retryable, retry_in_ms < 0 ? TEND_UNSET : retry_in_ms,
-             failure->text);
+    job_fail(run, verdict->class, verdict->retryable,
+             queue_wait_ms(run, attempt->report.retry_after_ms), failure->text);
     return STEP_OVER;
 }
 

@@ -295,3 +295,16 @@ TEST(runner_pause, a_pause_of_more_than_a_minute_is_spent_in_the_queue)
               "1:failed:transient_runtime:exit.75 2:failed:transient_runtime:exit.75");
     check_int(job_of(t, id)->attempts, ==, 1);
 }
+
+/* Without a wish the job would wait for about 15 seconds. */
+TEST(runner_pause, a_short_retry_after_does_not_shorten_the_wait_in_the_queue)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_step(t, "echo retry_after=1s >> $TEND_OUTPUT; exit 75", ",\"attempts\":1");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED, PATIENCE_MS);
+    const struct tend_job *job = job_of(t, id);
+    check_int(job->due_at_ms - job->changed_at_ms, >, 10000);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}
