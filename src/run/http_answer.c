@@ -183,6 +183,14 @@ static void judge_trouble(const struct http_work *work, CURLcode code, struct ht
         http_fail(ret, ENDED_HTTP_TRANSPORT, (int)trouble_of(code), "http: %s", text);
 }
 
+/* 403 is also how some servers tell that a limit for requests is reached. */
+static bool is_limited(const struct http_work *work, const struct http_answer *answer)
+{
+    const char *left = http_header(work, "X-RateLimit-Remaining");
+    return answer->status == 403 &&
+           (answer->retry_after_ms >= 0 || (left != NULL && strcmp(left, "0") == 0));
+}
+
 void http_judge(const struct http_work *work, CURLcode code, struct http_answer *ret)
 {
     bool whole = work->halt == HALT_NOT && code == CURLE_OK;
@@ -196,7 +204,9 @@ void http_judge(const struct http_work *work, CURLcode code, struct http_answer 
         snprintf(ret->note, sizeof ret->note, "http: the call was stopped");
     } else if (ret->status != 0 && !is_expected(work->call->plan, ret->status)) {
         ret->end = HTTP_FAILED;
-        ret->ending = (struct ending){.kind = ENDED_HTTP_STATUS, .number = ret->status};
+        ret->ending =
+            (struct ending){.kind = is_limited(work, ret) ? ENDED_HTTP_LIMITED : ENDED_HTTP_STATUS,
+                            .number = ret->status};
     } else if (work->halt != HALT_NOT) {
         judge_halt(work, ret);
     } else if (whole) {

@@ -152,6 +152,36 @@ TEST(http_step, the_server_says_when_the_job_is_tried_again)
     server_stop(server);
 }
 
+static void check_403(const char *header, const char *attempts)
+{
+    tend *t = store_open_real("w");
+    struct http_server *server = server_start(
+        serve_text, keep_text("HTTP/1.1 403 No\r\n%sContent-Length: 0\r\n\r\n", header));
+    int64_t id = add_plan(
+        t, keep_text("{\"http\":{\"url\":\"%s\"},\"attempts\":1}", server_url(server, "/")));
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(state_of(t, id) == TEND_SCHEDULED || state_of(t, id) == TEND_FAILED, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_str(attempts_of(t, id), attempts);
+    server_stop(server);
+}
+
+TEST(http_step, a_403_without_a_limit_is_a_matter_of_policy)
+{
+    check_403("X-RateLimit-Remaining: 10\r\n", "1:failed:deterministic_policy:http.403");
+}
+
+TEST(http_step, a_403_with_retry_after_passes)
+{
+    check_403("Retry-After: 60\r\n", "1:failed:transient_runtime:http.403");
+}
+
+TEST(http_step, a_403_with_no_requests_left_passes)
+{
+    check_403("X-RateLimit-Remaining: 0\r\n", "1:failed:transient_runtime:http.403");
+}
+
 static void serve_nothing(struct visit *visit)
 {
     visit_await_close(visit);
