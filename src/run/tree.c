@@ -265,8 +265,10 @@ static void send_order(const struct tree *tree, enum wire_type type, int64_t tim
 {
     struct wire_order order = {.type = type, .time_ms = time_ms};
     /* Where it does not arrive the minder is gone, and the next event says so. */
-    if (!tree->ended)
-        wire_send(tree->fd, &order, sizeof order, NULL, 0, NULL, 0);
+    if (tree->ended)
+        return;
+    wire_send(tree->fd, &order, sizeof order, NULL, 0, NULL, 0);
+    pool_wake(tree->pool);
 }
 
 void tree_stop(struct tree *tree, int64_t grace_ms)

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -89,11 +90,12 @@ static int start_nursery(struct tree_pool *pool, struct err *err)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_set(err, TEND_EIO, "cannot start a helper for steps: %s", strerror(errno));
-    int failed = spawn_helper(pool, pair[1], &pool->nursery_pid);
+    pid_t pid = 0;
+    int failed = spawn_helper(pool, pair[1], &pid);
+    pool->nursery_pid = failed ? 0 : pid;
     close(pair[1]);
     if (failed) {
         close(pair[0]);
-        pool->nursery_pid = 0;
         int code = failed == ENOENT || failed == EACCES ? TEND_ENOTFOUND : TEND_EIO;
         return err_set(err, code, "cannot start the helper for steps, %s: %s", pool->helper,
                        strerror(failed));
@@ -129,6 +131,22 @@ int pool_check_nursery(struct tree_pool *pool, struct err *err)
 }
 
 /* --- minders --- */
+
+void pool_wake(const struct tree_pool *pool)
+{
+    pid_t nursery = pool->nursery_pid;
+    char path[64];
+    long minder;
+    if (nursery <= 0)
+        return;
+    kill(nursery, SIGCONT);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)nursery, (int)nursery);
+    FILE *children = fopen(path, "re");
+    while (children && fscanf(children, "%ld", &minder) == 1)
+        kill((pid_t)minder, SIGCONT);
+    if (children)
+        fclose(children);
+}
 
 static int hatch(struct tree_pool *pool, struct tree **ret_tree, struct err *err)
 {
@@ -239,6 +257,7 @@ void tree_pool_close(struct tree_pool *pool)
     if (!pool)
         return;
     int64_t until_ms = clock_mono_ms() + CLOSE_MS;
+    pool_wake(pool);
     for (struct tree *tree = pool->all; tree; tree = tree->next)
         shutdown(tree->fd, SHUT_WR);
     /* The nursery waits for its minders, but some may be older than it. */

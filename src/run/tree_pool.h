@@ -25,7 +25,7 @@ struct tree_pool {
     char *helper;
     int nursery_fd; /* -1: none runs */
     int nursery_pidfd;
-    pid_t nursery_pid;
+    _Atomic pid_t nursery_pid; /* 0: none; others may look, see pool_wake */
     struct tree *all, *idle;
     size_t count;    /* of all */
     struct buf body; /* of a command on its way */
@@ -36,6 +36,9 @@ int pool_check_nursery(struct tree_pool *pool, struct err *err);
 
 /* An idle minder, or a new one; not busy yet. */
 int pool_take(struct tree_pool *pool, struct tree **ret_tree, struct err *err);
+
+/* Continues the nursery and its minders: a step can stop its minder, which then hears no order. */
+void pool_wake(const struct tree_pool *pool);
 
 void pool_give_back(struct tree *tree);
 

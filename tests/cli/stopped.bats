@@ -169,3 +169,19 @@ outlive_stop() {
     is_done() { [ "$(state_of "$id")" = done ]; }
     until_true is_done
 }
+
+# Symptom: no timeout, cancel or signal reached the step any more, and the worker never ended.
+@test "a step that stops its helper is ended by its timeout all the same" {
+    tend add --max-attempts 1 --payload \
+        '{"run": "kill -STOP $PPID; sleep 60", "timeout": "1s", "grace": "1s", "attempts": 1}' >/dev/null
+    run -0 timeout -k 1 30 "$TEND" work --drain
+    [[ "$output" == *"wall timeout of 1s reached"* ]]
+    [ "$(tend jobs --json | jq -r .state)" = failed ]
+}
+
+@test "a command under with-lease that stops its helper ends with its own status" {
+    tend add -q w >/dev/null
+    lease=$(tend claim -q w --ttl 4s | jq -r .lease)
+    run -0 timeout -k 1 30 "$TEND" with-lease "$lease" -- sh -c 'kill -STOP $PPID; exit 0'
+    [ "$(tend jobs --json | jq -r .state)" = 'done' ]
+}
