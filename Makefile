@@ -12,7 +12,7 @@ ifeq ($(filter install,$(MAKECMDGOALS))$(origin PREFIX),installcommand line)
 $(error PREFIX is not honoured; write it in lower case: make install prefix=$(PREFIX))
 endif
 
-.PHONY: all run test bench lint format asan tsan fuzz sim install clean help
+.PHONY: all run test check bench lint format asan tsan fuzz sim install clean help
 .NOTPARALLEL:
 
 all: setup-check build/build.ninja ## build build/tend and the library (the default)
@@ -22,9 +22,13 @@ run: setup-build build/build.ninja ## set up, build, show what tend does
 	@ninja -C build product
 	build/tend demo
 
-test: setup-test $(TESTED_FOLDERS:=/build.ninja) ## set up, build, run every test; also with sanitizers, and fuzz a little
+test: setup-test $(TESTED_FOLDERS:=/build.ninja) ## set up, build, run every test; also with sanitizers, and fuzz a little; ONLY=store/claim: some
 	@for folder in $(TESTED_FOLDERS); do ninja -C $$folder $(TARGETS) || exit; done
-	@env TEND_FUZZ_SECONDS=5 tools/with-postgres tools/run-tests $(TESTED)
+	@env TEND_FUZZ_SECONDS=5 ONLY=$(ONLY) tools/with-postgres tools/run-tests $(TESTED)
+
+check: setup-test build/build.ninja ## the quick part: unit tests and the house
+	@ninja -C build $(TARGETS)
+	@tools/run-tests build:unit,house
 
 bench: setup-build build/build.ninja ## measure tend against the bare database
 	@ninja -C build product
