@@ -458,7 +458,7 @@ static void judge(struct process *process)
     else if (process->event.deadline_passed ||
              (process->event.stopped && process->timeout == ENDED_EXIT))
         attempt->end = ATTEMPT_STOPPED;
-    else if (process->timeout != ENDED_EXIT)
+    else if (!by_itself && process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
     else if (by_itself && has_no_command(attempt))
         judge_no_command(attempt);
