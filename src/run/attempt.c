@@ -56,6 +56,8 @@ static bool write_input(struct job_run *run)
 static bool prepare_files(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
+    if (!job_make_folders(run))
+        return false;
     if (attempt->attempt > 1 && (attempt->retry_context = step_retry_context(attempt)) == NULL)
         return run->lack_code < 0 ? false : lack_memory(run);
     if (run->output_path == NULL)

@@ -202,10 +202,10 @@ static void read_events(struct process *process)
 }
 
 /* A plain file, and not one that a link leads to: reading it must come to an end. */
-static int open_report(const char *path)
+static int open_report(const struct job_run *run)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    int fd = openat(run->lease_fd, "output", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
         close(fd);
         errno = EINVAL;
@@ -223,7 +223,7 @@ static bool read_report(struct process *process)
     ssize_t len;
     size_t before = process->report_bytes;
     if (process->report_fd < 0) {
-        process->report_fd = open_report(attempt->run->output_path);
+        process->report_fd = open_report(attempt->run);
         process->report_unread = process->report_fd < 0 && (errno == EMFILE || errno == ENFILE);
     }
     for (size_t taken = 0; process->report_fd >= 0 && taken < REPORT_TICK_BYTES &&

@@ -66,6 +66,7 @@ struct job_run {
     const char *folder;       /* of the job, below the runner's: what people look at */
     const char *lease_folder; /* of this lease, below it; an earlier owner may clean up its own */
     bool folder_made;
+    int lease_fd;   /* of lease_folder: what is done in it is done by this; -1: not made */
     int lease_lock; /* held while this run uses lease_folder; -1: not */
     struct workspace_keeper keeper;
     struct workspace_source source;
@@ -257,7 +258,8 @@ const char *job_named_folder(const struct job_run *run, struct arena *arena);
 /* Where the commands of the job run: its git workspace, else the folder the job names, else where
  * the worker was started. NULL: no memory. */
 const char *job_base_folder(const struct job_run *run, struct arena *arena);
-/* Makes the folders of the job and of its lease. False as job_write_file. */
+/* Makes the folders of the job and of its lease, also when a step has removed or replaced them.
+ * False as job_write_file. */
 bool job_make_folders(struct job_run *run);
 /* The folder of the job, which is made; NULL: it could not be, which is no lack of this worker. */
 const char *job_folder(struct job_run *run);

@@ -323,10 +323,10 @@ bool job_hold(struct job_run *run, struct order *order, const char *why)
     /* Before the report: with no attempt under this lease nothing else protects the folder when the
      * worker dies after it. It is noted again, and complained about, when the files are cleaned. */
     if (run->keeps_workspaces && run->folder_made)
-        (void)lease_folder_keep(run->lease_folder, KEEP_TAKEN_OVER, NULL);
+        (void)lease_folder_keep(run->lease_fd, run->lease_folder, KEEP_TAKEN_OVER, NULL);
     int rc = finish(run, &close, NULL);
     if (rc == TEND_ESTATE && run->keeps_workspaces && run->folder_made)
-        lease_folder_release(run->lease_folder);
+        lease_folder_release(run->lease_fd);
     order_free(order);
     if (rc == TEND_ESTATE)
         return false; /* it was taken back */
