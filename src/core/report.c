@@ -370,3 +370,10 @@ int report_end(struct report *report, struct err *err)
         return 0;
     return report_feed(report, "\n", 1, err);
 }
+
+int report_again(struct report *report, struct err *err)
+{
+    int r = report_end(report, err);
+    report->line_number = 0;
+    return r;
+}

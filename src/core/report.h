@@ -76,6 +76,10 @@ void report_done(struct report *report);
 /* 0 or TEND_ENOMEM. */
 int report_feed(struct report *report, const void *bytes, size_t len, struct err *err);
 
+/* The file is written anew: what was taken counts, and its lines are counted from 1 again. 0 or
+ * TEND_ENOMEM. */
+int report_again(struct report *report, struct err *err);
+
 /* The file is complete: a last line without its end is taken too. 0 or TEND_ENOMEM. */
 int report_end(struct report *report, struct err *err);
 

@@ -18,6 +18,7 @@
 #include "core/spec.h"
 #include "run/capture.h"
 #include "run/http.h"
+#include "run/report_file.h"
 #include "run/runner.h"
 #include "run/secret.h"
 #include "run/workspace.h"
@@ -140,9 +141,10 @@ struct attempt {
     bool may_live;             /* not even SIGKILL has ended all of its processes so far */
     struct capture capture;
     struct report report;
-    struct buf answer;          /* what may become its result, not redacted yet */
-    char note[HTTP_NOTE_BYTES]; /* what an HTTP call says of its end, "": it was none */
-    json_t *warnings;           /* texts, redacted; NULL: none */
+    struct report_file report_file; /* of a process */
+    struct buf answer;              /* what may become its result, not redacted yet */
+    char note[HTTP_NOTE_BYTES];     /* what an HTTP call says of its end, "": it was none */
+    json_t *warnings;               /* texts, redacted; NULL: none */
     int64_t duration_ms;
 };
 
@@ -258,6 +260,9 @@ const char *job_named_folder(const struct job_run *run, struct arena *arena);
 /* Where the commands of the job run: its git workspace, else the folder the job names, else where
  * the worker was started. NULL: no memory. */
 const char *job_base_folder(const struct job_run *run, struct arena *arena);
+/* Whether the path of the lease's folder still leads to it: a step can remove it, or put something
+ * else in its place. */
+bool job_folder_is_there(const struct job_run *run);
 /* Makes the folders of the job and of its lease, also when a step has removed or replaced them.
  * False as job_write_file. */
 bool job_make_folders(struct job_run *run);

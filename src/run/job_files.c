@@ -51,9 +51,7 @@ static void close_lease(struct job_run *run)
     run->folder_made = false;
 }
 
-/* Whether its path still leads to the folder of the lease: a step can remove it, or put something
- * else in its place. */
-static bool is_there(const struct job_run *run)
+bool job_folder_is_there(const struct job_run *run)
 {
     struct stat made;
     struct stat named;
@@ -66,7 +64,7 @@ static bool make_folders(struct job_run *run, struct err *err)
 {
     char job[PATH_MAX];
     char lease[PATH_MAX];
-    if (is_there(run))
+    if (job_folder_is_there(run))
         return true;
     close_lease(run);
     run->input_path = run->output_path = NULL;
@@ -122,8 +120,8 @@ const char *job_write_file(struct job_run *run, const char *name, const char *te
  * the place of the folder goes, and where it leads to is not looked at. */
 static void clean_lease(struct job_run *run)
 {
-    static const char *const names[] = {"input.json", "output", "retry.json", LEASE_FOLDER_LOCK,
-                                        LEASE_FOLDER_GIT};
+    static const char *const names[] = {"input.json", REPORT_FILE_NAME, "retry.json",
+                                        LEASE_FOLDER_LOCK, LEASE_FOLDER_GIT};
     const char *name = strrchr(run->lease_folder, '/') + 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         (void)files_remove_at(run->lease_fd, names[i]);
