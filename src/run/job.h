@@ -96,8 +96,10 @@ struct job_run {
     int64_t begun;                        /* attempts under this lease */
     bool tried;                           /* ... one of the present step is among them */
     bool closed;                          /* its end is written */
-    bool no_handler; /* its kind has no command here that can be started, and its payload is no
-                        plan */
+    char
+        refused[512]; /* ... could not be: why the store does not take it; "": it was not refused */
+    bool no_handler;  /* its kind has no command here that can be started, and its payload is no
+                         plan */
     const char *missing_folder; /* the one that it names and that is missing here, or NULL */
     const char *repo_told;      /* the repository, without a password; absolute */
     char nested_told[WORKSPACE_NESTED_BYTES]; /* repositories in its workspace, told already */
@@ -218,6 +220,9 @@ int job_read_past(struct job_run *run);
 void job_complete(struct job_run *run);
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
               const char *text);
+/* The store has refused the end of the job: it fails, and nothing else is told. Else its lease
+ * would run out, as that of a worker that died. */
+void job_fail_plainly(struct job_run *run);
 void job_give_back(struct job_run *run, int64_t delay_ms, const char *why);
 /* The same for a job that this worker has no command for, or not its folder, as last_error says:
  * for half a minute, and told once for each kind and folder. */

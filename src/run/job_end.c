@@ -140,6 +140,8 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     if (rc >= 0)
         written(run);
     run->closed |= rc >= 0;
+    snprintf(run->refused, sizeof run->refused, "%s",
+             is_refused(rc) ? tend_errmsg(run->runner->t) : "");
     return rc;
 }
 
@@ -246,6 +248,30 @@ void job_fail(struct job_run *run, enum failure_class class, bool retryable, int
                     told ? "" : ": ", told ? "" : text);
 }
 
+void job_fail_plainly(struct job_run *run)
+{
+    long long id = (long long)run->task->job->id;
+    char text[sizeof run->refused + 64];
+    struct tend_failure failure;
+    int rc;
+    snprintf(text, sizeof text, "how it ended cannot be stored: %s", run->refused);
+    tend_failure_init(&failure);
+    failure.error_class = failure_class_name(CLASS_DETERMINISTIC_CONTRACT);
+    failure.text = text;
+    failure.final = 1;
+    set_reports(run, true);
+    do
+        rc = tend_fail(run->runner->t, run->task->lease, &failure, NULL);
+    while (task_try_again(run->task, rc));
+    set_reports(run, false);
+    if (rc < 0)
+        return;
+    run->closed = run->failed = true;
+    count(run, &run->runner->totals.failed);
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_FAILED, "job %lld has failed: %s", id,
+                text);
+}
+
 static bool release(struct job_run *run, int64_t delay_ms, const char *why)
 {
     struct tend_step_close close = {.how = TEND_STEPS_RELEASE, .why = why, .delay_ms = delay_ms};
@@ -328,8 +354,10 @@ bool job_hold(struct job_run *run, struct order *order, const char *why)
     if (rc == TEND_ESTATE && run->keeps_workspaces && run->folder_made)
         lease_folder_release(run->lease_fd);
     order_free(order);
-    if (rc == TEND_ESTATE)
-        return false; /* it was taken back */
+    if (rc == TEND_ESTATE) { /* it was taken back */
+        run->refused[0] = '\0';
+        return false;
+    }
     if (rc >= 0) {
         count(run, &run->runner->totals.held);
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_HELD, "job %lld is held: %s", id,

@@ -263,6 +263,8 @@ void job_run(struct task *task)
         if (outcome != STEP_OVER)
             job_complete(&run);
     }
+    if (!run.closed && run.refused[0] != '\0')
+        job_fail_plainly(&run);
     if (!run.closed)
         tell_taken_away(&run);
     if (run.lack_code == 0)

@@ -240,3 +240,35 @@ TEST(runner_report, SH_16_what_a_step_puts_in_the_place_of_its_report_is_a_warni
     check_warned(t, link, "TEND_OUTPUT is no plain file any more");
     check_warned(t, gone, "the folder of TEND_OUTPUT was removed or replaced");
 }
+
+/* Symptom: the failure could not be stored, the lease ran out, three times, and the job was poison.
+ */
+TEST(runner_report, SH_6_a_retry_after_of_ages_is_shortened_and_a_warning)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo run >> f; echo retry_after=999999999999 >> "
+                             "$TEND_OUTPUT; exit 1\"}");
+    run_until_drained(t);
+    check_str(file_text("f"), "run\n");
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_warned(t, id, "retry_after is longer than 365 days");
+}
+
+/* What the store refuses, whatever it is, must not keep a job until its lease runs out. */
+TEST(runner_report, LS_1_a_job_whose_end_is_refused_fails_at_once)
+{
+    static const char *const steps[] = {"exit 64", "true",
+                                        "echo retry_after=90s >> $TEND_OUTPUT; exit 75"};
+    tend *t = store_open_real("w");
+    if (store_is_postgres())
+        sql_exec("ALTER TABLE attempt ADD CONSTRAINT no_end CHECK (ended_at IS NULL)");
+    else
+        sql_exec("CREATE TRIGGER no_end BEFORE UPDATE OF ended_at ON attempt BEGIN SELECT "
+                 "RAISE(ABORT, 'no end'); END");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        int64_t id = add_plan(t, keep_text("{\"run\":\"%s\"}", steps[i]));
+        run_until_drained(t);
+        check_int(state_of(t, id), ==, TEND_FAILED);
+        check_contains(job_of(t, id)->error_text, "cannot be stored");
+    }
+}
