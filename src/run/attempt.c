@@ -113,6 +113,12 @@ void attempt_done(struct attempt *attempt)
 
 /* --- while it runs --- */
 
+static void note_stop(struct attempt *attempt)
+{
+    if (attempt->stop_text[0] == '\0')
+        task_stop_text(attempt->run->task, attempt->stop_text);
+}
+
 enum attempt_end attempt_signal(struct attempt *attempt)
 {
     switch (task_signal(attempt->run->task)) {
@@ -121,8 +127,10 @@ enum attempt_end attempt_signal(struct attempt *attempt)
     case TASK_CANCELLED:
         return ATTEMPT_CANCELLED;
     case TASK_STOP:
+        note_stop(attempt);
         return ATTEMPT_STOPPED;
     case TASK_ORDERED:
+        note_stop(attempt);
         return ATTEMPT_ORDERED;
     case TASK_GO_ON:
         break;

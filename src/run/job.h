@@ -138,6 +138,7 @@ struct attempt {
 
     /* filled while it runs */
     enum attempt_end end;
+    char stop_text[STOP_TEXT_BYTES]; /* why it was first told to stop; "": it was not */
     struct ending ending;
     int64_t exit_code, signal; /* or TEND_UNSET */
     bool may_live;             /* not even SIGKILL has ended all of its processes so far */
@@ -163,7 +164,8 @@ char *attempt_result(struct attempt *attempt);
 /* The command in one line, redacted. */
 const char *attempt_command(const struct attempt *attempt, struct arena *arena);
 
-/* Why it must end; ATTEMPT_SUCCEEDED: it need not. */
+/* Why it must end; ATTEMPT_SUCCEEDED: it need not. The first reason is kept in stop_text: an order
+ * may be taken back while it stops. */
 enum attempt_end attempt_signal(struct attempt *attempt);
 /* It has put something out: stream 1 or 2. */
 void attempt_hear(struct attempt *attempt, int stream, const void *bytes, size_t len);
