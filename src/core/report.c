@@ -190,6 +190,26 @@ static size_t cost(const char *name, const json_t *value)
     return value ? strlen(name) + json_dumpb(value, NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
 }
 
+/* Levels of objects and arrays; what is read has JSON_DEPTH_MAX at most. */
+static int depth(json_t *value)
+{
+    int deepest = 0;
+    size_t index;
+    const char *key;
+    json_t *inner;
+    json_array_foreach(value, index, inner)
+    {
+        int levels = depth(inner);
+        deepest = levels > deepest ? levels : deepest;
+    }
+    json_object_foreach(value, key, inner)
+    {
+        int levels = depth(inner);
+        deepest = levels > deepest ? levels : deepest;
+    }
+    return json_is_array(value) || json_is_object(value) ? deepest + 1 : 0;
+}
+
 /* 0 or TEND_ENOMEM. */
 static int set_output(struct report *report, const char *name, json_t *value)
 {
@@ -203,6 +223,11 @@ static int set_output(struct report *report, const char *name, json_t *value)
     const json_t *former = json_object_get(report->outputs, name);
     if (!former && json_object_size(report->outputs) >= REPORT_OUTPUTS_MAX) {
         warn(report, "%s is left out: there are %d outputs already", name, REPORT_OUTPUTS_MAX);
+        return 0;
+    }
+    if (depth(value) > REPORT_OUTPUT_DEPTH) {
+        warn(report, "%s is left out: it is nested deeper than %d levels", name,
+             REPORT_OUTPUT_DEPTH);
         return 0;
     }
     size_t bytes = report->output_bytes - cost(name, former) + cost(name, value);

@@ -165,6 +165,25 @@ static int write_result(const struct job_run *run, char **ret)
     return result != NULL && *ret == NULL ? TEND_ENOMEM : 0;
 }
 
+/* Outputs are a result only for want of another, and two levels deeper there: what an earlier
+ * version took may be too deep for that. The job is done all the same. */
+static void warn_no_result(struct job_run *run)
+{
+    struct pending_change *change = &run->change;
+    long long id = (long long)run->task->job->id;
+    const char *why = arena_printf(&change->arena, "no result is stored: %s", run->refused);
+    runner_tell(run->runner, TEND_NEWS_NOTE, id, -1, "job %lld: no result is stored", id);
+    if (why == NULL || change->event_count == STEP_EVENTS_MAX)
+        return;
+    const size_t last = run->plan.step_count;
+    change->events[change->event_count++] =
+        (struct tend_step_event){.what = "task.step.warning",
+                                 .step_index = (int64_t)last,
+                                 .step_id = run->plan.steps[last - 1].id,
+                                 .attempt = TEND_UNSET,
+                                 .why = why};
+}
+
 void job_complete(struct job_run *run)
 {
     long long id = (long long)run->task->job->id;
@@ -180,6 +199,11 @@ void job_complete(struct job_run *run)
     }
     struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
     rc = finish(run, &close, NULL);
+    if (rc == TEND_EINVAL && is_bad_json(result) && result_of(run) == run->outputs) {
+        warn_no_result(run);
+        close.result = NULL;
+        rc = finish(run, &close, NULL);
+    }
     free(result);
     if (rc >= 0) {
         run->done = true;
