@@ -12,7 +12,8 @@
 #include <string.h>
 #include <tend.h>
 
-static const double longest_seconds = 1e12;
+static const double longest_seconds = 1e12;                        /* more is no duration */
+static const int64_t longest_ms = INT64_C(365) * 24 * 3600 * 1000; /* more is taken as that */
 
 int report_init(struct report *report, struct err *err)
 {
@@ -86,6 +87,15 @@ static int64_t duration_ms(const json_t *value)
     return seconds >= 0 && seconds <= longest_seconds ? (int64_t)(seconds * 1000.0 + 0.5) : -1;
 }
 
+/* What a store takes, and nobody waits for longer. */
+static int64_t shorten(struct report *report, const char *key, int64_t ms)
+{
+    if (ms <= longest_ms)
+        return ms;
+    warn(report, "%s is longer than 365 days: it is taken as 365 days", key);
+    return longest_ms;
+}
+
 /* 0 to 100, a fraction and a % sign allowed; -1 when it is something else. */
 static int text_percent(const char *text)
 {
@@ -133,7 +143,7 @@ static void set_waiting(struct report *report, const json_t *value, const char *
         warn(report, "waiting must be a duration such as 10m, or 0");
         return;
     }
-    report->waiting_ms = ms;
+    report->waiting_ms = shorten(report, "waiting", ms);
     copy_text(report->waiting_text, text);
     report->changed |= REPORT_WAITING;
 }
@@ -145,7 +155,7 @@ static void set_retry_after(struct report *report, const json_t *value)
         warn(report, "retry_after must be a duration such as 30s, or a number of seconds");
         return;
     }
-    report->retry_after_ms = ms;
+    report->retry_after_ms = shorten(report, "retry_after", ms);
     report->changed |= REPORT_RETRY_AFTER;
 }
 
@@ -180,6 +190,26 @@ static size_t cost(const char *name, const json_t *value)
     return value ? strlen(name) + json_dumpb(value, NULL, 0, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
 }
 
+/* Levels of objects and arrays; what is read has JSON_DEPTH_MAX at most. */
+static int depth(json_t *value)
+{
+    int deepest = 0;
+    size_t index;
+    const char *key;
+    json_t *inner;
+    json_array_foreach(value, index, inner)
+    {
+        int levels = depth(inner);
+        deepest = levels > deepest ? levels : deepest;
+    }
+    json_object_foreach(value, key, inner)
+    {
+        int levels = depth(inner);
+        deepest = levels > deepest ? levels : deepest;
+    }
+    return json_is_array(value) || json_is_object(value) ? deepest + 1 : 0;
+}
+
 /* 0 or TEND_ENOMEM. */
 static int set_output(struct report *report, const char *name, json_t *value)
 {
@@ -193,6 +223,11 @@ static int set_output(struct report *report, const char *name, json_t *value)
     const json_t *former = json_object_get(report->outputs, name);
     if (!former && json_object_size(report->outputs) >= REPORT_OUTPUTS_MAX) {
         warn(report, "%s is left out: there are %d outputs already", name, REPORT_OUTPUTS_MAX);
+        return 0;
+    }
+    if (depth(value) > REPORT_OUTPUT_DEPTH) {
+        warn(report, "%s is left out: it is nested deeper than %d levels", name,
+             REPORT_OUTPUT_DEPTH);
         return 0;
     }
     size_t bytes = report->output_bytes - cost(name, former) + cost(name, value);
@@ -369,4 +404,11 @@ int report_end(struct report *report, struct err *err)
     if (report->line.len == 0 && !report->line_too_long)
         return 0;
     return report_feed(report, "\n", 1, err);
+}
+
+int report_again(struct report *report, struct err *err)
+{
+    int r = report_end(report, err);
+    report->line_number = 0;
+    return r;
 }

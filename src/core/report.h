@@ -19,6 +19,7 @@
 #define CORE_REPORT_H
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "core/classify.h"
 
 #include <jansson.h>
@@ -29,8 +30,9 @@ enum {
     REPORT_LINE_BYTES = 1024 * 1024,   /* a longer line is passed over */
     REPORT_OUTPUT_BYTES = 1024 * 1024, /* names and values of all outputs, as JSON */
     REPORT_OUTPUTS_MAX = 1000,
-    REPORT_TEXT_BYTES = 200,  /* of progress and waiting; more is cut off */
-    REPORT_WARNINGS_MAX = 20, /* more are only counted */
+    REPORT_OUTPUT_DEPTH = JSON_DEPTH_MAX - 2, /* in the result of a job it lies two levels deeper */
+    REPORT_TEXT_BYTES = 200,                  /* of progress and waiting; more is cut off */
+    REPORT_WARNINGS_MAX = 20,                 /* more are only counted */
 };
 
 /* What has come since the caller last set `changed` to 0. */
@@ -75,6 +77,10 @@ void report_done(struct report *report);
 
 /* 0 or TEND_ENOMEM. */
 int report_feed(struct report *report, const void *bytes, size_t len, struct err *err);
+
+/* The file is written anew: what was taken counts, and its lines are counted from 1 again. 0 or
+ * TEND_ENOMEM. */
+int report_again(struct report *report, struct err *err);
 
 /* The file is complete: a last line without its end is taken too. 0 or TEND_ENOMEM. */
 int report_end(struct report *report, struct err *err);

@@ -34,7 +34,8 @@ const char *artifact_attempt_name(int64_t number, char out[ARTIFACT_NAME_BYTES])
     return out;
 }
 
-/* --- one file: no link below the job's folder is followed, for a step can put one there --- */
+/* --- one file: neither the job's folder nor one in it may be a link: a step can put one there ---
+ */
 
 /* Opens a folder below an open one, made where it is missing; -1 with errno. */
 static int enter(int above, const char *name, bool durable)
@@ -51,7 +52,7 @@ static int open_parent(const struct artifact_folder *folder, const char *name,
                        const char **ret_leaf)
 {
     char part[ARTIFACT_NAME_BYTES];
-    int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     for (const char *end; fd >= 0 && (end = strchr(name, '/')) != NULL; name = end + 1) {
         snprintf(part, sizeof part, "%.*s", (int)(end - name), name);
         int below = enter(fd, part, folder->durable);

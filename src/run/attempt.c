@@ -3,6 +3,7 @@
 #include "run/job.h"
 #include "run/json_redact.h"
 #include "run/step_record.h"
+#include "run/workspace_files.h"
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Static_assert((int)RESULT_BYTES == (int)REPORT_LINE_BYTES, "as much as it may report");
 
@@ -52,18 +52,29 @@ static bool write_input(struct job_run *run)
     return run->input_path != NULL;
 }
 
+static bool make_report_file(struct attempt *attempt)
+{
+    struct job_run *run = attempt->run;
+    struct err err;
+    int problem = report_file_make(&attempt->report_file, run->lease_fd);
+    if (problem == 0)
+        return true;
+    files_fail(&err, "making", run->output_path, problem);
+    job_lacks(run, err.code, err.text);
+    return false;
+}
+
 /* Files a process is told of. */
 static bool prepare_files(struct attempt *attempt)
 {
     struct job_run *run = attempt->run;
+    if (!job_make_folders(run))
+        return false;
     if (attempt->attempt > 1 && (attempt->retry_context = step_retry_context(attempt)) == NULL)
         return run->lack_code < 0 ? false : lack_memory(run);
     if (run->output_path == NULL)
-        run->output_path = job_path(run, "output");
-    if (run->output_path == NULL || !write_input(run))
-        return false;
-    unlink(run->output_path);
-    return true;
+        run->output_path = job_path(run, REPORT_FILE_NAME);
+    return run->output_path != NULL && write_input(run) && make_report_file(attempt);
 }
 
 /* What it prints, or is answered, is its result, unless it reports another. */
@@ -81,6 +92,7 @@ bool attempt_prepare(struct attempt *attempt)
     bool found = attempt_find_secrets(attempt); /* first: the capture borrows the redactor */
     capture_init(&attempt->capture, run->redactor, NULL);
     buf_init(&attempt->answer);
+    report_file_init(&attempt->report_file);
     if (report_init(&attempt->report, &err) < 0)
         return lack_memory(run);
     if (!found)
@@ -93,12 +105,19 @@ void attempt_done(struct attempt *attempt)
 {
     capture_done(&attempt->capture);
     report_done(&attempt->report);
+    report_file_close(&attempt->report_file);
     json_decref(attempt->warnings);
     buf_done(&attempt->answer);
     arena_done(&attempt->secrets);
 }
 
 /* --- while it runs --- */
+
+static void note_stop(struct attempt *attempt)
+{
+    if (attempt->stop_text[0] == '\0')
+        task_stop_text(attempt->run->task, attempt->stop_text);
+}
 
 enum attempt_end attempt_signal(struct attempt *attempt)
 {
@@ -108,8 +127,10 @@ enum attempt_end attempt_signal(struct attempt *attempt)
     case TASK_CANCELLED:
         return ATTEMPT_CANCELLED;
     case TASK_STOP:
+        note_stop(attempt);
         return ATTEMPT_STOPPED;
     case TASK_ORDERED:
+        note_stop(attempt);
         return ATTEMPT_ORDERED;
     case TASK_GO_ON:
         break;

@@ -30,18 +30,15 @@ enum {
     LEFTOVER_GRACE_MS = 1000,
     CHILD_NICE = 5,
     EXIT_OF_SIGNAL = 128, /* a shell's exit status for a child that a signal has ended, with it */
-    REPORT_TICK_BYTES = 1 << 20, /* of the report at a time, so that nothing else waits for it */
-    REPORT_MOST_BYTES = 16 << 20,
+    REPORT_AGAIN_MS =
+        1000, /* how often it is tried to read it, when something is missing for that */
 };
 
 struct process {
     struct attempt *attempt;
     struct arena arena;
     struct tree *tree;
-    int pipes[2]; /* stdout and stderr, to be read; -1: at their end */
-    int report_fd;
-    bool report_unread;        /* for want of a descriptor */
-    size_t report_bytes;       /* read so far */
+    int pipes[2];              /* stdout and stderr, to be read; -1: at their end */
     bool over;                 /* the tree is gone */
     bool stopping;             /* it was told to end */
     enum attempt_end ended_by; /* ... from outside: why; ATTEMPT_SUCCEEDED: not from outside */
@@ -201,45 +198,18 @@ static void read_events(struct process *process)
     }
 }
 
-/* A plain file, and not one that a link leads to: reading it must come to an end. */
-static int open_report(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    return fd;
-}
-
-/* False: there was nothing more. */
-static bool read_report(struct process *process)
+/* How many bytes have come; 0: none. */
+static size_t read_report(struct process *process)
 {
     struct attempt *attempt = process->attempt;
-    struct err err;
-    char bytes[4096];
-    ssize_t len;
-    size_t before = process->report_bytes;
-    if (process->report_fd < 0) {
-        process->report_fd = open_report(attempt->run->output_path);
-        process->report_unread = process->report_fd < 0 && (errno == EMFILE || errno == ENFILE);
-    }
-    for (size_t taken = 0; process->report_fd >= 0 && taken < REPORT_TICK_BYTES &&
-                           process->report_bytes < REPORT_MOST_BYTES;
-         taken += (size_t)len, process->report_bytes += (size_t)len) {
-        if ((len = read(process->report_fd, bytes, sizeof bytes)) <= 0)
-            break;
-        report_feed(&attempt->report, bytes, (size_t)len, &err);
-    }
-    if (process->report_bytes > before)
+    size_t bytes = report_file_read(&attempt->report_file, &attempt->report);
+    if (bytes > 0)
         attempt_alive(attempt); /* whatever it reports, it is alive */
     if ((attempt->report.changed & REPORT_WAITING) != 0)
         process->waits_until_ms = clock_mono_ms() + attempt->report.waiting_ms;
     attempt_progress(attempt);
     attempt->report.changed = 0;
-    return process->report_bytes > before;
+    return bytes;
 }
 
 /* What is done from time to time. */
@@ -355,7 +325,8 @@ static void judge_no_helper(struct process *process)
     attempt_lacks(process->attempt, TEND_EIO, "the helper that starts commands has ended");
 }
 
-/* What it reported may be its result, or why it failed: without it nothing can be said. */
+/* What it reported may be its result, or why it failed: without it nothing can be said. It was
+ * waited for until somebody wanted to end it. */
 static void judge_unread(struct process *process)
 {
     attempt_lacks(process->attempt, TEND_ENOMEM,
@@ -449,7 +420,7 @@ static void judge(struct process *process)
                      !process->event.deadline_passed;
     if (process->ended_by == ATTEMPT_LOST)
         attempt->end = ATTEMPT_LOST;
-    else if (by_itself && process->report_unread)
+    else if (by_itself && attempt->report_file.lacking)
         judge_unread(process);
     else if (by_itself && attempt->ending.kind == ENDED_EXIT && attempt->ending.number == 0)
         attempt->end = ATTEMPT_SUCCEEDED; /* whatever was noticed in the same moment */
@@ -458,12 +429,27 @@ static void judge(struct process *process)
     else if (process->event.deadline_passed ||
              (process->event.stopped && process->timeout == ENDED_EXIT))
         attempt->end = ATTEMPT_STOPPED;
-    else if (process->timeout != ENDED_EXIT)
+    else if (!by_itself && process->timeout != ENDED_EXIT)
         attempt->ending = (struct ending){.kind = process->timeout};
     else if (by_itself && has_no_command(attempt))
         judge_no_command(attempt);
     else if (by_itself && ran_out_of_memory(process))
         attempt->ending = (struct ending){.kind = ENDED_OUT_OF_MEMORY};
+}
+
+/* Something was done to the file that a step is to append to. */
+static void warn_of_file(struct attempt *attempt)
+{
+    const struct report_file *file = &attempt->report_file;
+    if (file->anew)
+        attempt_warn(attempt, "TEND_OUTPUT was written anew while the step ran: what was there "
+                              "before may be lost; append to it (>>)");
+    if (file->odd)
+        attempt_warn(attempt, "TEND_OUTPUT is no plain file any more, or closed to its worker: "
+                              "what was written to it since is lost");
+    else if (!job_folder_is_there(attempt->run))
+        attempt_warn(attempt, "the folder of TEND_OUTPUT was removed or replaced: what was written "
+                              "to it since is lost");
 }
 
 /* A step that is misunderstood does not fail for it, but everybody can see it. */
@@ -480,9 +466,38 @@ static void take_warnings(struct process *process)
     if (report->warning_count > kept)
         attempt_warn(attempt, "TEND_OUTPUT: %zu more lines were not understood",
                      report->warning_count - kept);
-    if (process->report_bytes >= REPORT_MOST_BYTES)
+    warn_of_file(attempt);
+    if (attempt->report_file.bytes >= REPORT_MOST_BYTES)
         attempt_warn(attempt, "TEND_OUTPUT: only the first %d MiB were read",
                      REPORT_MOST_BYTES >> 20);
+}
+
+/* Whether what this worker lacks to read the report is waited for: not when somebody wants to end
+ * it. */
+static bool wait_for_means(struct process *process, bool first)
+{
+    struct attempt *attempt = process->attempt;
+    struct task *task = attempt->run->task;
+    if (attempt_signal(attempt) != ATTEMPT_SUCCEEDED || !task_try_again(task, TEND_EFULL))
+        return false;
+    if (first)
+        runner_tell(attempt->run->runner, TEND_NEWS_NOTE, task->job->id, -1,
+                    "job %lld: step %s has ended, but no descriptor is left to read what it has "
+                    "reported; it is tried again every second",
+                    (long long)task->job->id, attempt->step->id);
+    task_sleep(task, REPORT_AGAIN_MS);
+    return attempt_signal(attempt) == ATTEMPT_SUCCEEDED;
+}
+
+static void read_whole_report(struct process *process)
+{
+    size_t bytes;
+    for (bool first = true;; first = false) {
+        for (size_t total = 0; total < REPORT_MOST_BYTES && (bytes = read_report(process)) > 0;)
+            total += bytes;
+        if (!process->attempt->report_file.lacking || !wait_for_means(process, first))
+            return;
+    }
 }
 
 static void finish(struct process *process)
@@ -496,12 +511,9 @@ static void finish(struct process *process)
         if (process->pipes[stream - 1] >= 0)
             close(process->pipes[stream - 1]);
     }
-    while (read_report(process))
-        ;
+    read_whole_report(process);
     report_end(&attempt->report, &err);
     take_warnings(process);
-    if (process->report_fd >= 0)
-        close(process->report_fd);
     show_tree(process, NULL);
     pthread_mutex_lock(&runner->pool_mutex);
     tree_free(process->tree);
@@ -514,7 +526,6 @@ void attempt_run_process(struct attempt *attempt)
 {
     struct process process = {.attempt = attempt,
                               .pipes = {-1, -1},
-                              .report_fd = -1,
                               .ended_by = ATTEMPT_SUCCEEDED,
                               .timeout = ENDED_EXIT,
                               .begun_ms = clock_mono_ms()};

@@ -18,6 +18,7 @@
 #include "core/spec.h"
 #include "run/capture.h"
 #include "run/http.h"
+#include "run/report_file.h"
 #include "run/runner.h"
 #include "run/secret.h"
 #include "run/workspace.h"
@@ -66,6 +67,7 @@ struct job_run {
     const char *folder;       /* of the job, below the runner's: what people look at */
     const char *lease_folder; /* of this lease, below it; an earlier owner may clean up its own */
     bool folder_made;
+    int lease_fd;   /* of lease_folder: what is done in it is done by this; -1: not made */
     int lease_lock; /* held while this run uses lease_folder; -1: not */
     struct workspace_keeper keeper;
     struct workspace_source source;
@@ -94,8 +96,10 @@ struct job_run {
     int64_t begun;                        /* attempts under this lease */
     bool tried;                           /* ... one of the present step is among them */
     bool closed;                          /* its end is written */
-    bool no_handler; /* its kind has no command here that can be started, and its payload is no
-                        plan */
+    char
+        refused[512]; /* ... could not be: why the store does not take it; "": it was not refused */
+    bool no_handler;  /* its kind has no command here that can be started, and its payload is no
+                         plan */
     const char *missing_folder; /* the one that it names and that is missing here, or NULL */
     const char *repo_told;      /* the repository, without a password; absolute */
     char nested_told[WORKSPACE_NESTED_BYTES]; /* repositories in its workspace, told already */
@@ -134,14 +138,16 @@ struct attempt {
 
     /* filled while it runs */
     enum attempt_end end;
+    char stop_text[STOP_TEXT_BYTES]; /* why it was first told to stop; "": it was not */
     struct ending ending;
     int64_t exit_code, signal; /* or TEND_UNSET */
     bool may_live;             /* not even SIGKILL has ended all of its processes so far */
     struct capture capture;
     struct report report;
-    struct buf answer;          /* what may become its result, not redacted yet */
-    char note[HTTP_NOTE_BYTES]; /* what an HTTP call says of its end, "": it was none */
-    json_t *warnings;           /* texts, redacted; NULL: none */
+    struct report_file report_file; /* of a process */
+    struct buf answer;              /* what may become its result, not redacted yet */
+    char note[HTTP_NOTE_BYTES];     /* what an HTTP call says of its end, "": it was none */
+    json_t *warnings;               /* texts, redacted; NULL: none */
     int64_t duration_ms;
 };
 
@@ -158,7 +164,8 @@ char *attempt_result(struct attempt *attempt);
 /* The command in one line, redacted. */
 const char *attempt_command(const struct attempt *attempt, struct arena *arena);
 
-/* Why it must end; ATTEMPT_SUCCEEDED: it need not. */
+/* Why it must end; ATTEMPT_SUCCEEDED: it need not. The first reason is kept in stop_text: an order
+ * may be taken back while it stops. */
 enum attempt_end attempt_signal(struct attempt *attempt);
 /* It has put something out: stream 1 or 2. */
 void attempt_hear(struct attempt *attempt, int stream, const void *bytes, size_t len);
@@ -215,6 +222,9 @@ int job_read_past(struct job_run *run);
 void job_complete(struct job_run *run);
 void job_fail(struct job_run *run, enum failure_class class, bool retryable, int64_t retry_in_ms,
               const char *text);
+/* The store has refused the end of the job: it fails, and nothing else is told. Else its lease
+ * would run out, as that of a worker that died. */
+void job_fail_plainly(struct job_run *run);
 void job_give_back(struct job_run *run, int64_t delay_ms, const char *why);
 /* The same for a job that this worker has no command for, or not its folder, as last_error says:
  * for half a minute, and told once for each kind and folder. */
@@ -257,7 +267,11 @@ const char *job_named_folder(const struct job_run *run, struct arena *arena);
 /* Where the commands of the job run: its git workspace, else the folder the job names, else where
  * the worker was started. NULL: no memory. */
 const char *job_base_folder(const struct job_run *run, struct arena *arena);
-/* Makes the folders of the job and of its lease. False as job_write_file. */
+/* Whether the path of the lease's folder still leads to it: a step can remove it, or put something
+ * else in its place. */
+bool job_folder_is_there(const struct job_run *run);
+/* Makes the folders of the job and of its lease, also when a step has removed or replaced them.
+ * False as job_write_file. */
 bool job_make_folders(struct job_run *run);
 /* The folder of the job, which is made; NULL: it could not be, which is no lack of this worker. */
 const char *job_folder(struct job_run *run);

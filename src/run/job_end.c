@@ -140,6 +140,8 @@ static int finish(struct job_run *run, const struct tend_step_close *close, int6
     if (rc >= 0)
         written(run);
     run->closed |= rc >= 0;
+    snprintf(run->refused, sizeof run->refused, "%s",
+             is_refused(rc) ? tend_errmsg(run->runner->t) : "");
     return rc;
 }
 
@@ -163,6 +165,25 @@ static int write_result(const struct job_run *run, char **ret)
     return result != NULL && *ret == NULL ? TEND_ENOMEM : 0;
 }
 
+/* Outputs are a result only for want of another, and two levels deeper there: what an earlier
+ * version took may be too deep for that. The job is done all the same. */
+static void warn_no_result(struct job_run *run)
+{
+    struct pending_change *change = &run->change;
+    long long id = (long long)run->task->job->id;
+    const char *why = arena_printf(&change->arena, "no result is stored: %s", run->refused);
+    runner_tell(run->runner, TEND_NEWS_NOTE, id, -1, "job %lld: no result is stored", id);
+    if (why == NULL || change->event_count == STEP_EVENTS_MAX)
+        return;
+    const size_t last = run->plan.step_count;
+    change->events[change->event_count++] =
+        (struct tend_step_event){.what = "task.step.warning",
+                                 .step_index = (int64_t)last,
+                                 .step_id = run->plan.steps[last - 1].id,
+                                 .attempt = TEND_UNSET,
+                                 .why = why};
+}
+
 void job_complete(struct job_run *run)
 {
     long long id = (long long)run->task->job->id;
@@ -178,6 +199,11 @@ void job_complete(struct job_run *run)
     }
     struct tend_step_close close = {.how = TEND_STEPS_COMPLETE, .result = result};
     rc = finish(run, &close, NULL);
+    if (rc == TEND_EINVAL && is_bad_json(result) && result_of(run) == run->outputs) {
+        warn_no_result(run);
+        close.result = NULL;
+        rc = finish(run, &close, NULL);
+    }
     free(result);
     if (rc >= 0) {
         run->done = true;
@@ -244,6 +270,30 @@ void job_fail(struct job_run *run, enum failure_class class, bool retryable, int
     else
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_FAILED, "job %lld has failed%s%s", id,
                     told ? "" : ": ", told ? "" : text);
+}
+
+void job_fail_plainly(struct job_run *run)
+{
+    long long id = (long long)run->task->job->id;
+    char text[sizeof run->refused + 64];
+    struct tend_failure failure;
+    int rc;
+    snprintf(text, sizeof text, "how it ended cannot be stored: %s", run->refused);
+    tend_failure_init(&failure);
+    failure.error_class = failure_class_name(CLASS_DETERMINISTIC_CONTRACT);
+    failure.text = text;
+    failure.final = 1;
+    set_reports(run, true);
+    do
+        rc = tend_fail(run->runner->t, run->task->lease, &failure, NULL);
+    while (task_try_again(run->task, rc));
+    set_reports(run, false);
+    if (rc < 0)
+        return;
+    run->closed = run->failed = true;
+    count(run, &run->runner->totals.failed);
+    runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_FAILED, "job %lld has failed: %s", id,
+                text);
 }
 
 static bool release(struct job_run *run, int64_t delay_ms, const char *why)
@@ -328,13 +378,15 @@ bool job_hold(struct job_run *run, struct order *order, const char *why)
     /* Before the report: with no attempt under this lease nothing else protects the folder when the
      * worker dies after it. It is noted again, and complained about, when the files are cleaned. */
     if (run->keeps_workspaces && run->folder_made)
-        (void)lease_folder_keep(run->lease_folder, KEEP_TAKEN_OVER, NULL);
+        (void)lease_folder_keep(run->lease_fd, run->lease_folder, KEEP_TAKEN_OVER, NULL);
     int rc = finish(run, &close, NULL);
     if (rc == TEND_ESTATE && run->keeps_workspaces && run->folder_made)
-        lease_folder_release(run->lease_folder);
+        lease_folder_release(run->lease_fd);
     order_free(order);
-    if (rc == TEND_ESTATE)
-        return false; /* it was taken back */
+    if (rc == TEND_ESTATE) { /* it was taken back */
+        run->refused[0] = '\0';
+        return false;
+    }
     if (rc >= 0) {
         count(run, &run->runner->totals.held);
         runner_tell(run->runner, TEND_NEWS_JOB_ENDS, id, TEND_HELD, "job %lld is held: %s", id,

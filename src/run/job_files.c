@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *job_named_folder(const struct job_run *run, struct arena *arena)
@@ -39,18 +41,38 @@ static const char *lacks(struct job_run *run, const struct err *err)
     return NULL;
 }
 
+static void close_lease(struct job_run *run)
+{
+    if (run->lease_lock >= 0)
+        close(run->lease_lock);
+    if (run->lease_fd >= 0)
+        close(run->lease_fd);
+    run->lease_lock = run->lease_fd = -1;
+    run->folder_made = false;
+}
+
+bool job_folder_is_there(const struct job_run *run)
+{
+    struct stat made;
+    struct stat named;
+    return run->folder_made && fstat(run->lease_fd, &made) == 0 &&
+           stat(run->lease_folder, &named) == 0 && made.st_dev == named.st_dev &&
+           made.st_ino == named.st_ino;
+}
+
 static bool make_folders(struct job_run *run, struct err *err)
 {
     char job[PATH_MAX];
     char lease[PATH_MAX];
-    if (run->folder_made)
+    if (job_folder_is_there(run))
         return true;
-    if (lease_folder_make(run->runner->options.folder, run->task->job->id, run->task->lease.token,
-                          run->runner->store_id, job, lease, err) < 0)
-        return false;
-    if (run->lease_lock < 0 && (run->lease_lock = lease_folder_lock(lease, err)) < 0)
-        return false;
-    if (lease_folder_stop_git(lease, err) < 0)
+    close_lease(run);
+    run->input_path = run->output_path = NULL;
+    if ((run->lease_fd = lease_folder_make(run->runner->options.folder, run->task->job->id,
+                                           run->task->lease.token, run->runner->store_id, job,
+                                           lease, err)) < 0 ||
+        (run->lease_lock = lease_folder_lock(run->lease_fd, lease, err)) < 0 ||
+        lease_folder_stop_git(run->lease_fd, lease, err) < 0)
         return false;
     run->folder = arena_strdup(&run->arena, job);
     run->lease_folder = arena_strdup(&run->arena, lease);
@@ -88,28 +110,28 @@ const char *job_write_file(struct job_run *run, const char *name, const char *te
     const char *path = job_path(run, name);
     if (path == NULL)
         return NULL;
-    return files_write(path, text, len, &err) == 0 ? path : lacks(run, &err);
+    int problem = files_write_at(run->lease_fd, name, text, len);
+    if (problem != 0)
+        files_fail(&err, "writing", path, problem);
+    return problem == 0 ? path : lacks(run, &err);
 }
 
-static void unlock(struct job_run *run)
-{
-    if (run->lease_lock >= 0)
-        close(run->lease_lock);
-    run->lease_lock = -1;
-}
-
-/* The files of the lease, and its folder when nothing else is in it. */
+/* The files of the lease, and its folder when nothing else is in it. A link that a step has put in
+ * the place of the folder goes, and where it leads to is not looked at. */
 static void clean_lease(struct job_run *run)
 {
-    static const char *const names[] = {"input.json", "output", "retry.json", LEASE_FOLDER_LOCK,
-                                        LEASE_FOLDER_GIT};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = arena_printf(&run->arena, "%s/%s", run->lease_folder, names[i]);
-        if (path != NULL)
-            unlink(path);
-    }
-    unlock(run);
-    rmdir(run->lease_folder);
+    static const char *const names[] = {"input.json", REPORT_FILE_NAME, "retry.json",
+                                        LEASE_FOLDER_LOCK, LEASE_FOLDER_GIT};
+    const char *name = strrchr(run->lease_folder, '/') + 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        (void)files_remove_at(run->lease_fd, names[i]);
+    close_lease(run);
+    int job = job_folder_open(AT_FDCWD, run->folder);
+    if (job < 0)
+        return;
+    if (unlinkat(job, name, AT_REMOVEDIR) < 0 && errno == ENOTDIR)
+        unlinkat(job, name, 0);
+    close(job);
 }
 
 /* What workers that died have left of the job, and what was kept of it for long enough. A job whose
@@ -128,11 +150,12 @@ void job_clean_files(struct job_run *run, enum keep_why why)
 {
     struct err err;
     if (!run->folder_made) {
-        unlock(run);
+        close_lease(run);
         return;
     }
     bool has_workspace = run->has_workspace || run->has_old;
-    if (why != KEEP_NOT && has_workspace && lease_folder_keep(run->lease_folder, why, &err) < 0)
+    if (why != KEEP_NOT && has_workspace &&
+        lease_folder_keep(run->lease_fd, run->lease_folder, why, &err) < 0)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
                     "job %lld: its workspace may go before its time: %s",
                     (long long)run->task->job->id, err.text);

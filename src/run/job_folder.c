@@ -175,19 +175,36 @@ int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char ou
     return owner == OWNER_THIS ? 0 : files_fail(err, "making folder", out, problem);
 }
 
+/* 0 or an errno: ENOENT when somebody else has removed one of them meanwhile. */
+static int make_lease(const char *job_path, const char *name, int *ret_fd)
+{
+    int job = job_folder_open(AT_FDCWD, job_path);
+    if (job < 0)
+        return errno;
+    *ret_fd = mkdirat(job, name, 0700) == 0 || errno == EEXIST ? job_folder_open(job, name) : -1;
+    int problem = *ret_fd < 0 ? errno : 0;
+    if (problem == ELOOP || problem == ENOTDIR) {
+        problem = files_remove_at(job, name);
+        problem = problem == 0 ? ENOENT : problem;
+    }
+    close(job);
+    return problem;
+}
+
 int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t store_id,
                       char out_job[PATH_MAX], char out_lease[PATH_MAX], struct err *err)
 {
     char name[64];
     snprintf(name, sizeof name, "lease-%lld", (long long)token);
+    int fd = -1;
     int problem = ENOENT;
     for (int i = 0; i < TRIES && problem == ENOENT; i++) {
         int rc = job_folder_make(below, job_id, store_id, out_job, err);
         if (rc < 0 || (rc = put_path(out_lease, out_job, name, err)) < 0)
             return rc;
-        problem = mkdir(out_lease, 0700) == 0 || errno == EEXIST ? 0 : errno;
+        problem = make_lease(out_job, name, &fd);
     }
-    return problem == 0 ? 0 : files_fail(err, "making folder", out_lease, problem);
+    return problem == 0 ? fd : files_fail(err, "making folder", out_lease, problem);
 }
 
 int lease_folder_find(const char *below, int64_t job_id, int64_t token, int64_t store_id)
@@ -260,18 +277,23 @@ void job_folder_leave(int below, const char *name, int64_t store_id)
 
 /* --- who works there --- */
 
-int lease_folder_lock(const char *path, struct err *err)
+/* "what path/name: why". */
+static int fail_in(struct err *err, const char *what, const char *path, const char *name,
+                   int problem)
 {
-    char lock[PATH_MAX];
-    int rc = put_path(lock, path, LEASE_FOLDER_LOCK, err);
-    if (rc < 0)
-        return rc;
-    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    char full[PATH_MAX + 16];
+    snprintf(full, sizeof full, "%s/%s", path, name);
+    return files_fail(err, what, full, problem);
+}
+
+int lease_folder_lock(int folder, const char *path, struct err *err)
+{
+    int fd = openat(folder, LEASE_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return files_fail(err, "opening", lock, errno);
+        return fail_in(err, "opening", path, LEASE_FOLDER_LOCK, errno);
     /* Shared: nobody but a collector wants it alone, and that one only looks. */
     if (flock(fd, LOCK_SH) < 0) {
-        rc = files_fail(err, "locking", lock, errno);
+        int rc = fail_in(err, "locking", path, LEASE_FOLDER_LOCK, errno);
         close(fd);
         return rc;
     }
@@ -288,12 +310,11 @@ bool lease_folder_is_locked(int folder)
     return locked;
 }
 
-int lease_folder_stop_git(const char *path, struct err *err)
+int lease_folder_stop_git(int folder, const char *path, struct err *err)
 {
     static const char text[] = "gitdir: no-repository-here\n";
-    char file[PATH_MAX];
-    int rc = put_path(file, path, LEASE_FOLDER_GIT, err);
-    return rc < 0 ? rc : files_write(file, text, sizeof text - 1, err);
+    int problem = files_write_at(folder, LEASE_FOLDER_GIT, text, sizeof text - 1);
+    return problem == 0 ? 0 : fail_in(err, "writing", path, LEASE_FOLDER_GIT, problem);
 }
 
 /* --- what is kept --- */
@@ -313,18 +334,15 @@ enum keep_why lease_folder_kept(int folder)
     return len == 0 ? KEEP_TAKEN_OVER : keep_why_parse(text);
 }
 
-int lease_folder_keep(const char *path, enum keep_why why, struct err *err)
+int lease_folder_keep(int folder, const char *path, enum keep_why why, struct err *err)
 {
-    char kept[PATH_MAX];
     char text[MARKER_BYTES];
-    int rc = put_path(kept, path, KEPT, err);
     int len = snprintf(text, sizeof text, "%s\n", keep_why_name(why));
-    return rc < 0 ? rc : files_write(kept, text, (size_t)len, err);
+    int problem = files_write_at(folder, KEPT, text, (size_t)len);
+    return problem == 0 ? 0 : fail_in(err, "writing", path, KEPT, problem);
 }
 
-void lease_folder_release(const char *path)
+void lease_folder_release(int folder)
 {
-    char kept[PATH_MAX];
-    if (put_path(kept, path, KEPT, NULL) == 0)
-        (void)files_remove(kept, NULL);
+    (void)files_remove_at(folder, KEPT);
 }

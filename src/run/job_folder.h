@@ -50,7 +50,9 @@ enum folder_owner job_folder_owner(int folder, int64_t store_id);
 int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char out[PATH_MAX],
                     struct err *err);
 
-/* Makes the folder of a lease, and out, the job's, if somebody has removed it meanwhile. */
+/* Makes the folder of a lease, and out, the job's, if somebody has removed it meanwhile. What is no
+ * folder is removed from its place. A descriptor of it: what is done in it is done by that, for a
+ * step can put a link in its place later. */
 int lease_folder_make(const char *below, int64_t job_id, int64_t token, int64_t store_id,
                       char out_job[PATH_MAX], char out_lease[PATH_MAX], struct err *err);
 
@@ -60,22 +62,26 @@ int lease_folder_find(const char *below, int64_t job_id, int64_t token, int64_t 
 /* Removes the folder of a job when nothing but its marker is in it. */
 void job_folder_leave(int below, const char *name, int64_t store_id);
 
+/*
+ * All of these are of a lease's folder that is open; path is for messages.
+ */
+
 /* A descriptor; while it is open, and its process lives, collectors leave the lease's folder alone.
  */
-int lease_folder_lock(const char *path, struct err *err);
-/* Of an open folder. True also when that cannot be told. */
+int lease_folder_lock(int folder, const char *path, struct err *err);
+/* True also when that cannot be told. */
 bool lease_folder_is_locked(int folder);
 
 /*
  * The folders of jobs may lie below a repository of the user's. Git looks for one in the folders
  * above; this file ends that look with an error when a step has removed .git of its workspace.
  */
-int lease_folder_stop_git(const char *path, struct err *err);
+int lease_folder_stop_git(int folder, const char *path, struct err *err);
 
-/* Of an open folder. KEEP_NOT: nothing is kept there. */
+/* KEEP_NOT: nothing is kept there. */
 enum keep_why lease_folder_kept(int folder);
-int lease_folder_keep(const char *path, enum keep_why why, struct err *err);
+int lease_folder_keep(int folder, const char *path, enum keep_why why, struct err *err);
 /* It is not kept any more. */
-void lease_folder_release(const char *path);
+void lease_folder_release(int folder);
 
 #endif

@@ -20,8 +20,11 @@ enum {
 
 static void job_init(struct job_run *run, struct task *task)
 {
-    *run = (struct job_run){
-        .task = task, .runner = task->runner, .redactor = task->runner->redactor, .lease_lock = -1};
+    *run = (struct job_run){.task = task,
+                            .runner = task->runner,
+                            .redactor = task->runner->redactor,
+                            .lease_fd = -1,
+                            .lease_lock = -1};
     arena_init(&run->arena);
     arena_init(&run->change.arena);
     workspace_keeper_init(&run->keeper,
@@ -260,6 +263,8 @@ void job_run(struct task *task)
         if (outcome != STEP_OVER)
             job_complete(&run);
     }
+    if (!run.closed && run.refused[0] != '\0')
+        job_fail_plainly(&run);
     if (!run.closed)
         tell_taken_away(&run);
     if (run.lack_code == 0)

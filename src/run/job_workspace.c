@@ -74,7 +74,7 @@ void job_workspace_settle(struct job_run *run)
     struct err err;
     if (!run->has_old)
         return;
-    workspace_remove(&run->keeper, &run->old, &err);
+    workspace_remove_at(&run->keeper, run->lease_fd, &run->old, &err);
     workspace_done(&run->old);
     run->has_old = false;
 }
@@ -130,8 +130,8 @@ enum keep_why job_workspace_clean(struct job_run *run)
         runner_tell(run->runner, TEND_NEWS_NOTE, run->task->job->id, -1,
                     "job %lld: the workspaces before and after its reset are kept in %s",
                     (long long)run->task->job->id, run->lease_folder);
-    if (why == KEEP_NOT && run->plan.workspace_repo != NULL && run->lease_folder != NULL)
-        workspace_remove_all(&run->keeper, run->lease_folder, &err);
+    if (why == KEEP_NOT && run->plan.workspace_repo != NULL && run->lease_fd >= 0)
+        workspace_remove_all_at(&run->keeper, run->lease_fd, &err);
     if (run->has_old)
         workspace_done(&run->old);
     if (run->has_workspace)

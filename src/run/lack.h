@@ -33,7 +33,8 @@
  * missing, the job fails; its folder may be there on another machine (job_folder.c). The command of
  * a handler is this worker's, for one kind alone: the worker goes on with others
  * (job_give_back_unfit). What fails after the command has started is the attempt's failure, too;
- * but where no descriptor is left to read its report, nothing can be said and it is run again.
+ * but where no descriptor is left to read its report, nothing can be said: that is waited for, and
+ * only when somebody ends the wait is it run again.
  */
 #ifndef RUN_LACK_H
 #define RUN_LACK_H

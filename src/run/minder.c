@@ -180,11 +180,13 @@ static void look_at_clock(struct minder *minder)
 {
     int64_t now_ms = clock_mono_ms();
     if (now_ms >= minder->deadline_ms) {
-        minder->answer.deadline_passed = 1;
+        reap(minder); /* it may have ended in time, and only what it left has not */
+        if (!minder->first_ended)
+            minder->answer.deadline_passed = 1;
         minder->deadline_ms = INT64_MAX;
         kill_by(minder, now_ms);
     }
-    if (now_ms >= minder->kill_at_ms)
+    if (minder->running && now_ms >= minder->kill_at_ms)
         kill_round(minder, now_ms);
 }
 
@@ -310,12 +312,18 @@ static void take_spawn(struct minder *minder, size_t bytes, const int *fds, size
     answer_worker(minder);
 }
 
+/* What comes after the end of the first process is about its leftovers alone: it has ended by
+ * itself, and that counts. */
 static void take_stop(struct minder *minder, int64_t grace_ms)
 {
-    bool first_time = !minder->answer.stopped;
-    minder->answer.stopped = 1;
+    reap(minder);
+    if (!minder->running)
+        return;
+    bool first_time = !minder->answer.stopped && !minder->first_ended;
+    if (first_time)
+        minder->answer.stopped = 1;
     kill_by(minder, grace_ms > 0 ? clock_mono_ms() + grace_ms : 0);
-    if (grace_ms > 0 && first_time && !minder->first_ended)
+    if (grace_ms > 0 && first_time)
         tell_to_end(minder);
 }
 

@@ -438,7 +438,6 @@ static enum step_outcome heal(struct attempt *attempt)
 /* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
 static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
-    char stop[STOP_TEXT_BYTES];
     *ret_again = true;
     if (attempt->end == ATTEMPT_SUCCEEDED)
         step_take_checkpoint(attempt); /* without its changes it has not succeeded */
@@ -466,7 +465,9 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
     case ATTEMPT_ORDERED:
         break;
     }
-    step_record_stop(attempt, task_stop_text(attempt->run->task, stop));
+    if (attempt->stop_text[0] == '\0') /* nobody has told it to: its time was over */
+        task_stop_text(attempt->run->task, attempt->stop_text);
+    step_record_stop(attempt, attempt->stop_text);
     return step_boundary(attempt->run);
 }
 

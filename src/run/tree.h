@@ -81,8 +81,8 @@ struct tree_event {
     int err_number;
     char text[256];           /* the fault as a sentence; may be cut */
     int wait_status;          /* of the first process, as waitpid gives it */
-    bool stopped;             /* tree_stop had come before the end */
-    bool deadline_passed;     /* ended for its deadline */
+    bool stopped;             /* tree_stop had come before the first process ended */
+    bool deadline_passed;     /* ... or its deadline, and it was ended for that */
     bool forced;              /* SIGKILL was sent */
     enum oom_kills oom_kills; /* the kernel has killed for want of memory while it ran */
     unsigned left;            /* processes still there when the first had ended; ended then */

@@ -170,10 +170,21 @@ int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err 
     return rc < 0 ? workspace_file_fail(keeper, rc) : rc;
 }
 
+int workspace_remove_at(struct workspace_keeper *keeper, int below,
+                        const struct workspace *workspace, struct err *err)
+{
+    char path[PATH_MAX];
+    path_of(below, path);
+    const char *name = strrchr(workspace->folder, '/') + 1;
+    const char *private_name = strrchr(workspace->private_folder, '/') + 1;
+    int rc = remove_in(below, path, name, private_name, err);
+    return rc < 0 ? workspace_file_fail(keeper, rc) : workspace_fail(keeper, WORKSPACE_FINE, 0);
+}
+
 int workspace_remove_all(struct workspace_keeper *keeper, const char *below, struct err *err)
 {
     keeper->problem = WORKSPACE_FINE;
-    int fd = open(below, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return 0;
     if (fd < 0)

@@ -149,6 +149,10 @@ void workspace_done(struct workspace *workspace);
 int workspace_remove(struct workspace_keeper *keeper, const struct workspace *workspace,
                      struct err *err);
 
+/* The same by the folder it lies in, which is open: a step can put a link in the place of that. */
+int workspace_remove_at(struct workspace_keeper *keeper, int below,
+                        const struct workspace *workspace, struct err *err);
+
 /*
  * Takes every workspace below the folder away, whole or half-made, so as a crashed worker left
  * them, those of earlier versions too; other files stay. Returns how many. Not while somebody works

@@ -207,3 +207,14 @@ TEST(artifact, nobody_ever_sees_half_a_file)
     check_int(read.len, ==, BYTES);
     buf_done(&read);
 }
+
+/* The same for the folder of the job itself. */
+TEST(artifact, a_link_in_the_place_of_the_jobs_folder_is_not_followed)
+{
+    struct artifact_folder folder = job();
+    struct err err = {0};
+    check_int(mkdir(test_path("elsewhere"), 0700), ==, 0);
+    check_int(symlink(test_path("elsewhere"), test_path("job")), ==, 0);
+    check_int(artifact_write_patch(&folder, 1, "x", 1, &err), <, 0);
+    check_int(files_in(test_path("elsewhere")), ==, 0);
+}

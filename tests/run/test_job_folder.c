@@ -159,7 +159,9 @@ TEST(job_folder, it_goes_when_only_its_marker_is_left)
     char lease[PATH_MAX];
     struct err err;
     enter();
-    check_int(lease_folder_make(".", 12, 5, 100, job, lease, &err), ==, 0);
+    int fd = lease_folder_make(".", 12, 5, 100, job, lease, &err);
+    check(fd >= 0);
+    close(fd);
     check_str(lease, "./job-12/lease-5");
     job_folder_leave(AT_FDCWD, job, 100);
     check_int(owner_of(job, 100), ==, OWNER_THIS);
@@ -191,7 +193,7 @@ TEST(job_folder, a_lease_is_locked_while_its_runner_has_it)
     check_int(mkdir("lease-5", 0700), ==, 0);
     int folder = job_folder_open(AT_FDCWD, "lease-5");
     check(!lease_folder_is_locked(folder));
-    int lock = lease_folder_lock("lease-5", &err);
+    int lock = lease_folder_lock(folder, "lease-5", &err);
     check(lock >= 0);
     check(lease_folder_is_locked(folder));
     close(lock);
@@ -205,12 +207,15 @@ TEST(job_folder, what_is_kept_says_why)
     enter();
     check_int(mkdir("lease-5", 0700), ==, 0);
     check_int(kept_of("lease-5"), ==, KEEP_NOT);
+    int folder = job_folder_open(AT_FDCWD, "lease-5");
     for (int why = KEEP_FAILED; why <= KEEP_RESET; why++) {
-        check_int(lease_folder_keep("lease-5", (enum keep_why)why, &err), ==, 0);
+        check_int(lease_folder_keep(folder, "lease-5", (enum keep_why)why, &err), ==, 0);
         check_int(kept_of("lease-5"), ==, why);
     }
-    check(lease_folder_keep("nowhere", KEEP_FAILED, &err) < 0);
-    check_contains(err.text, "nowhere");
+    check_int(system("rm -r lease-5"), ==, 0);
+    check(lease_folder_keep(folder, "lease-5", KEEP_FAILED, &err) < 0);
+    check_contains(err.text, "lease-5/kept");
+    close(folder);
 }
 
 TEST(disk_use, counts_what_would_be_free_again)

@@ -72,3 +72,53 @@ TEST(runner_files, a_result_that_is_too_long_is_left_out_and_that_is_said)
     check_str(job_of(t, id)->result, "\"short\"");
     check_str(output_of(t, id, 2), "");
 }
+
+/* A step that puts a link to "victim" in the place of its lease's folder. */
+#define REPLACE_FOLDER "d=$(dirname $TEND_OUTPUT); rm -rf $d; ln -s $HERE/victim $d"
+
+static void make_victim(void)
+{
+    setenv("HERE", test_folder(), 1);
+    check_int(system("mkdir -p $HERE/victim/workspace-1 && cd $HERE/victim && "
+                     "touch output input.json retry.json lock .git workspace-1/file"),
+              ==, 0);
+}
+
+static void check_victim(void)
+{
+    check_int(system("cd victim && [ \"$(find . | sort | tr '\\n' ' ')\" = '. ./.git ./input.json "
+                     "./lock ./output ./retry.json ./workspace-1 ./workspace-1/file ' ]"),
+              ==, 0);
+}
+
+/* Symptom: the files of the other folder were deleted when the job had ended, and before that its
+ * input.json was replaced. */
+TEST(runner_files, a_link_in_the_place_of_the_leases_folder_is_never_followed)
+{
+    tend *t = store_open_real("w");
+    make_victim();
+    int64_t id = add_plan(t, "{\"steps\":[{\"run\":\"" REPLACE_FOLDER "\"},{\"run\":\"cat "
+                             "$TEND_INPUT; echo a=1 >> $TEND_OUTPUT\"},{\"run\":\"cat $TEND_INPUT; "
+                             "" REPLACE_FOLDER "\"}]}");
+    int64_t failed = add_plan(t, "{\"run\":\"" REPLACE_FOLDER "; exit 75\",\"attempts\":2,"
+                                 "\"pause\":\"0s\"}");
+    run_until_drained(t);
+    check_victim();
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_contains(output_of(t, id, 1), "\"outputs\":{}");
+    check_contains(output_of(t, id, 1), "\"outputs\":{\"step-2\":{\"a\":\"1\"}}");
+    check(access(keep_text(".tend/run/job-%lld", (long long)id), F_OK) < 0);
+    check_contains(attempts_of(t, failed), "2:failed:transient_runtime:exit.75");
+}
+
+/* Symptom: its records went where the link leads. */
+TEST(runner_files, a_link_in_the_place_of_the_jobs_folder_is_never_followed)
+{
+    tend *t = store_open_real("w");
+    make_victim();
+    int64_t id = add_plan(t, "{\"run\":\"d=$(dirname $(dirname $TEND_OUTPUT)); rm -rf $d; "
+                             "ln -s $HERE/victim $d; exit 64\"}");
+    run_until_drained(t);
+    check_victim();
+    check_int(state_of(t, id), ==, TEND_FAILED);
+}

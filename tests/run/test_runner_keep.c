@@ -154,6 +154,30 @@ TEST(runner_keep, with_keep_workspace_0_only_the_patch_stays)
     check_int(workspaces_of(id), ==, 0);
 }
 
+/* A step that puts a link to "victim" in the place of the folder its workspace lies in. Symptom: a
+ * workspace-* in there was removed, or a file "kept" was written. */
+static void check_link_not_followed(tend *t, const char *keep)
+{
+    set_queue(t, "q", "keep-workspace", keep);
+    shell("mkdir -p victim/workspace-1.tend victim/workspace-1 && touch victim/workspace-1/file");
+    int64_t id = add_plan(t, with_workspace("{\"run\":\"d=$(dirname $TEND_OUTPUT); mv $d $T/away; "
+                                            "ln -s $T/victim $d; exit 64\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_FAILED);
+    check(access("victim/workspace-1/file", F_OK) == 0);
+    check(access("victim/workspace-1.tend", F_OK) == 0);
+    check(access("victim/kept", F_OK) < 0);
+    shell("rm -rf away");
+}
+
+TEST(runner_keep, a_link_in_the_place_of_the_leases_folder_is_never_followed)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    check_link_not_followed(t, "0s");
+    check_link_not_followed(t, "default");
+}
+
 /* SH-7: the queue tries a job again in fresh workspaces; those of the failed attempts stay, but not
  * all of them. */
 TEST(runner_keep, SH_7_the_last_failed_workspaces_of_a_job_stay_and_it_goes_on_in_a_fresh_one)

@@ -231,6 +231,56 @@ TEST(runner_lack, BY_9_a_worker_that_cannot_even_wait_pauses_all_the_same)
     runner_join(&running);
 }
 
+enum { FEW = 8 }; /* more than anybody polls */
+
+/* No descriptor is left from now on. */
+static void take_descriptors(struct rlimit *before, int taken[FEW])
+{
+    check_int(getrlimit(RLIMIT_NOFILE, before), ==, 0);
+    const struct rlimit limit = {.rlim_cur = FEW, .rlim_max = before->rlim_max};
+    check_int(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
+    for (int i = 0; i < FEW; i++)
+        taken[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void give_descriptors(const struct rlimit *before, const int taken[FEW])
+{
+    for (int i = 0; i < FEW; i++)
+        if (taken[i] >= 0)
+            close(taken[i]);
+    check_int(setrlimit(RLIMIT_NOFILE, before), ==, 0);
+}
+
+/* The worker has no descriptors from the beginning of the step until after its end. */
+static void check_not_run_again(tend *t, const char *file, const char *report)
+{
+    const struct timespec until_ended = {.tv_sec = 2, .tv_nsec = 500000000};
+    int taken[FEW];
+    struct rlimit before;
+    int64_t id = add_plan(t, keep_text("{\"run\":\"echo paid >> %s; sleep 1; %s\"}", file, report));
+    wait_until(file_text(file) != NULL, PATIENCE_MS);
+    take_descriptors(&before, taken);
+    nanosleep(&until_ended, NULL);
+    give_descriptors(&before, taken);
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    check_str(file_text(file), "paid\n");
+    check_contains(job_of(t, id)->result, "\"x\":\"1\"");
+}
+
+/* Symptom: a step that had succeeded was run again, because its worker had no descriptor just when
+ * the report was to be opened. */
+TEST(runner_lack, BY_9_a_step_that_has_ended_is_not_run_again_for_want_of_a_descriptor)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = listening("run");
+    struct running_runner running = runner_start(t, &options);
+    check_not_run_again(t, "open", "echo x=1 >> $TEND_OUTPUT");
+    /* This file is not open yet: a descriptor is waited for. */
+    check_not_run_again(t, "replaced", "echo x=1 > new; mv new $TEND_OUTPUT");
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+}
+
 /* Nobody listens at that port: with descriptors the call fails, and that is the job's. */
 TEST(runner_lack, BY_9_an_http_call_without_descriptors_is_no_failure_of_the_job)
 {

@@ -180,3 +180,95 @@ TEST(runner_report, SH_16_colours_do_not_show_in_live_lines_and_progress)
     runner_join(&running);
     check_contains(output_of(t, id, 1), "\033[31mred text\033[0m\n"); /* kept as it was printed */
 }
+
+static const char *outputs_of(tend *t, int64_t id)
+{
+    const char *result = job_of(t, id)->result;
+    return result == NULL ? "" : result;
+}
+
+/* Symptom: only x was there, and nothing said so. */
+TEST(runner_report, SH_16_a_report_that_is_written_anew_is_read_again_and_a_warning)
+{
+    static const char *const ways[] = {
+        "echo y=2 > $TEND_OUTPUT",
+        "echo y=2 > new; mv new $TEND_OUTPUT",
+        "rm $TEND_OUTPUT; echo y=2 >> $TEND_OUTPUT",
+        "rm $TEND_OUTPUT; (echo long=0123456789; echo y=2) > $TEND_OUTPUT",
+    };
+    tend *t = store_open_real("w");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        int64_t id =
+            add_plan(t, keep_text("{\"run\":\"echo x=1 > $TEND_OUTPUT; sleep 0.6; %s\"}", ways[i]));
+        run_until_drained(t);
+        check_contains(outputs_of(t, id), "\"x\":\"1\"");
+        check_contains(outputs_of(t, id), "\"y\":\"2\"");
+        check_warned(t, id, "TEND_OUTPUT was written anew while the step ran");
+    }
+}
+
+/* A file that is replaced by one that has it all, or before anything was read, is no mistake. */
+TEST(runner_report, SH_16_a_report_that_is_replaced_without_a_loss_is_no_warning)
+{
+    tend *t = store_open_real("w");
+    int64_t once = add_plan(t, "{\"run\":\"echo x=1 > once; mv once $TEND_OUTPUT\"}");
+    int64_t twice =
+        add_plan(t, "{\"run\":\"echo x=1 >> $TEND_OUTPUT; sleep 0.6; cp $TEND_OUTPUT twice; echo "
+                    "y=2 >> twice; mv twice $TEND_OUTPUT\"}");
+    int64_t removed = add_plan(t, "{\"run\":\"echo x=1 >> $TEND_OUTPUT; rm $TEND_OUTPUT\"}");
+    run_until_drained(t);
+    check_contains(outputs_of(t, once), "\"x\":\"1\"");
+    check_contains(outputs_of(t, twice), "\"y\":\"2\"");
+    check_contains(outputs_of(t, removed), "\"x\":\"1\"");
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'task.step.warning'"), ==, 0);
+}
+
+/* Symptom: a folder in its place made the next step fail on every attempt. */
+TEST(runner_report, SH_16_what_a_step_puts_in_the_place_of_its_report_is_a_warning_and_goes)
+{
+    tend *t = store_open_real("w");
+    int64_t folder =
+        add_plan(t, "{\"steps\":[{\"run\":\"rm $TEND_OUTPUT; mkdir $TEND_OUTPUT; touch "
+                    "$TEND_OUTPUT/file\"},{\"run\":\"echo y=2 >> $TEND_OUTPUT\"}]}");
+    int64_t link = add_plan(t, "{\"run\":\"echo x=1 > other; ln -sf $PWD/other $TEND_OUTPUT\"}");
+    int64_t gone = add_plan(t, "{\"run\":\"d=$(dirname $TEND_OUTPUT); rm -r $d; mkdir $d; echo x=1 "
+                               ">> $TEND_OUTPUT\"}");
+    run_until_drained(t);
+    check_str(outputs_of(t, folder), "{\"step-2\":{\"y\":\"2\"}}");
+    check_warned(t, folder, "TEND_OUTPUT is no plain file any more");
+    check_str(outputs_of(t, link), "");
+    check_warned(t, link, "TEND_OUTPUT is no plain file any more");
+    check_warned(t, gone, "the folder of TEND_OUTPUT was removed or replaced");
+}
+
+/* Symptom: the failure could not be stored, the lease ran out, three times, and the job was poison.
+ */
+TEST(runner_report, SH_6_a_retry_after_of_ages_is_shortened_and_a_warning)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"echo run >> f; echo retry_after=999999999999 >> "
+                             "$TEND_OUTPUT; exit 1\"}");
+    run_until_drained(t);
+    check_str(file_text("f"), "run\n");
+    check_int(state_of(t, id), ==, TEND_SCHEDULED);
+    check_warned(t, id, "retry_after is longer than 365 days");
+}
+
+/* What the store refuses, whatever it is, must not keep a job until its lease runs out. */
+TEST(runner_report, LS_1_a_job_whose_end_is_refused_fails_at_once)
+{
+    static const char *const steps[] = {"exit 64", "true",
+                                        "echo retry_after=90s >> $TEND_OUTPUT; exit 75"};
+    tend *t = store_open_real("w");
+    if (store_is_postgres())
+        sql_exec("ALTER TABLE attempt ADD CONSTRAINT no_end CHECK (ended_at IS NULL)");
+    else
+        sql_exec("CREATE TRIGGER no_end BEFORE UPDATE OF ended_at ON attempt BEGIN SELECT "
+                 "RAISE(ABORT, 'no end'); END");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        int64_t id = add_plan(t, keep_text("{\"run\":\"%s\"}", steps[i]));
+        run_until_drained(t);
+        check_int(state_of(t, id), ==, TEND_FAILED);
+        check_contains(job_of(t, id)->error_text, "cannot be stored");
+    }
+}

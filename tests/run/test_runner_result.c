@@ -5,6 +5,7 @@
 #include "runner_case.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char first[] =
@@ -107,22 +108,61 @@ TEST(runner_result, SH_10_a_pause_that_is_taken_back_as_a_step_ends_does_not_cha
     check_same(t, id, result);
 }
 
+/* A script that puts out "deep", an array in arrays. */
+static void write_deep_script(int levels)
+{
+    write_script("deep.sh", keep_text("open=$(printf '[%%.0s' $(seq %d))\n"
+                                      "close=$(printf ']%%.0s' $(seq %d))\n"
+                                      "echo \"{\\\"deep\\\":$open$close}\" >> $TEND_OUTPUT\n"
+                                      "echo v=1 >> $TEND_OUTPUT\n",
+                                      levels, levels));
+}
+
 /*
- * Outputs are the result of a job that gives no other, one level deeper than they are themselves.
- * Symptom: the job failed because of its result, and the outputs of its last step were lost, too.
+ * Outputs are the result of a job that gives no other, two levels deeper than they are themselves.
+ * Symptom: the job failed because of that.
  */
-TEST(runner_result, a_result_that_the_store_refuses_takes_no_outputs_with_it)
+TEST(runner_result, an_output_that_is_too_deep_for_a_result_is_left_out_and_a_warning)
 {
     tend *t = store_open_real("w");
     struct tend_runner_options options = runner_options();
-    write_script("deep.sh", "open=$(printf '[%.0s' $(seq 511))\n"
-                            "close=$(printf ']%.0s' $(seq 511))\n"
-                            "echo \"{\\\"deep\\\":$open$close}\" >> $TEND_OUTPUT\n");
+    check_int(chdir(test_folder()), ==, 0);
+    write_deep_script(511);
     int64_t id = add_plan(t, "{\"run\":\"sh ./deep.sh\"}");
     run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(job_of(t, id)->result, "{\"step-1\":{\"v\":\"1\"}}");
+    check_contains(output_of(t, id, 0), "deep is left out: it is nested deeper than 510 levels");
+    write_deep_script(510);
+    id = add_plan(t, "{\"run\":\"sh ./deep.sh\"}");
+    run_with(t, &options);
+    check_contains(job_of(t, id)->result, "{\"step-1\":{\"deep\":[[[");
+}
+
+/* What an earlier version has taken of a step that is done. */
+TEST(runner_result, outputs_that_are_too_deep_for_a_result_leave_the_job_done_without_one)
+{
+    tend *t = store_open_real("w");
+    struct tend_runner_options options = runner_options();
+    int64_t id = add_plan(t, "{\"steps\":[{\"id\":\"a\",\"run\":\"echo v=1 >> $TEND_OUTPUT\"},"
+                             "{\"id\":\"b\",\"run\":\"echo w=1 >> $TEND_OUTPUT; test -e go || exit "
+                             "64\"}]}");
+    run_with(t, &options);
     check_int(state_of(t, id), ==, TEND_FAILED);
-    check_contains(job_of(t, id)->error_text, "its result cannot be stored");
+    char deep[2 * 511 + 1] = "";
+    memset(deep, '[', 511);
+    memset(deep + 511, ']', 511);
+    sql_exec("UPDATE checkpoint SET outputs = '{\"deep\":%s}' WHERE step_index = 1", deep);
+    check_int(system("touch go"), ==, 0);
+    check_ok(t, tend_control(t, id, "retry_step", NULL, NULL, "me", NULL));
+    run_with(t, &options);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    check_str(job_of(t, id)->result, NULL);
     check_contains(outputs_of_step(id, 1), "{\"deep\":[[[");
+    check_contains(outputs_of_step(id, 2), "\"w\":\"1\"");
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'task.step.warning' AND why LIKE "
+                      "'no result is stored: %%512 levels%%'"),
+              ==, 1);
 }
 
 TEST(runner_result, SH_10_a_worker_killed_in_a_later_step_does_not_change_it)

@@ -345,3 +345,22 @@ TEST(runner_resume, what_is_asked_while_nobody_has_the_job_is_done_before_the_ne
     check_str(file_text("ran"), "x\nx\n");
     check_str(tries_of(t, id), "1:first:stopped 1:hard_reset:succeeded");
 }
+
+/* Symptom: "could not keep its lease in time" stood there, as if the worker had been too slow. */
+TEST(runner_resume, SH_12_an_attempt_that_a_takeover_stopped_says_so_when_it_is_taken_back)
+{
+    tend *t = store_open_real("w");
+    struct tend_control_result result;
+    int64_t id = add_plan(t, "{\"grace\":\"2s\",\"run\":\"test ! -e begun || exit 0; trap 'touch "
+                             "told' TERM; touch begun; while :; do sleep 0.05; done\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "takeover", NULL, "let me", "me", &result));
+    wait_until(access("told", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_control(t, id, "resume", NULL, NULL, "me", &result));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    tend_runner_stop(running.runner, 0);
+    runner_join(&running);
+    check_contains(summaries_of(t, id), "takeover by me: let me");
+    check_str(attempts_of(t, id), "1:stopped:: 1:succeeded::");
+}

@@ -80,3 +80,18 @@ TEST(runner_verdict, SH_3_an_agent_that_prints_its_retry_context_is_stuck_as_soo
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         check_str(attempts_of_agent(t, ways[i]), silent);
 }
+
+/* What a step leaves is given a second, in which its time may run out. Symptom: the wall timeout
+ * "ended" a step that had succeeded, and it paid again. */
+TEST(runner_verdict, SH_2_a_step_has_ended_when_its_first_process_has)
+{
+    tend *t = store_open_real("w");
+    int64_t paid = add_plan(t, "{\"run\":\"echo paid >> f; sleep 0.5; (trap '' TERM; sleep 20) & "
+                               "exit 0\",\"timeout\":\"1.2s\",\"grace\":\"10s\"}");
+    int64_t failed = add_plan(t, "{\"run\":\"sleep 0.5; (trap '' TERM; sleep 20) & exit 64\","
+                                 "\"timeout\":\"1.2s\",\"grace\":\"10s\"}");
+    run_until_drained(t);
+    check_str(attempts_of(t, paid), "1:succeeded::");
+    check_str(file_text("f"), "paid\n");
+    check_str(attempts_of(t, failed), "1:failed:deterministic_contract:exit.64");
+}

@@ -281,6 +281,48 @@ TEST(tree, one_that_ignores_term_is_killed_after_the_grace_and_not_before)
     tree_pool_close(pool);
 }
 
+/* One that has ended with 0, and has left a process that does not listen to SIGTERM. */
+static struct tree *with_leftover(struct tree_pool *pool)
+{
+    static const char *const argv[] = {"sh", "-c", "(trap '' TERM; sleep 600) & exit 0", NULL};
+    struct tree_spec spec = actor_spec("exit");
+    spec.argv = argv;
+    spec.leftover_grace_ms = long_ms;
+    struct tree *tree = spawn(pool, &spec);
+    int64_t first = expect(tree, TREE_STARTED).pid;
+    struct proc_id id;
+    wait_until(proc_of(first, &id) == TEND_ENOTFOUND, WAIT_MS);
+    return tree;
+}
+
+/* Symptom: a command that had paid was run again, because it was "stopped" while what it had left
+ * was being ended. */
+TEST(tree, SH_2_a_stop_after_the_end_of_the_first_process_is_about_its_leftovers)
+{
+    struct tree_pool *pool = open_pool();
+    struct tree *tree = with_leftover(pool);
+    tree_stop(tree, 100);
+    struct tree_event event = expect(tree, TREE_EXITED);
+    check_int(event.wait_status, ==, 0);
+    check(event.forced && event.left > 0);
+    check(!event.stopped);
+    tree_free(tree);
+    tree_pool_close(pool);
+}
+
+TEST(tree, SH_2_a_deadline_after_the_end_of_the_first_process_is_about_its_leftovers)
+{
+    struct tree_pool *pool = open_pool();
+    struct tree *tree = with_leftover(pool);
+    tree_keep(tree, clock_mono_ms());
+    struct tree_event event = expect(tree, TREE_EXITED);
+    check_int(event.wait_status, ==, 0);
+    check(event.forced && event.left > 0);
+    check(!event.deadline_passed);
+    tree_free(tree);
+    tree_pool_close(pool);
+}
+
 TEST(tree, one_that_listens_to_term_ends_long_before_the_grace)
 {
     struct tree_pool *pool = open_pool();

@@ -130,6 +130,24 @@ TEST(report, durations_are_text_or_seconds)
     }
 }
 
+/* Symptom: the store refused such a time, and with it how the attempt had ended. */
+TEST(report, a_duration_longer_than_a_year_is_taken_as_one_and_that_is_said)
+{
+    static const char *const values[] = {"999999999999", "\"36601d\"", "1e12", "\"365d1ms\""};
+    const int64_t year_ms = INT64_C(365) * 24 * 3600 * 1000;
+    for (size_t i = 0; i < CASES(values); i++) {
+        char line[100];
+        snprintf(line, sizeof line, "{\"waiting\":%s,\"retry_after\":%s}\n", values[i], values[i]);
+        struct report report;
+        read_text(&report, line);
+        check_case_int(report.waiting_ms, year_ms, line);
+        check_case_int(report.retry_after_ms, year_ms, line);
+        check_case_int(report.warning_count, 2, line);
+        check_contains(report.warnings[0].text, "is longer than 365 days");
+        report_done(&report);
+    }
+}
+
 TEST(report, waiting_has_a_reason_and_ends_with_0)
 {
     struct report report;
