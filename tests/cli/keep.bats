@@ -43,6 +43,18 @@ load keeping
     patches_are_printed
 }
 
+# It stays ignored through exec, and the kernel keeps no status of children then. Symptom: the step was done, its changes were missing.
+@test "a git that fails is noticed also by a worker that was started with SIGCHLD ignored" {
+    make_repo
+    id=$(add_work '[{"run": "echo more >>kept; mkdir -p x/.GIT; echo no >x/.GIT/y"}]')
+    run env --ignore-signal=CHLD "$TEND" work --drain
+    has_state "$id" failed
+    [[ "$output" == *"git "*" failed (status "* ]] || { echo "$output"; return 1; }
+    other=$(add_work '[{"run": "echo more >>kept"}]')
+    run -0 env --ignore-signal=CHLD "$TEND" work --drain
+    [[ "$(tend patch "$other")" == *"+more"* ]]
+}
+
 @test "a step without a patch is told from one that is not there" {
     fail_work
     fails 3 tend patch "$id" --step test

@@ -404,6 +404,19 @@ END
     [ "$output" = 'one is through' ]
 }
 
+# A mask is inherited. Symptom: only SIGKILL ended such a worker.
+@test "TERM ends a worker that was started with TERM blocked" {
+    tend add -- true >/dev/null
+    env --block-signal=TERM "$TEND" work >work.log 2>&1 3>&- &
+    worker=$!
+    started+=("$worker")
+    until_true grep -q 'working on' work.log
+    kill -TERM "$worker"
+    until_true is_gone "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+}
+
 # LS-6, RC-14
 @test "a second signal: the job is pending again, no attempt burned, nothing of it runs" {
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")
