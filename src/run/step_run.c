@@ -13,6 +13,7 @@
 #include "base/timetext.h"
 #include "core/policy.h"
 #include "queue/handle.h"
+#include "queue/lease.h"
 #include "run/metrics.h"
 #include "run/step_record.h"
 
@@ -420,6 +421,18 @@ static enum step_outcome heal(struct attempt *attempt)
     return STEP_OVER;
 }
 
+/* Whether the job is another's by now, which the pulse may not have seen yet: then how the attempt
+ * ended, and what follows it, is not to be told. */
+static bool is_taken_away(struct job_run *run)
+{
+    int each = 0;
+    lease_check(run->runner->t, lease_patience_ms(run->task->watch.lease_ms), &run->task->lease, 1,
+                &each);
+    if (each == TEND_ELEASELOST)
+        task_lose(run->runner, run->task->lease);
+    return task_signal(run->task) == TASK_LOST;
+}
+
 /* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
 static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
@@ -433,6 +446,8 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
         step_record_success(attempt);
         return STEP_SUCCEEDED;
     case ATTEMPT_FAILED:
+        if (is_taken_away(attempt->run))
+            return STEP_OVER;
         step_record_failure(attempt);
         return heal(attempt);
     case ATTEMPT_LOST:
