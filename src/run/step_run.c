@@ -184,13 +184,39 @@ static enum step_outcome wait_out_pause(struct job_run *run)
 
 /* --- orders --- */
 
-static void answer(struct job_run *run, struct order *order, const char *outcome)
+static void answer_control(struct job_run *run, int64_t id, const char *outcome)
 {
     int rc;
     do
-        rc = tend_control_done(run->runner->t, run->task->lease, order->id, outcome);
+        rc = tend_control_done(run->runner->t, run->task->lease, id, outcome);
     while (task_try_again(run->task, rc));
+}
+
+static void answer(struct job_run *run, struct order *order, const char *outcome)
+{
+    answer_control(run, order->id, outcome);
     order_free(order);
+}
+
+static void answer_anew(struct job_run *run, const char *outcome)
+{
+    if (run->anew_control != 0)
+        answer_control(run, run->anew_control, outcome);
+    run->anew_control = 0;
+}
+
+/*
+ * The step begins anew because an operator wants it so. Who asked is answered when an attempt has
+ * begun: until then nothing in the store tells of it but the control, which whoever has the job
+ * next finds open.
+ */
+static void begin_anew(struct job_run *run, struct order *order, const char *outcome)
+{
+    answer_anew(run, "overtaken by another of its kind");
+    run->anew_control = order->id;
+    run->anew_outcome = outcome;
+    order_free(order);
+    step_anew(run);
 }
 
 void step_anew(struct job_run *run)
@@ -246,6 +272,7 @@ static enum step_outcome jump(struct job_run *run, struct order *order)
         order_free(order);
         return STEP_OVER;
     }
+    answer_anew(run, "overtaken by resume_from_step");
     answer(run, order, "going on from that step");
     forget_from(run, index);
     run->step = index;
@@ -289,16 +316,14 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
         return STEP_SUCCEEDED;
     }
     if (strcmp(order->action, "hard_reset_step") == 0) {
-        answer(run, order, "the step begins in a fresh workspace");
-        step_anew(run);
+        begin_anew(run, order, "the step begins in a fresh workspace");
         heal_count_reset(&run->heal);
         run->strategy = heal_strategy_name(HEAL_HARD);
         run->reset_due = true;
         return STEP_JUMPED;
     }
     if (strcmp(order->action, "retry_step") == 0) {
-        answer(run, order, "the step begins anew");
-        step_anew(run);
+        begin_anew(run, order, "the step begins anew");
         return STEP_JUMPED;
     }
     answer(run, order, "nothing to be done: the job runs");
@@ -368,7 +393,10 @@ static bool begin(struct attempt *attempt)
     begun.strategy = run->strategy;
     begun.marker = attempt->marker;
     run->tried = true;
-    return job_write(run, &begun, &attempt->number);
+    if (!job_write(run, &begun, &attempt->number))
+        return false;
+    answer_anew(run, run->anew_outcome);
+    return true;
 }
 
 static void run_attempt(struct attempt *attempt)
