@@ -122,12 +122,23 @@ void signals_suspend_safely(void)
     handle_suspend(on_suspend);
 }
 
+/* Whoever has started this program may have left it blocked: then it would never be heard. */
+static void unblock(int number)
+{
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+}
+
 static void handle(int number, void (*handler)(int))
 {
     /* No SA_RESTART: a blocking call is to come back. */
     struct sigaction action = {.sa_handler = handler};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
+    if (handler != SIG_DFL)
+        unblock(number);
 }
 
 void signals_start(void)
@@ -138,6 +149,8 @@ void signals_start(void)
     /* A file that may not grow (ulimit -f) is noticed by EFBIG. Steps and git get the default
      * action back. */
     handle(SIGXFSZ, SIG_IGN);
+    /* Who is started with it ignored does not hear how its children end. */
+    handle(SIGCHLD, SIG_DFL);
     struct itimerval second = {.it_interval = {.tv_sec = 1}, .it_value = {.tv_sec = 1}};
     setitimer(ITIMER_REAL, &second, NULL);
 }
@@ -193,8 +206,10 @@ int signals_catch(void)
         return -1;
     forward_fd = caught[1];
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (!is_ignored(ends[i]))
+        if (!is_ignored(ends[i])) {
             sigaction(ends[i], &action, NULL);
+            unblock(ends[i]);
+        }
     return caught[0];
 }
 

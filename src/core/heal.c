@@ -89,6 +89,12 @@ static uint64_t attempt_identity(const struct heal_attempt *attempt)
     return signature_hash(both, sizeof both);
 }
 
+/* What has changed is not known: it may be something else each time. */
+static bool is_alone(const struct heal_attempt *attempt)
+{
+    return attempt->diff_hash && strcmp(attempt->diff_hash, HEAL_DIFF_UNKNOWN) == 0;
+}
+
 /* Fewer than in an attempt before, where both outputs have a count. */
 static bool is_fewer(int64_t failures, const struct heal_trace *before)
 {
@@ -99,7 +105,7 @@ int heal_unknown_before(const struct heal *heal, const struct heal_attempt *atte
 {
     uint64_t wanted = attempt_identity(attempt);
     int found = 0;
-    if (heal->row >= 1 && is_fewer(attempt->failures, &heal->before[0]))
+    if (is_alone(attempt) || (heal->row >= 1 && is_fewer(attempt->failures, &heal->before[0])))
         return 0;
     for (int64_t i = 0; i < heal->unknown_count && i < HEAL_UNKNOWN_KEPT; i++)
         found += heal->unknown[i] == wanted;
@@ -108,12 +114,14 @@ int heal_unknown_before(const struct heal *heal, const struct heal_attempt *atte
 
 static bool repeats(const struct heal_trace *now, const struct heal_trace *before)
 {
-    return now->identity == before->identity && !is_fewer(now->failures, before);
+    return !now->alone && !before->alone && now->identity == before->identity &&
+           !is_fewer(now->failures, before);
 }
 
 static void add_to_row(struct heal *heal, const struct heal_attempt *attempt)
 {
-    const struct heal_trace now = {.identity = attempt_identity(attempt),
+    const struct heal_trace now = {.alone = is_alone(attempt),
+                                   .identity = attempt_identity(attempt),
                                    .failures = attempt->failures};
     bool fewer = heal->row >= 1 && is_fewer(now.failures, &heal->before[0]);
     bool like_last = heal->row >= 1 && repeats(&now, &heal->before[0]);
@@ -130,7 +138,7 @@ void heal_remember(struct heal *heal, const struct heal_attempt *attempt)
     heal->attempts++;
     if (!attempt->outside)
         add_to_row(heal, attempt);
-    if (attempt->unknown)
+    if (attempt->unknown && !is_alone(attempt))
         heal->unknown[heal->unknown_count++ % HEAL_UNKNOWN_KEPT] = attempt_identity(attempt);
 }
 

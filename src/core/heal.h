@@ -29,7 +29,7 @@
  * step_no_progress_limit: how many attempts in a row may repeat the failure before them (same
  * signature, same diff) until the step counts as stuck. So 1 acts at the first repeat (2 attempts
  * that are alike), 2 after the second (3 alike), 3 after the third (4 alike). No diff is like no
- * diff. What else counts:
+ * diff; one that could not be taken (HEAL_DIFF_UNKNOWN) is like nothing. What else counts:
  *   - Back and forth. An attempt that repeats the failure two before it (A B A B) counts in the
  *     same way, but at least two such attempts are needed: A B A alone shows no pattern. So limits
  *     1 and 2 act at A B A B, 3 at A B A B A.
@@ -72,6 +72,9 @@ enum heal_action heal_verdict_parse(const char *name);
 
 enum { HEAL_UNKNOWN_KEPT = 64 };
 
+/* Stands for the hash of a diff that could not be taken, also where attempts are stored. */
+#define HEAL_DIFF_UNKNOWN "unknown"
+
 /* One job. The fields are heal.c's. */
 struct heal {
     struct budgets budgets; /* of the present step */
@@ -81,6 +84,7 @@ struct heal {
     int64_t attempts;       /* of the present step that have failed */
     /* The row of attempts in the step; those that failed outside the workspace are left out. */
     struct heal_trace {
+        bool alone;        /* its diff is not known: it is like no other */
         uint64_t identity; /* of signature and diff */
         int64_t failures;  /* that the output counts; -1: it has no count */
     } before[2];           /* [0] the last, [1] the one before it */
@@ -97,7 +101,7 @@ struct heal_attempt {
     enum failure_class class; /* as classified */
     bool unknown;             /* decided by nothing: see classify.h */
     const char *signature;    /* hash; NULL or "": none */
-    const char *diff_hash;    /* NULL or "": nothing changed, or no workspace */
+    const char *diff_hash;    /* NULL or "": nothing changed, or no workspace; HEAL_DIFF_UNKNOWN */
     bool outside;             /* the cause lies outside the workspace */
     int64_t failures;         /* that the output counts; -1: it has no count */
 };

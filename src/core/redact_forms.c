@@ -1,10 +1,12 @@
 /*
  * Inside core/redact: the forms in which a known secret may be printed.
  *
- *     as it is; in base64 and base32 at each alignment, of which only the characters that the
- * secret alone decides are looked for, also broken into lines in hex, of either case, with anything
- * that dumps put between bytes: 6162 61:62 \x61\x62 escaped: as in JSON, a URL, HTML, C, and by a
- * shell; any byte in any of these ways
+ *   - as it is;
+ *   - in base64 and base32 at each alignment, of which only the characters that the secret alone
+ *     decides are looked for, also broken into lines;
+ *   - in hex, of either case, with anything that dumps put between bytes: 6162 61:62 \x61\x62, and
+ *     with the bytes of each word exchanged, as by od -x and hexdump: 6261;
+ *   - escaped as in JSON, a URL, HTML, C, and by a shell; any byte in any of these ways.
  *
  * Each form is a pattern for each way in which it may begin; the rest is compared byte by byte.
  *
@@ -19,6 +21,7 @@ enum {
     PIECE_OVERLAP_BYTES = 8, /* so that base64 has no seam */
     CODED_MIN_BYTES = 6,     /* of base64 and the like */
     HEX_MIN_BYTES = 6,       /* of a secret in hex: 12 digits */
+    WORDS_MIN_BYTES = 4,     /* ... in words whose bytes are exchanged, all of which are its own */
     TAIL_FROM_BYTES = 16,
     BREAK_BYTES = 2,       /* between two characters of base64: \r\n */
     GAP_BYTES = 4,         /* between two bytes in hex: blanks, a line end, 0x */
@@ -291,17 +294,67 @@ static void add_dumps(struct redactor *set, const char hex[LEAD_BYTES], const ch
         add_form(set, match_hex, &leads[i], value, len, looks_at);
 }
 
+/* The last word has one byte of the secret, behind one that is not; where it shows none, the rest
+ * was the whole. */
+static enum redact_verdict end_words(const struct redact_view *view, unsigned char last,
+                                     struct redact_find *ret_find)
+{
+    size_t at = pass_hex_gap(view, ret_find->to);
+    int other = hex_byte(view, at), byte = hex_byte(view, at + 2);
+    if (other == REDACT_PEEK_MORE || (other >= 0 && byte == REDACT_PEEK_MORE))
+        return REDACT_MORE;
+    if (other >= 0 && byte == last)
+        ret_find->to = at + 4;
+    return REDACT_YES;
+}
+
+/* The secret in the pattern has the bytes of each word exchanged; one may be left over. */
+static enum redact_verdict match_words(const struct redactor *redactor,
+                                       const struct redact_pattern *pattern,
+                                       const struct redact_view *view, struct redact_find *ret_find)
+{
+    struct redact_pattern words = *pattern;
+    words.option &= ~1u;
+    enum redact_verdict verdict = match_hex(redactor, &words, view, ret_find);
+    if (verdict != REDACT_YES || words.option == pattern->option)
+        return verdict;
+    return end_words(view, (unsigned char)pattern->text[pattern->len + words.option], ret_find);
+}
+
+static char hex_digit(const char *value, size_t i)
+{
+    return "0123456789abcdef"[(unsigned char)value[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+}
+
+/* 6261 6463…: words as the machine has them, by od -x and hexdump. A line may end after a word. */
+static void add_words(struct redactor *set, const char *value, size_t len)
+{
+    char words[REDACT_PIECE_BYTES];
+    static const char ends[] = " \n";
+    if (len < WORDS_MIN_BYTES || len > sizeof words)
+        return;
+    for (size_t i = 0; i < len; i++)
+        words[i] = value[(i ^ 1) < len ? i ^ 1 : i];
+    size_t looks_at = len * (2 + GAP_BYTES + 2) + (len / 16 + 2) * 2 * DUMP_BYTES;
+    for (const char *end = ends; *end; end++) {
+        struct lead lead = {.len = LEAD_BYTES};
+        for (size_t i = 0; i < REDACT_GRAM_BYTES; i++)
+            lead.text[i] = hex_digit(words, i);
+        lead.text[REDACT_GRAM_BYTES] = *end;
+        add_form(set, match_words, &lead, words, len, looks_at);
+    }
+}
+
 /* 6162…, 61 62…, 61:62…, 0x61, … and \x61… */
 static void add_hex(struct redactor *set, const char *value, size_t len)
 {
-    static const char digits[] = "0123456789abcdef";
     static const char signs[] = " :-,\n\t";
     if (len < HEX_MIN_BYTES)
         return;
     size_t looks_at = len * (2 + GAP_BYTES + 2) + (len / 16 + 2) * 2 * DUMP_BYTES;
     char hex[LEAD_BYTES + 1];
     for (size_t i = 0; i < LEAD_BYTES; i++)
-        hex[i] = digits[(unsigned char)value[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+        hex[i] = hex_digit(value, i);
     struct lead plain = {.len = LEAD_BYTES};
     memcpy(plain.text, hex, LEAD_BYTES);
     add_form(set, match_hex, &plain, value, len, looks_at);
@@ -315,6 +368,8 @@ static void add_hex(struct redactor *set, const char *value, size_t len)
     struct lead c_escape = {.text = {'\\', 'x', hex[0], hex[1], '\\'}, .len = LEAD_BYTES};
     add_form(set, match_hex, &c_number, value, len, looks_at);
     add_form(set, match_hex, &c_escape, value, len, looks_at);
+    add_words(set, value, len);
+    add_words(set, value + 1, len - 1); /* its first byte is in a word with one before it */
 }
 
 /* ---- escaped ---- */

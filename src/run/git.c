@@ -62,6 +62,34 @@ static int open_input(const struct git_call *call)
     return fd;
 }
 
+/*
+ * Whether git is a child of this process that nobody has waited for: only then its number, and that
+ * of its group, are no other's. Where SIGCHLD is ignored, the kernel waits for it at its end.
+ */
+static bool is_own(const struct running *run)
+{
+    siginfo_t info;
+    return waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void kill_group(const struct running *run)
+{
+    if (is_own(run))
+        kill(-run->pid, SIGKILL);
+}
+
+/* 0, or an errno. A git that was waited for by somebody else has ended: finish() tells of it. */
+static int watch_for_end(struct running *run)
+{
+    run->pidfd = proc_pidfd(run->pid);
+    if (run->pidfd >= 0 || run->pidfd == TEND_ENOTFOUND)
+        return 0;
+    int problem = errno;
+    kill_group(run);
+    waitpid(run->pid, NULL, 0);
+    return problem;
+}
+
 /* 0, or an errno. */
 static int start(struct running *run)
 {
@@ -82,12 +110,7 @@ static int start(struct running *run)
     run->out_fd = out[0];
     run->log_fd = log[0];
     if (rc == 0)
-        run->pidfd = proc_pidfd(run->pid);
-    if (rc == 0 && run->pidfd < 0) {
-        kill(-run->pid, SIGKILL);
-        waitpid(run->pid, NULL, 0);
-        rc = EMFILE;
-    }
+        rc = watch_for_end(run);
     if (rc != 0) {
         close_fd(&run->out_fd);
         close_fd(&run->log_fd);
@@ -175,10 +198,10 @@ static void watch(struct running *run)
             {.fd = run->log_fd, .events = POLLIN},
             {.fd = run->stopping ? -1 : cancel_fd, .events = POLLIN},
         };
-        (void)poll(fds, 4, time_left(run));
+        (void)poll(fds, 4, run->pidfd < 0 ? 0 : time_left(run));
         drain(run, &run->out_fd);
         drain(run, &run->log_fd);
-        if (fds[0].revents != 0)
+        if (run->pidfd < 0 || fds[0].revents != 0)
             return;
         if (fds[3].revents != 0)
             stop(run, GIT_CANCELLED);
@@ -191,13 +214,22 @@ static void watch(struct running *run)
     }
 }
 
+static enum git_end end_of(int status)
+{
+    if (WIFSIGNALED(status))
+        return GIT_KILLED;
+    return WEXITSTATUS(status) == 0 ? GIT_DONE : GIT_FAILED;
+}
+
 static void finish(struct running *run)
 {
     int status = 0;
+    pid_t ended;
     /* Before the pid is given back: the group's number cannot belong to others yet. */
-    kill(-run->pid, SIGKILL);
-    while (waitpid(run->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    kill_group(run);
+    do
+        ended = waitpid(run->pid, &status, 0);
+    while (ended < 0 && errno == EINTR);
     drain(run, &run->out_fd);
     drain(run, &run->log_fd);
     close_fd(&run->out_fd);
@@ -207,9 +239,7 @@ static void finish(struct running *run)
     outcome->log[outcome->log_bytes] = '\0';
     outcome->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
     if (!run->stopping)
-        outcome->end = WIFSIGNALED(status)    ? GIT_KILLED
-                       : outcome->status == 0 ? GIT_DONE
-                                              : GIT_FAILED;
+        outcome->end = ended < 0 ? GIT_UNSEEN : end_of(status);
 }
 
 static int fail_to_start(const struct git_call *call, int problem, struct git_outcome *outcome,
@@ -240,6 +270,14 @@ static bool is_full(const char *path)
     return no_files || disk.f_bavail * disk.f_frsize < SPARE_BYTES;
 }
 
+/* It could not write to a file, and has not said why: its standard output says it so only when the
+ * write that failed was not the last. */
+static bool lost_file(const struct git_call *call, const struct git_outcome *outcome)
+{
+    return git_said(outcome, "unable to write file") ||
+           (call->output_fd > 0 && git_said(outcome, "write failure on standard output"));
+}
+
 /*
  * Whether git failed because a disk or a quota is full. Of some writes it does not say why they
  * failed ("unable to write file big"): then the disks are asked, and where they have space it was
@@ -248,13 +286,9 @@ static bool is_full(const char *path)
 static bool lacks_space(const struct git_call *call, const struct git_outcome *outcome)
 {
     static const char *const certain[] = {"No space left on device", "Disk quota exceeded", NULL};
-    static const char *const writes[] = {"nable to write",
-                                         "ould not write",
-                                         "ailed to write",
-                                         "write error",
-                                         "nable to create",
-                                         "cannot mkdir",
-                                         NULL};
+    static const char *const writes[] = {
+        "nable to write", "ould not write",  "ailed to write", "write error",
+        "write failure",  "nable to create", "cannot mkdir",   NULL};
     static const char *const other[] = {"Input/output error",
                                         "ermission denied",
                                         "peration not permitted",
@@ -266,8 +300,8 @@ static bool lacks_space(const struct git_call *call, const struct git_outcome *o
         return true;
     if (!said_one_of(outcome, writes) || said_one_of(outcome, other))
         return false;
-    return git_said(outcome, "unable to write file") || is_full(call->folder) ||
-           is_full(call->work_tree) || is_full(call->git_dir) || is_full(call->object_folder);
+    return lost_file(call, outcome) || is_full(call->folder) || is_full(call->work_tree) ||
+           is_full(call->git_dir) || is_full(call->object_folder);
 }
 
 static int judge(const struct git_call *call, const struct git_outcome *outcome, struct err *err)
@@ -294,6 +328,11 @@ static int judge(const struct git_call *call, const struct git_outcome *outcome,
     case GIT_KILLED:
         return err_set(err, TEND_EIO, "git %s was killed by signal %d", call->args[0],
                        outcome->status);
+    case GIT_UNSEEN:
+        return err_set(err, TEND_EIO,
+                       "git %s has ended, but whether it succeeded is not known: this program "
+                       "ignores SIGCHLD, or waits for children that are not its own%s%s",
+                       call->args[0], line[0] != '\0' ? ": " : "", line);
     default:
         break;
     }

@@ -16,8 +16,9 @@
  * filters a checkout may need. Calls that make or apply patches leave that of the machine out
  * (hides_system); its attributes are always left out, so that files are the same everywhere.
  *
- * Descriptors 0 to 2 of the calling process must be open, and nobody else may wait for its
- * children with waitpid(-1).
+ * Descriptors 0 to 2 of the calling process must be open, it must not ignore SIGCHLD, and nobody
+ * else may wait for its children with waitpid(-1): else the end of git is not seen, and the call
+ * fails.
  */
 #ifndef RUN_GIT_H
 #define RUN_GIT_H
@@ -77,6 +78,7 @@ enum git_end {
     GIT_TOO_MUCH,  /* more output than output_max_bytes */
     GIT_MISSING,   /* there is no git command in PATH */
     GIT_UNSTARTED, /* no memory, processes or descriptors left */
+    GIT_UNSEEN,    /* it has ended; its status went to somebody else, or to nobody */
 };
 
 struct git_outcome {

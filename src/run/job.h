@@ -87,6 +87,8 @@ struct job_run {
     const char *strategy;                 /* of the attempt that comes next */
     bool reset_due;                       /* ... it needs a fresh workspace */
     int64_t pause_until_ms;               /* ... it does not begin before; monotonic, 0: at once */
+    int64_t anew_control;                 /* ... it was asked for by this control; 0: by none */
+    const char *anew_outcome;             /* ... whose answer this is, once it has begun */
     json_t *outputs;                      /* by step id */
     bool outputs_changed;                 /* since input_path was written */
     const char *input_path, *output_path; /* of TEND_INPUT and TEND_OUTPUT, once they are there */

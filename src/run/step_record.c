@@ -201,18 +201,21 @@ static void describe(struct attempt *attempt, struct failure *failure)
              line);
 }
 
-static void find_changes(struct attempt *attempt, struct failure *failure)
+/* False: err says why they could not be found. */
+static bool find_changes(const struct attempt *attempt, struct failure *failure, struct err *err)
 {
     struct job_run *run = attempt->run;
-    struct err err;
     failure_done(failure);
     failure->diff_hash[0] = '\0';
     if (!run->has_workspace)
-        return;
-    if (workspace_diff_hash(&run->keeper, &run->workspace, &failure->change, &err) == 0) {
+        return true;
+    if (workspace_diff_hash(&run->keeper, &run->workspace, &failure->change, err) == 0) {
         failure->has_change = true;
         memcpy(failure->diff_hash, failure->change.hash, sizeof failure->diff_hash);
+        return true;
     }
+    snprintf(failure->diff_hash, sizeof failure->diff_hash, "%s", HEAL_DIFF_UNKNOWN);
+    return false;
 }
 
 /* When the attempt that the verdict asks for begins is part of its reason. */
@@ -280,9 +283,14 @@ void step_record_failure(struct attempt *attempt)
     struct job_run *run = attempt->run;
     struct failure *failure = &run->failure;
     struct arena *arena = &run->change.arena;
-    find_changes(attempt, failure);
+    struct err err;
+    bool found = find_changes(attempt, failure, &err);
     judge(attempt, failure);
     describe(attempt, failure);
+    if (!found) { /* not before: it is no output of the step, by which it is judged */
+        attempt_warn(attempt, "what it has changed could not be found: %s", err.text);
+        attempt_flush(attempt);
+    }
     run->last_error[0] = '\0';
     struct tend_attempt_end *end = end_of(attempt, TEND_ATTEMPT_FAILED);
     end->failure_class = failure_class_name(failure->class.class);

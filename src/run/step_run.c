@@ -13,6 +13,7 @@
 #include "base/timetext.h"
 #include "core/policy.h"
 #include "queue/handle.h"
+#include "queue/lease.h"
 #include "run/metrics.h"
 #include "run/step_record.h"
 
@@ -183,13 +184,39 @@ static enum step_outcome wait_out_pause(struct job_run *run)
 
 /* --- orders --- */
 
-static void answer(struct job_run *run, struct order *order, const char *outcome)
+static void answer_control(struct job_run *run, int64_t id, const char *outcome)
 {
     int rc;
     do
-        rc = tend_control_done(run->runner->t, run->task->lease, order->id, outcome);
+        rc = tend_control_done(run->runner->t, run->task->lease, id, outcome);
     while (task_try_again(run->task, rc));
+}
+
+static void answer(struct job_run *run, struct order *order, const char *outcome)
+{
+    answer_control(run, order->id, outcome);
     order_free(order);
+}
+
+static void answer_anew(struct job_run *run, const char *outcome)
+{
+    if (run->anew_control != 0)
+        answer_control(run, run->anew_control, outcome);
+    run->anew_control = 0;
+}
+
+/*
+ * The step begins anew because an operator wants it so. Who asked is answered when an attempt has
+ * begun: until then nothing in the store tells of it but the control, which whoever has the job
+ * next finds open.
+ */
+static void begin_anew(struct job_run *run, struct order *order, const char *outcome)
+{
+    answer_anew(run, "overtaken by another of its kind");
+    run->anew_control = order->id;
+    run->anew_outcome = outcome;
+    order_free(order);
+    step_anew(run);
 }
 
 void step_anew(struct job_run *run)
@@ -245,6 +272,7 @@ static enum step_outcome jump(struct job_run *run, struct order *order)
         order_free(order);
         return STEP_OVER;
     }
+    answer_anew(run, "overtaken by resume_from_step");
     answer(run, order, "going on from that step");
     forget_from(run, index);
     run->step = index;
@@ -288,16 +316,14 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
         return STEP_SUCCEEDED;
     }
     if (strcmp(order->action, "hard_reset_step") == 0) {
-        answer(run, order, "the step begins in a fresh workspace");
-        step_anew(run);
+        begin_anew(run, order, "the step begins in a fresh workspace");
         heal_count_reset(&run->heal);
         run->strategy = heal_strategy_name(HEAL_HARD);
         run->reset_due = true;
         return STEP_JUMPED;
     }
     if (strcmp(order->action, "retry_step") == 0) {
-        answer(run, order, "the step begins anew");
-        step_anew(run);
+        begin_anew(run, order, "the step begins anew");
         return STEP_JUMPED;
     }
     answer(run, order, "nothing to be done: the job runs");
@@ -367,7 +393,10 @@ static bool begin(struct attempt *attempt)
     begun.strategy = run->strategy;
     begun.marker = attempt->marker;
     run->tried = true;
-    return job_write(run, &begun, &attempt->number);
+    if (!job_write(run, &begun, &attempt->number))
+        return false;
+    answer_anew(run, run->anew_outcome);
+    return true;
 }
 
 static void run_attempt(struct attempt *attempt)
@@ -435,6 +464,18 @@ static enum step_outcome heal(struct attempt *attempt)
     return STEP_OVER;
 }
 
+/* Whether the job is another's by now, which the pulse may not have seen yet: then how the attempt
+ * ended, and what follows it, is not to be told. */
+static bool is_taken_away(struct job_run *run)
+{
+    int each = 0;
+    lease_check(run->runner->t, lease_patience_ms(run->task->watch.lease_ms), &run->task->lease, 1,
+                &each);
+    if (each == TEND_ELEASELOST)
+        task_lose(run->runner, run->task->lease);
+    return task_signal(run->task) == TASK_LOST;
+}
+
 /* What came of an attempt is put down; STEP_SUCCEEDED with *ret_again: another attempt. */
 static enum step_outcome after(struct attempt *attempt, bool *ret_again)
 {
@@ -447,6 +488,8 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
         step_record_success(attempt);
         return STEP_SUCCEEDED;
     case ATTEMPT_FAILED:
+        if (is_taken_away(attempt->run))
+            return STEP_OVER;
         step_record_failure(attempt);
         return heal(attempt);
     case ATTEMPT_LOST:

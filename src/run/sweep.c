@@ -1,9 +1,11 @@
 #include "run/sweep.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "run/cgroup.h"
 #include "run/tree.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,39 +13,62 @@
 enum {
     PAGE = 250,
     SWEEP_MS = 10000,
+    MINDED_LOOK_MS = 100,
     LEASES_MOST = 1000, /* so many leases back: every run on this machine looks */
 };
 
-/* How it went, to those who listen. True: nothing is left. */
-static bool tell(const struct sweep_ear *ear, int64_t job_id, int rc, size_t ended,
+/* How it went, to those who listen. What is left to a living worker is told only by who has waited
+ * for it. True: nothing is left. */
+static bool tell(const struct sweep_ear *ear, int64_t job_id, int rc, bool waited, size_t ended,
                  const struct err *err)
 {
     char text[sizeof err->text + 100] = "";
-    if (rc < 0)
+    if (rc == TEND_ESTATE && waited)
+        snprintf(text, sizeof text,
+                 "an earlier run of job %lld has not ended yet: its worker lives, and ends it",
+                 (long long)job_id);
+    else if (rc < 0 && rc != TEND_ESTATE)
         snprintf(text, sizeof text,
                  "what an earlier run of job %lld left running could not be ended: %s",
                  (long long)job_id, err->text);
     else if (ended > 0)
-        snprintf(text, sizeof text, "ended %zu process%s that a dead worker left of job %lld",
+        snprintf(text, sizeof text, "ended %zu process%s that an earlier run left of job %lld",
                  ended, ended == 1 ? "" : "es", (long long)job_id);
     if (text[0] != '\0' && ear->tell != NULL)
         ear->tell(ear->arg, job_id, text);
     return rc == 0;
 }
 
-static bool sweep_one(tend *t, const struct sweep_ear *ear, const struct tend_attempt *attempt)
+/* As tree_sweep; what has a living minder has until_ms to end. */
+static int sweep_until(const struct tree_record *records, size_t count, int64_t until_ms,
+                       size_t *ret_ended, struct err *err)
+{
+    size_t ended;
+    int rc;
+    *ret_ended = 0;
+    while ((rc = tree_sweep(records, count, SWEEP_MS, &ended, err)) == TEND_ESTATE &&
+           clock_mono_ms() < until_ms) {
+        *ret_ended += ended;
+        poll(NULL, 0, MINDED_LOOK_MS);
+    }
+    *ret_ended += ended;
+    return rc;
+}
+
+static bool sweep_one(tend *t, const struct sweep_ear *ear, const struct tend_attempt *attempt,
+                      int64_t until_ms)
 {
     struct err err;
     size_t ended = 0;
-    struct tree_record record = {.marker = attempt->marker};
+    struct tree_record record = {.marker = attempt->marker, .minded = true};
     if (attempt->pid != TEND_UNSET && proc_self(&record.id) == 0) { /* of this boot and namespace */
         record.id.pid = attempt->pid;
         record.id.start_ticks = attempt->start_ticks;
     }
-    int rc = tree_sweep(&record, 1, SWEEP_MS, &ended, &err);
+    int rc = sweep_until(&record, 1, until_ms, &ended, &err);
     if (rc == 0)
         tend_attempt_swept(t, attempt->job_id, attempt->number);
-    return tell(ear, attempt->job_id, rc, ended, &err);
+    return tell(ear, attempt->job_id, rc, until_ms > 0, ended, &err);
 }
 
 /* Where steps have control groups of their own: nothing can leave those. */
@@ -54,7 +79,7 @@ static bool sweep_groups(void)
     return cgroup_clear_dead(parent, SWEEP_MS);
 }
 
-bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id)
+static bool sweep_attempts(tend *t, const struct sweep_ear *ear, int64_t job_id, int64_t until_ms)
 {
     struct tend_attempts *page = NULL;
     bool clean = true;
@@ -71,10 +96,15 @@ bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id)
         if (count > 0)
             clean &= sweep_groups();
         for (size_t i = 0; i < count; i++)
-            clean &= sweep_one(t, ear, &page->items[i]);
+            clean &= sweep_one(t, ear, &page->items[i], until_ms);
     }
     tend_attempts_free(page);
     return clean;
+}
+
+bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id)
+{
+    return sweep_attempts(t, ear, job_id, 0);
 }
 
 /* --- commands under a lease --- */
@@ -85,7 +115,7 @@ void lease_marker(struct tend_lease lease, char out[LEASE_MARKER_BYTES])
              (long long)lease.token);
 }
 
-static bool sweep_leases(const struct sweep_ear *ear, const struct tend_job *job)
+static bool sweep_leases(const struct sweep_ear *ear, const struct tend_job *job, int64_t until_ms)
 {
     size_t count = job->version < LEASES_MOST ? (size_t)job->version : LEASES_MOST;
     struct tree_record *records = calloc(count, sizeof *records);
@@ -97,12 +127,13 @@ static bool sweep_leases(const struct sweep_ear *ear, const struct tend_job *job
         lease_marker((struct tend_lease){.id = job->id, .token = job->token - 1 - (int64_t)i},
                      markers[i]);
         records[i].marker = markers[i];
+        records[i].minded = true;
     }
     if (rc == 0)
-        rc = tree_sweep(records, count, SWEEP_MS, &ended, &err);
+        rc = sweep_until(records, count, until_ms, &ended, &err);
     free(records);
     free(markers);
-    return tell(ear, job->id, rc, ended, &err);
+    return tell(ear, job->id, rc, true, ended, &err);
 }
 
 bool sweep_may_have_run(const struct tend_job *job)
@@ -111,27 +142,45 @@ bool sweep_may_have_run(const struct tend_job *job)
     return job->version > ADDED_AND_CLAIMED;
 }
 
-/* Whether a lease of the job ended without its owner: else nothing that ran under it can be left.
- * All processes are looked through only then. */
-static bool has_lost_a_lease(tend *t, int64_t job_id)
+/*
+ * Whether a command under an earlier lease of the job may have left something: all processes are
+ * looked through only then. A lease that a runner had tells of its attempts. Any other may have
+ * been ended by hand after its command's keeper was killed.
+ */
+static bool may_have_left(tend *t, int64_t job_id)
 {
-    static const char *const ends[] = {"job.recovered", "job.quarantined", "job.cancelled",
+    static const char *const lost[] = {"job.recovered", "job.quarantined", "job.cancelled",
                                        "job.held"};
     struct tend_events *events;
-    bool lost = false;
+    bool left = false;
+    bool untold = false; /* the last lease has no attempts */
     if (tend_job_events(t, job_id, &events) < 0)
         return true;
-    for (size_t i = 0; !lost && i < events->count; i++)
-        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
-            lost = lost || strcmp(events->items[i].what, ends[j]) == 0;
+    for (size_t i = 0; !left && i < events->count; i++) {
+        const char *what = events->items[i].what;
+        bool claimed = strcmp(what, "job.claimed") == 0;
+        left = claimed && untold;
+        untold = claimed || (untold && strcmp(what, "task.step.attempt.started") != 0);
+        for (size_t j = 0; j < sizeof lost / sizeof *lost; j++)
+            left = left || strcmp(what, lost[j]) == 0;
+    }
     tend_events_free(events);
-    return lost;
+    return left;
+}
+
+/* Until when the end of an earlier run is waited for: the lease of this one is to outlast it. */
+static int64_t patience_until(const struct tend_job *job)
+{
+    int64_t lease_ms = job->until_ms == TEND_UNSET ? 0 : job->until_ms - job->seen_at_ms;
+    int64_t patience_ms = lease_ms / 3;
+    return clock_mono_ms() + (patience_ms < SWEEP_MS ? patience_ms : SWEEP_MS);
 }
 
 bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job)
 {
     if (!sweep_may_have_run(job))
         return true;
-    bool clean = sweep_left_behind(t, ear, job->id);
-    return (!has_lost_a_lease(t, job->id) || sweep_leases(ear, job)) && clean;
+    int64_t until_ms = patience_until(job);
+    bool clean = sweep_attempts(t, ear, job->id, until_ms);
+    return (!may_have_left(t, job->id) || sweep_leases(ear, job, until_ms)) && clean;
 }

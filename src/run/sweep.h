@@ -14,8 +14,10 @@ struct sweep_ear {
 
 /*
  * Ends the process trees of attempts of this machine whose lease is no longer held: of one job,
- * before it runs again or its folders are removed, or of all (job_id 0), when a runner starts.
- * False: something is still there.
+ * before its folders are removed, or of all (job_id 0), when a runner starts. A tree whose minder
+ * lives is left to it: another store knows of the same attempt (a copy of this one, or what it is a
+ * copy of), or its worker has not heard yet that the lease is lost. False: something is still
+ * there.
  */
 bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id);
 
@@ -34,7 +36,8 @@ bool sweep_may_have_run(const struct tend_job *job);
 /*
  * Before a job runs, under the lease that job->token names: ends what is left of its attempts and
  * of commands under earlier leases of it. A later owner's are spared, should this lease be lost.
- * False: something is still there.
+ * What has a living minder is waited for, for a third of the lease and ten seconds at most. False:
+ * something is still there.
  */
 bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job);
 

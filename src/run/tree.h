@@ -142,6 +142,7 @@ void tree_free(struct tree *tree);
 struct tree_record {
     struct proc_id id;  /* its first process; pid 0: not known */
     const char *marker; /* NULL: none */
+    bool minded;        /* what still has a living minder is left to it */
 };
 
 /*
@@ -150,7 +151,7 @@ struct tree_record {
  * their groups, and every process with the attempt's mark (tree_mark.h) or with the marker in its
  * environment, with all below them. Never the caller or those it descends from. Waits until they
  * are gone; ret_killed counts them. 0, or TEND_EBUSY when some are still there after timeout_ms,
- * TEND_ENOMEM, TEND_EIO.
+ * TEND_ESTATE when some were left to their minder, TEND_ENOMEM, TEND_EIO.
  */
 int tree_sweep(const struct tree_record *records, size_t count, int64_t timeout_ms,
                size_t *ret_killed, struct err *err);

@@ -89,3 +89,11 @@ enum tree_mark_match tree_mark_match(uint64_t mark, const char *marker)
         return MARK_OTHER;
     return nested ? MARK_NESTED : MARK_OWN;
 }
+
+uint64_t tree_mark_above(uint64_t mark, const char *marker)
+{
+    enum tree_mark_match match = tree_mark_match(mark, marker);
+    if (match == MARK_OTHER)
+        return mark;
+    return match == MARK_OWN && inner_part(mark) != part ? mark | part : 0;
+}

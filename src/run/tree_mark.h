@@ -42,4 +42,8 @@ enum tree_mark_match {
 };
 enum tree_mark_match tree_mark_match(uint64_t mark, const char *marker);
 
+/* The mark of the one who has started the attempt, and of its minder, by that of a process in it;
+ * the same where the attempt could not be given one. */
+uint64_t tree_mark_above(uint64_t mark, const char *marker);
+
 #endif

@@ -9,6 +9,10 @@
  *   - the group of the recorded process, as long as one of the former is in it (the number of a
  *     group is free for others only when nobody is in it any more);
  *   - everything below those.
+ * What has a living minder above it is not left behind (tree_record.minded): its worker lives and
+ * ends it, or its minder does, because the worker is dead or frozen. A minder that is stopped ends
+ * nothing.
+ *
  * A mark is a hash. Where a process has the marker of another attempt with the same hash in its
  * environment, it belongs to that one.
  */
@@ -16,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "run/cgroup.h"
 #include "run/tree_census.h"
 #include "run/tree_mark.h"
 
@@ -39,6 +44,7 @@ struct sweep {
     int64_t spared[ANCESTORS]; /* this process and those above it */
     size_t spared_count;
     char marker[TREE_MARKER_BYTES + 1]; /* of the process looked at */
+    bool left_some;                     /* to their minders */
 };
 
 /* Whether the entry at hand is the marker is decided byte by byte: it may lie across two reads. */
@@ -123,6 +129,40 @@ static bool is_marked(const struct sweep *sweep, uint64_t mark, const char *mark
     return false;
 }
 
+/* Not one above the caller: that looks after other trees. */
+static bool is_minder(const struct sweep *sweep, int64_t pid, const struct proc_stat *stat)
+{
+    return strcmp(stat->command, CGROUP_MINDER) == 0 && !proc_has_ended(stat) &&
+           !proc_is_stopped(stat) && !is_spared(sweep, pid);
+}
+
+/* Whether the minder of the attempt lives. Where its worker runs in a step itself, there are others
+ * above it, whose marks differ. */
+static bool has_minder(const struct sweep *sweep, const char *marker, uint64_t mark, int64_t pid)
+{
+    struct proc_stat stat;
+    uint64_t wanted = marker ? tree_mark_above(mark, marker) : mark;
+    for (int i = 0; i < ANCESTORS && pid > 1 && proc_stat(pid, &stat) == 0; i++) {
+        if (is_minder(sweep, pid, &stat) && tree_mark_read(pid) == wanted)
+            return true;
+        pid = stat.parent_pid;
+    }
+    return false;
+}
+
+static bool is_of(const struct sweep *sweep, const struct tree_record *record,
+                  const struct census *census, uint64_t mark, int64_t pid,
+                  const struct proc_stat *stat)
+{
+    if (record->marker && is_marked(sweep, mark, record->marker))
+        return true;
+    if (!is_here(sweep, &record->id))
+        return false;
+    if (pid == record->id.pid && proc_same_start(stat->start_ticks, record->id.start_ticks))
+        return true;
+    return stat->group == record->id.pid && found_in_group(census, stat->group);
+}
+
 static bool belongs(void *arg, const struct census *census, int64_t pid,
                     const struct proc_stat *stat)
 {
@@ -133,14 +173,11 @@ static bool belongs(void *arg, const struct census *census, int64_t pid,
     uint64_t mark = tree_mark_read(pid);
     for (size_t i = 0; i < sweep->count; i++) {
         const struct tree_record *record = &sweep->records[i];
-        if (record->marker && is_marked(sweep, mark, record->marker))
-            return true;
-        if (!is_here(sweep, &record->id))
+        if (!is_of(sweep, record, census, mark, pid, stat))
             continue;
-        if (pid == record->id.pid && proc_same_start(stat->start_ticks, record->id.start_ticks))
+        if (!record->minded || !has_minder(sweep, record->marker, mark, stat->parent_pid))
             return true;
-        if (stat->group == record->id.pid && found_in_group(census, stat->group))
-            return true;
+        sweep->left_some = true;
     }
     return false;
 }
@@ -187,16 +224,23 @@ int tree_sweep(const struct tree_record *records, size_t count, int64_t timeout_
     int64_t until_ms = clock_mono_ms() + timeout_ms;
     size_t killed = 0;
     int r = init_sweep(&sweep, records, count);
-    while (r == 0 && count > 0 && (r = census_kill(&census)) > 0) {
+    while (r == 0 && count > 0) {
+        sweep.left_some = false;
+        if ((r = census_kill(&census)) <= 0)
+            break;
         killed += (size_t)r;
         r = wait_for_end(&census, until_ms) ? 0 : TEND_EBUSY;
     }
     census_done(&census);
+    *ret_killed = killed;
+    if (r == 0 && sweep.left_some)
+        r = TEND_ESTATE;
     if (r == TEND_EBUSY)
         return err_set(err, r, "processes of earlier attempts do not end, not even by SIGKILL");
+    if (r == TEND_ESTATE)
+        return err_set(err, r, "their worker lives");
     if (r < 0)
         return err_set(err, r, "cannot look through the processes of this machine: %s",
                        tend_strerror(r));
-    *ret_killed = killed;
     return 0;
 }

@@ -170,6 +170,37 @@ restarted() {
     [ "$output" = $'kept\nkept\nkept\nkept\ntwo is through' ]
 }
 
+# Symptom: it was said to be done, and the next worker served the rest of the pause and went on with attempt 2.
+@test "retry_step and hard_reset_step are done when an attempt has begun, by whatever worker" {
+    git init -q -b main repo
+    git -C repo -c user.name=a -c user.email=a@b commit -q --allow-empty -m start
+    for action in retry_step hard_reset_step; do
+        rm -f gate full.pid
+        id=$(tend add --payload "$(jq -n --arg repo "$PWD/repo" '{workspace: {$repo, ref: "main"}, run: "echo retry_after=50s >>$TEND_OUTPUT; exit 1"}')")
+        start_worker -c 1
+        until_true log_says 'attempt 2 of 3 follows in 50'
+        tend add --payload "$(jq -n --arg run "$(gated full)" '{$run}')" >/dev/null
+        until_true test -s full.pid
+        tend control "$id" "$action"
+        until_true is_known "$id"
+        sleep 0.5
+        run -0 tend show "$id" --json
+        json '.controls[0].outcome == null'
+        kill -KILL "$worker"
+        wait "$worker" || true
+        touch gate
+        start_worker
+        until_true log_says "job $id: step step-1, attempt 1 of 3"
+        run -0 tend show "$id" --json
+        json '.controls[0].outcome | startswith("the step begins")'
+        json '[.attempts[].attempt] == [1, 1]'
+        kill -KILL "$worker"
+        wait "$worker" || true
+        tend cancel "$id"
+    done
+    json '[.attempts[].strategy] == ["first", "hard_reset"]'
+}
+
 @test "cancel ends a running attempt" {
     start_two_steps
     run -0 tend control "$id" cancel --reason 'not needed'

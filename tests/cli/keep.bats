@@ -43,6 +43,30 @@ load keeping
     patches_are_printed
 }
 
+# It stays ignored through exec, and the kernel keeps no status of children then. Symptom: the step was done, its changes were missing.
+@test "a git that fails is noticed also by a worker that was started with SIGCHLD ignored" {
+    make_repo
+    id=$(add_work '[{"run": "echo more >>kept; mkdir -p x/.GIT; echo no >x/.GIT/y"}]')
+    run env --ignore-signal=CHLD "$TEND" work --drain
+    has_state "$id" failed
+    [[ "$output" == *"git "*" failed (status "* ]] || { echo "$output"; return 1; }
+    other=$(add_work '[{"run": "echo more >>kept"}]')
+    run -0 env --ignore-signal=CHLD "$TEND" work --drain
+    [[ "$(tend patch "$other")" == *"+more"* ]]
+}
+
+# Symptom: no diff counted as none, the step was stuck after attempt 2, and its workspace was thrown away.
+@test "a step whose changes git cannot read is not stuck, and the attempts say why" {
+    make_repo
+    id=$(add_work '[{"run": "mkdir -p x/.GIT; echo no >x/.GIT/y; echo more >>kept; exit 1"}]')
+    TEND_STEP_PAUSE_SECONDS=0 tend work --drain >work.log || true
+    run -0 tend show "$id" --json
+    json '[.attempts[].verdict] == ["soft_reset", "soft_reset", "exhausted"]'
+    json 'all(.attempts[]; .diff_hash == "unknown")'
+    json 'all(.attempts[]; .warnings[0] | startswith("what it has changed could not be found: git "))'
+    json 'all(.attempts[]; .evidence == null)'
+}
+
 @test "a step without a patch is told from one that is not there" {
     fail_work
     fails 3 tend patch "$id" --step test

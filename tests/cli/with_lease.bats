@@ -312,6 +312,54 @@ works_on() {
     [ ! -e beside ]
 }
 
+# end_by_hand COMMAND…: what with-lease left of a job, which this ends by hand, is gone before the job runs again
+end_by_hand() {
+    rm -f ran child shell
+    tend add -q q >/dev/null
+    claim -q q
+    orphan_of with-lease "$lease" -- sh -c
+    tend "$@" "$lease"
+    tend claim -q q --exec "$looks"
+    [ -e ran ]
+    [ ! -e beside ]
+}
+
+# Symptom: it ran beside the next run of the job.
+@test "RC-14: what is left of a command is gone also when its lease was ended by hand" {
+    end_by_hand release
+    end_by_hand fail --retry-in 0s
+}
+
+# in_copy …: tend in a copy of the store as it was while its jobs ran
+in_copy() {
+    (cd copy && timeout 60 "$TEND" "$@") >>copy.log 2>&1 3>&-
+}
+
+# copy_says COUNT: so often it was said that an earlier run lives
+copy_says() {
+    [ "$(grep -c 'has not ended yet: its worker lives' copy.log)" -ge "$1" ]
+}
+
+# Symptom: signal 9 for production. Attempts and leases have the same names in both stores.
+@test "a run on a copy of a store leaves the processes of the original alone" {
+    tend add -q a --lease 2s -- sh -c "echo \$\$ >$PWD/step; exec sleep 1000" >/dev/null
+    tend add -q b --lease 2s >/dev/null
+    start_worker -q a
+    start claim -q b --exec "$nested"
+    until_true test -s step
+    mkdir copy
+    cp -r .tend copy/.tend
+    rm -rf copy/.tend/run
+    sleep 2.5
+    in_copy claim -q b --wait 10s --exec true || true
+    in_copy work -q a --drain || true
+    cat copy.log
+    copy_says 2
+    run ! grep -q 'ended .* process' copy.log
+    kill -0 "$(cat step)"
+    kill -0 "$(cat child)"
+}
+
 # Symptom: three calls without descriptors left their leases to expire, and healthy work was quarantined.
 @test "BY-9: what tend lacks to start a command costs the job nothing" {
     local descriptors lacking=0

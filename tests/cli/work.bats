@@ -404,6 +404,47 @@ END
     [ "$output" = 'one is through' ]
 }
 
+# A mask is inherited. Symptom: only SIGKILL ended such a worker.
+@test "TERM ends a worker that was started with TERM blocked" {
+    tend add -- true >/dev/null
+    env --block-signal=TERM "$TEND" work >work.log 2>&1 3>&- &
+    worker=$!
+    started+=("$worker")
+    until_true grep -q 'working on' work.log
+    kill -TERM "$worker"
+    until_true is_gone "$worker"
+    ended "$worker"
+    [ "$status" = 0 ]
+}
+
+# Symptom: the worker killed its own attempt as what "a dead worker left", and told of a lack of memory.
+@test "a job that is retried right after its cancel waits for its attempt, which its worker ends" {
+    step="if [ -s $PWD/first ]; then ! kill -0 \$(cat $PWD/first) || touch $PWD/beside; exit 0; fi"
+    id=$(tend add --payload "$(jq -n --arg run "$step; trap '' TERM; echo \$\$ >$PWD/first; while :; do sleep 0.05; done" \
+        '{$run, grace: "6s"}')")
+    start_worker
+    until_true test -s first
+    tend cancel "$id"
+    tend retry "$id"
+    until_true has_state "$id" 'done'
+    cat work.log
+    [ ! -e beside ]
+    run ! log_says 'left of job'
+    run ! log_says 'tend did not send'
+    log_says 'was taken away\|is cancelled'
+}
+
+# Symptom: "attempt 2 of 3 follows", of a run that was over.
+@test "how an attempt ended is not told when its lease is lost" {
+    step="if [ -e $PWD/first ]; then exit 0; fi; touch $PWD/first"
+    id=$(tend add --payload "$(jq -n --arg run "$step; cd $PWD; '$TEND' cancel 1; '$TEND' retry 1; exit 1" '{$run}')")
+    start_worker -c 1
+    until_true has_state "$id" 'done'
+    cat work.log
+    log_says 'was taken away'
+    run ! log_says 'attempt 1 of 3: exit 1'
+}
+
 # LS-6, RC-14
 @test "a second signal: the job is pending again, no attempt burned, nothing of it runs" {
     id=$(tend add --payload "$(jq -n --arg run "$(gated one)" '{$run}')")

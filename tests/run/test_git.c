@@ -195,6 +195,25 @@ TEST(git, a_git_killed_by_a_signal_and_one_that_says_nothing)
     check_contains(err.text, "git word failed (status 7): it did not say why");
 }
 
+/* The kernel keeps no status of children then. Symptom: every git had succeeded. */
+TEST(git, a_git_whose_status_nobody_keeps_has_not_succeeded)
+{
+    static const char *const ends[] = {"exit 3", "sleep 0.3; exit 3", "exit 0"};
+    pretend("sh ./end");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        struct err err = {0};
+        struct git_outcome outcome;
+        struct git_call call = {.args = word};
+        box_sh("echo '%s' >end", ends[i]);
+        signal(SIGCHLD, SIG_IGN);
+        check_int(git_run(&call, &outcome, &err), ==, TEND_EIO);
+        check_int(outcome.end, ==, GIT_UNSEEN);
+        check_contains(err.text, "git word has ended, but whether it succeeded is not known");
+        check_contains(err.text, "ignores SIGCHLD");
+        signal(SIGCHLD, SIG_DFL);
+    }
+}
+
 TEST(git, a_daemon_that_keeps_the_pipes_open_is_not_waited_for)
 {
     pretend("setsid sleep 1000 & echo done; exit 0");
@@ -234,6 +253,30 @@ TEST(git, a_full_disk_is_said_so)
     struct git_call call = {.args = word};
     check_int(git_run(&call, NULL, &err), ==, TEND_EFULL);
     check_contains(err.text, "No space left");
+}
+
+/* Of a write that was not its last git does not say why it failed. Symptom: the job failed. */
+TEST(git, output_that_does_not_fit_on_the_disk_is_said_so)
+{
+    box_init();
+    struct err err = {0};
+    int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    box_sh("git init -q . && git commit -q --allow-empty -m one && seq 100000 >numbers && "
+           "git add numbers && git commit -q -m two");
+    struct git_call call = {.args = (const char *const[]){"diff", "HEAD~1", NULL}, .output_fd = fd};
+    check_int(git_run(&call, NULL, &err), ==, TEND_EFULL);
+    check_contains(err.text, "unknown write failure on standard output");
+    check_contains(err.text, "no space left on the disk, or in a quota");
+    close(fd);
+}
+
+/* A pipe to this process is not a disk. */
+TEST(git, output_that_could_not_be_written_to_a_pipe_is_no_full_disk)
+{
+    pretend("echo 'fatal: unknown write failure on standard output' >&2; exit 128");
+    struct err err = {0};
+    struct git_call call = {.args = word};
+    check_int(git_run(&call, NULL, &err), ==, TEND_EIO);
 }
 
 /* A quota: git does not say why, and the disk has space. */

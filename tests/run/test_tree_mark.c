@@ -43,6 +43,10 @@ TEST(tree_mark, a_worker_in_a_step_marks_its_steps_for_both)
     check_int(tree_mark_match(mark, "inner"), ==, MARK_OWN);
     check_int(tree_mark_match(mark, "outer"), ==, MARK_NESTED);
     check_int(tree_mark_match(mark, "another"), ==, MARK_OTHER);
+    check_int(tree_mark_above(mark, "inner"), ==, tree_mark_read(getpid()));
+    check_int(tree_mark_above(mark, "outer"), ==, 0);
+    check_int(tree_mark_above(tree_mark_read(getpid()), "outer"), ==, 0);
+    check_int(tree_mark_above(mark, "another"), ==, mark);
     tree_mark_set(mark); /* it is lower: no privilege is needed */
     check_int(tree_mark_read(getpid()), ==, mark);
     check_int(tree_mark_make("third"), ==, 0);

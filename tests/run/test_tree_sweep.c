@@ -1,11 +1,14 @@
 /* run/tree: minders and nurseries that are killed under a living worker; sweeping. */
 #include "run/tree_case.h"
+#include "run/tree_mark.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <tend.h>
 #include <unistd.h>
 
 static struct tree *start_daemon(struct tree_pool *pool, const char *path, struct proc_id *ret_id)
@@ -216,7 +219,7 @@ TEST(tree_sweep, finds_the_recorded_process_and_all_below_it)
 TEST(tree_sweep, a_reused_pid_another_boot_and_another_namespace_are_left_alone)
 {
     struct proc_id stray = start_stray("stray", "linger", NULL), wrong = stray;
-    wrong.start_ticks--;
+    wrong.start_ticks -= 2; /* one may be the rounding of a time namespace */
     check_int(sweep(&wrong, NULL), ==, 0);
     wrong = stray;
     wrong.boot_id[0] = wrong.boot_id[0] == 'a' ? 'b' : 'a';
@@ -260,4 +263,62 @@ TEST(tree_sweep, never_kills_the_one_who_asks_or_those_above_it)
     check_int(sweep(&self, NULL), ==, 0);
     check_int(proc_of(getppid(), &self), ==, 0);
     check_int(sweep(&self, NULL), ==, 0);
+}
+
+/* As a worker on a copy of the store would. */
+TEST(tree_sweep, what_has_a_living_minder_is_left_to_it)
+{
+    struct tree_pool *pool = open_pool();
+    struct proc_id daemon;
+    struct tree *tree = start_daemon(pool, test_path("daemon"), &daemon);
+    struct tree_record record = {.marker = test_folder(), .minded = true};
+    struct err err;
+    size_t killed = 0;
+    check_int(tree_sweep(&record, 1, WAIT_MS, &killed, &err), ==, TEND_ESTATE);
+    check_contains(err.text, "worker lives");
+    record.id = daemon;
+    check_int(tree_sweep(&record, 1, WAIT_MS, &killed, &err), ==, TEND_ESTATE);
+    check_int(killed, ==, 0);
+    check_int(proc_fate(&daemon), ==, PROC_ALIVE);
+
+    pid_t minder = (pid_t)parent_of(daemon.pid); /* the daemon has left its own parent */
+    check_int(kill(minder, SIGSTOP), ==, 0);     /* nobody is left who would end it */
+    struct proc_stat stat;
+    wait_until(proc_stat(minder, &stat) == 0 && proc_is_stopped(&stat), WAIT_MS);
+    check_int(tree_sweep(&record, 1, WAIT_MS, &killed, &err), ==, 0);
+    check_int(killed, >=, 1);
+    check_int(proc_fate(&daemon), ==, PROC_DEAD);
+    kill(minder, SIGCONT);
+    expect(tree, TREE_EXITED);
+    tree_free(tree);
+    tree_pool_close(pool);
+}
+
+/* The worker of the inner attempt ran in the step of the outer one, whose minder lives. */
+TEST(tree_sweep, the_minder_of_another_attempt_spares_nothing)
+{
+    struct tree_pool *pool = open_pool();
+    const char *path = test_path("daemon");
+    const char *outer = test_path("outer");
+    struct tree_spec spec = actor_spec("daemon", path, "stay");
+    spec.marker = outer;
+    struct tree *tree = spawn(pool, &spec);
+    expect(tree, TREE_STARTED);
+    struct proc_id daemon = wait_for_process(path);
+    tree_mark_set(tree_mark_read(daemon.pid)); /* as that worker has it */
+    uint64_t mark = tree_mark_make(test_folder());
+    const struct rlimit both = {.rlim_cur = mark, .rlim_max = mark};
+    check_int(prlimit((pid_t)daemon.pid, RLIMIT_RTTIME, &both, NULL), ==, 0);
+
+    struct tree_record record = {.marker = outer, .minded = true};
+    struct err err;
+    size_t killed = 0;
+    check_int(tree_sweep(&record, 1, WAIT_MS, &killed, &err), ==, TEND_ESTATE);
+    check_int(proc_fate(&daemon), ==, PROC_ALIVE);
+    record.marker = test_folder();
+    check_int(tree_sweep(&record, 1, WAIT_MS, &killed, &err), ==, 0);
+    check_int(killed, ==, 1);
+    check_int(proc_fate(&daemon), ==, PROC_DEAD);
+    tree_free(tree);
+    tree_pool_close(pool);
 }

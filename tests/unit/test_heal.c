@@ -227,6 +227,24 @@ static struct heal_verdict fail_counting(struct heal *heal, int64_t failures)
     return verdict;
 }
 
+/* Symptom: it counted as no change, and a step that made progress was stuck. */
+TEST(heal, a_diff_that_is_not_known_is_like_no_other)
+{
+    struct heal heal = begin(20, 1, 1, true);
+    const struct heal_attempt unknown = {
+        .unknown = true, .signature = "s", .diff_hash = HEAL_DIFF_UNKNOWN, .failures = -1};
+    for (int i = 0; i < 4; i++) {
+        struct heal_verdict verdict;
+        check_int(unknown_before(&heal, "s", HEAL_DIFF_UNKNOWN, -1), ==, 0);
+        heal_after_failure(&heal, &unknown, &verdict);
+        check_int(verdict.action, ==, HEAL_SOFT);
+    }
+    static const char *const diffs[] = {"", HEAL_DIFF_UNKNOWN, "", ""};
+    for (int i = 0; i < 4; i++)
+        check_int(fail_with(&heal, CLASS_TRANSIENT_RUNTIME, "s", diffs[i]).action, ==,
+                  i < 3 ? HEAL_SOFT : HEAL_HARD);
+}
+
 TEST(heal, fewer_failures_are_progress_though_signature_and_diff_are_alike)
 {
     /* 9, 8 and 7 failing tests counted as the same failure. */

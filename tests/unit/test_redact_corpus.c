@@ -445,16 +445,20 @@ struct dump {
     const char *before; /* each group of bytes */
     size_t group, half; /* bytes in a group; a second blank before this byte, 0: none */
     const char *left, *right;
+    bool exchanged; /* the bytes of each group of two */
 };
 
 static const struct dump dumps[] = {
-    {"xxd", HEX_OFFSET, ":", " ", 2, 0, "  ", ""},
-    {"xxd -g1", HEX_OFFSET, ":", " ", 1, 0, "  ", ""},
-    {"xxd -g4", HEX_OFFSET, ":", " ", 4, 0, "  ", ""},
-    {"hexdump -C", HEX_OFFSET, " ", " ", 1, 8, "  |", "|"},
-    {"od -An -tx1", NO_OFFSET, "", " ", 1, 0, NULL, ""},
-    {"od -tx1", OCTAL_OFFSET, "", " ", 1, 0, NULL, ""},
-    {"od -tx1z", OCTAL_OFFSET, "", " ", 1, 0, "  >", "<"},
+    {"xxd", HEX_OFFSET, ":", " ", 2, 0, "  ", "", false},
+    {"xxd -g1", HEX_OFFSET, ":", " ", 1, 0, "  ", "", false},
+    {"xxd -g4", HEX_OFFSET, ":", " ", 4, 0, "  ", "", false},
+    {"hexdump -C", HEX_OFFSET, " ", " ", 1, 8, "  |", "|", false},
+    {"od -An -tx1", NO_OFFSET, "", " ", 1, 0, NULL, "", false},
+    {"od -tx1", OCTAL_OFFSET, "", " ", 1, 0, NULL, "", false},
+    {"od -tx1z", OCTAL_OFFSET, "", " ", 1, 0, "  >", "<", false},
+    {"hexdump", HEX_OFFSET, "", " ", 2, 0, NULL, "", true},
+    {"od -x", OCTAL_OFFSET, "", " ", 2, 0, NULL, "", true},
+    {"od -An -x", NO_OFFSET, "", " ", 2, 0, NULL, "", true},
 };
 
 static void put_dump_line(struct buf *out, const struct dump *dump, const char *text, size_t len,
@@ -468,8 +472,11 @@ static void put_dump_line(struct buf *out, const struct dump *dump, const char *
     for (size_t i = line; i < line + 16; i++) {
         buf_puts(out, i % dump->group == 0 ? dump->before : "");
         buf_puts(out, dump->half > 0 && i % 16 == dump->half ? " " : "");
-        if (i < len)
-            buf_printf(out, "%02x", (unsigned char)text[i]);
+        size_t from = dump->exchanged ? i ^ 1 : i;
+        if (from < len)
+            buf_printf(out, "%02x", (unsigned char)text[from]);
+        else if (dump->exchanged && i < len)
+            buf_puts(out, "00");
         else if (dump->left)
             buf_puts(out, "  ");
     }
@@ -501,7 +508,8 @@ TEST(redact_corpus, SH_15_a_known_value_is_found_at_every_place_of_a_dump)
         const char *clean = redact_text(redactor, &arena, out.data);
         check_contains(clean, REDACT_MARK);
         /* Its second half, in hex or beside it. */
-        if (strstr(clean, "b1K") || strstr(clean, "31 4b") || strstr(clean, "314b"))
+        if (strstr(clean, "b1K") || strstr(clean, "31 4b") || strstr(clean, "314b") ||
+            strstr(clean, "4b31") || strstr(clean, "3162"))
             test_fail(__FILE__, __LINE__, "%s with %zu before: %s", dump->name, before, clean);
         check_cutting(redactor, out.data, clean);
     }
