@@ -114,6 +114,15 @@ bool workspace_mirror_give_up(struct workspace_keeper *keeper, const char *folde
  * them, and another copy would not have them either. */
 void workspace_mirror_doubt(const char *folder);
 
+/* A file in each copy that tend has made, and in nothing else. */
+#define WORKSPACE_COPY_MARK "tend-copy"
+
+/* Whether tend has made the copy. */
+bool workspace_mirror_is_own(const char *path);
+
+/* Marks a copy as tend's; fine when it has the mark. */
+int workspace_mirror_mark(const char *path, struct err *err);
+
 /* Whether nobody has used the copy for 30 days. */
 bool workspace_mirror_is_unused(const char *path);
 

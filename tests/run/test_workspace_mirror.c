@@ -148,6 +148,22 @@ TEST(mirror, a_copy_that_is_handed_out_counts_as_used_from_that_moment)
     }
 }
 
+/* Whatever has the name of a copy, and no mark. */
+TEST(mirror, a_folder_that_tend_has_not_made_is_not_used_as_a_copy)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    box_repository("r");
+    check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+    box_sh("cd cache && copy=$(ls -d *.git) && test -e $copy/tend-copy && rm -rf $copy && "
+           "git clone -q --bare ../r $copy");
+    const char *before = box_repository_state(box_out("ls -d cache/*.git"));
+    check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+    check_str(box_repository_state(box_out("ls -d cache/*.git | grep -v -e -1.git")), before);
+    check_str(box_out("ls -d cache/*-1.git/tend-copy | wc -l"), "1");
+}
+
 static bool process_is_gone(const char *pid)
 {
     return box_status("test ! -e /proc/%s || grep -q '^State:.Z' /proc/%s/status", pid, pid) == 0;
