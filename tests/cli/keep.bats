@@ -227,6 +227,33 @@ load keeping
     [ -d .tend/run/job-78/state ]
 }
 
+# Symptom: the folder was taken for the job's, and removed with it.
+@test "a folder of the user's with the name of a job's is left alone" {
+    make_repo
+    local i
+    for i in 1 2 3 4 5; do
+        mkdir -p "srv/job-$i/data"
+        echo precious >"srv/job-$i/data/report.csv"
+    done
+    id=$(add_work '[{"id": "a", "run": "echo x >made"}]')
+    [ "$id" -le 5 ]
+    tend queue set default --keep-done 0s >/dev/null
+    tend work --drain --folder srv >work.log
+    [ "$(cat srv/job-?/data/report.csv | grep -c precious)" = 5 ]
+    ls -d "srv/job-$id"-*
+    tend purge >/dev/null
+    run -0 tend heal --folder srv
+    [[ "$output" == *"1 folder of a deleted job removed"* ]]
+    [ "$(cat srv/job-?/data/report.csv | grep -c precious)" = 5 ]
+    ls -d "srv/job-$id"-* && return 1
+    git clone -q --bare repo srv/cache/app.git
+    touch -d '40 days ago' srv/cache/app.git
+    tend heal --folder srv
+    tend add --no-folder -- true
+    tend work --drain --folder srv >work.log
+    git -C srv/cache/app.git fsck
+}
+
 @test "a folder of deleted jobs goes with them" {
     fail_work
     tend queue set default --keep-failed 0s >/dev/null
