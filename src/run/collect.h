@@ -45,10 +45,6 @@ int collect_job(struct collect *collect, const char *path, int64_t job_id);
 
 void collect_mirrors(struct collect *collect);
 
-/* Notes that a folder outside of the runner's borrows from the copies that the runner's folder
- * has. */
-int collect_note_borrower(const char *runner_folder, const char *borrower, struct err *err);
-
 /* --- for both --- */
 
 /* Counts a folder, and removes it if nothing needs it and that is asked for. One that cannot be

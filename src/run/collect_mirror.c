@@ -24,8 +24,10 @@
 #include <unistd.h>
 
 #define CACHE "cache"
-#define GONE ".gone"          /* the end of the name of a copy that is being removed */
-#define BORROWERS "borrowers" /* in the cache: folders elsewhere that borrow from it, by line */
+#define GONE ".gone" /* the end of the name of a copy that is being removed */
+/* In the cache: folders elsewhere that borrow from it, by line. Earlier versions made such for
+ * people. */
+#define BORROWERS "borrowers"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -111,22 +113,6 @@ static bool is_borrowed(const struct collect *collect, const char *name)
     bool borrowed = strstr(borrowings.data, part) != NULL || borrowings.failed;
     buf_done(&borrowings);
     return borrowed;
-}
-
-int collect_note_borrower(const char *runner_folder, const char *borrower, struct err *err)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, runner_folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : files_fail(err, "writing", path, errno);
-    struct buf line;
-    buf_init(&line);
-    buf_printf(&line, "%s\n", borrower);
-    int problem = files_write_all(fd, line.data, line.len);
-    buf_done(&line);
-    close(fd);
-    return problem == 0 ? 0 : files_fail(err, "writing", path, problem);
 }
 
 /* --- removing --- */

@@ -19,6 +19,8 @@
  *   - trees count, not HEAD: a step may commit, or move HEAD, and its patch is the same. After a
  *     replay HEAD is at the start commit, and all changes are there uncommitted.
  *
+ * A workspace made for people borrows nothing (workspace_own_objects).
+ *
  * A copy, and not the user's own objects, for two reasons: git would remove objects there that a
  * workspace still needs, and there is no way to hold them without writing to that repository.
  *
@@ -141,6 +143,14 @@ struct workspace {
  */
 int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
                    const char *below, struct workspace *ret_workspace, struct err *err);
+
+/*
+ * For a workspace that is given to people: it gets all objects of the copy for itself, as hard
+ * links where that is possible, and borrows no more. It can be moved and cloned then, and outlives
+ * the copy. Before anybody else works in it.
+ */
+int workspace_own_objects(struct workspace_keeper *keeper, const struct workspace *workspace,
+                          struct err *err);
 
 /* Frees the memory; the workspace stays on the disk. */
 void workspace_done(struct workspace *workspace);

@@ -131,6 +131,27 @@ load keeping
     [ "$(cat new/folders/too/made)" = new ]
 }
 
+# Symptom: it borrowed from the copy in the cache, and lost its history when it had been moved and the copy was removed.
+@test "a workspace that was made for people depends on nothing" {
+    make_repo
+    git -C repo commit -q --allow-empty -m two
+    git -C repo gc -q
+    git -C repo commit -q --allow-empty -m three
+    id=$(add_work '[{"id": "build", "run": "echo more >>kept"}]')
+    tend work --drain >work.log
+    tend workspace "$id" --at mine
+    [ ! -e mine/.git/objects/info/alternates ]
+    [ -n "$(find mine/.git/objects -name '*.pack' -links +1)" ] # no bytes were copied
+    rm -rf repo .tend
+    mkdir elsewhere
+    mv mine elsewhere/moved
+    git clone -q elsewhere/moved cloned
+    git -C elsewhere/moved fsck --full
+    [ "$(git -C elsewhere/moved log --format=%s main)" = $'three\ntwo\none' ]
+    [ "$(git -C elsewhere/moved diff --name-only)" = kept ]
+    [ "$(git -C cloned log --format=%s | wc -l)" = 3 ]
+}
+
 @test "a repository that is out of reach is told, and what can be done" {
     fail_work
     mv repo moved
