@@ -172,8 +172,13 @@ int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err 
  * that cannot be told. */
 int workspace_find_at(int fd, char out[PATH_MAX]);
 
+/* Whether its folder is there. A step may have moved it and put a link to one of the user's in its
+ * place. False: another workspace is needed, and nothing is looked at through the link. */
+bool workspace_is_there(const struct workspace *workspace);
+
 /*
- * Call before each attempt. After a failed one it puts branches and tags back to where they were
+ * Call before each attempt. A link in place of the workspace goes, so that the attempt does not run
+ * where it leads. After a failed one it puts branches and tags back to where they were
  * when the step began, and HEAD before the commits of that attempt; the files stay as they are.
  * Does what it can; see workspace_state.c.
  */

@@ -201,6 +201,10 @@ bool workspace_is_attributes_file(const char *path);
 /* Notes where the step's git stands, for workspace_begin_attempt. */
 void workspace_note_state(struct workspace_keeper *keeper, struct workspace *workspace);
 
+/* In the git folder of the steps: a line with the name of the workspace, by which tend knows that
+ * it has made the folder. */
+#define WORKSPACE_GIT_MARK "tend-workspace"
+
 /* Whether all that git reads in an open git folder of a step is made of regular files. */
 bool workspace_git_can_read(int git);
 
