@@ -71,10 +71,19 @@ static size_t without_slashes(const char *name, size_t end)
     return end;
 }
 
-/* The last part of the name, for people who look into the cache folder. */
+/* Without the parameters of a URL, which may hold a token. Where an @ comes after them they may be
+ * part of a password: then nothing of it is shown. */
+static size_t without_parameters(const char *name)
+{
+    size_t end = name[0] == '/' ? strlen(name) : strcspn(name, "?#");
+    return strchr(name + end, '@') == NULL ? end : 0;
+}
+
+/* The last part of the name, for people who look into the cache folder. User and password, before
+ * an @, are never part of it. */
 static void readable_part(const char *name, char *out, size_t size)
 {
-    size_t end = without_slashes(name, strlen(name));
+    size_t end = without_slashes(name, without_parameters(name));
     if (end > 4 && strncmp(name + end - 4, ".git", 4) == 0)
         end = without_slashes(name, end - 4);
     size_t start = end;
