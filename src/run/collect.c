@@ -93,14 +93,15 @@ static bool takes(const struct collect *collect, enum tend_disk_kind kind)
 static int remove_unmarked(int fd, const char *mark)
 {
     int problem = file_tree_check_mount(fd);
-    DIR *folder = problem == 0 ? file_tree_list(fd) : NULL;
-    if (problem == 0 && folder == NULL)
-        problem = errno;
+    if (problem != 0)
+        return problem;
+    DIR *folder = file_tree_list(fd);
+    if (folder == NULL)
+        return errno;
     for (struct dirent *entry; problem == 0 && (entry = readdir(folder)) != NULL;)
         if (!file_tree_is_dots(entry->d_name) && strcmp(entry->d_name, mark) != 0)
             problem = files_remove_at(fd, entry->d_name);
-    if (folder != NULL)
-        closedir(folder);
+    closedir(folder);
     return problem;
 }
 
