@@ -4,7 +4,6 @@
 #include "cli/disk_text.h"
 #include "cli/job_work.h"
 #include "cli/json_out.h"
-#include "run/collect.h"
 #include "run/workspace_files.h"
 
 #include <dirent.h>
@@ -147,6 +146,8 @@ static int make(struct cli *cli, struct job_work *work, size_t step, bool *ret_e
         return job_work_fail(cli, work, &err);
     rc = job_source_fill(&work->source, &workspace, step, ret_edited, &err);
     if (rc == 0)
+        rc = workspace_own_objects(&work->keeper, &workspace, &err);
+    if (rc == 0)
         rc = move_to(&workspace, at, &err);
     if (rc < 0) {
         (void)workspace_remove(&work->keeper, &workspace, NULL);
@@ -196,8 +197,6 @@ static int run(struct cli *cli, int argc, char **argv)
         status = make(cli, &work, step, &edited, commit, at);
     if (status == EXIT_DONE) {
         char *folder = realpath(at, NULL);
-        if (collect_note_borrower(runner_folder, folder ? folder : at, &err) < 0)
-            cli_note(cli, "workspace: %s; it may lose its history in 30 days", err.text);
         print_made(cli, &work, step, edited, commit, folder ? folder : at);
         free(folder);
     }
@@ -214,9 +213,9 @@ const struct command cmd_workspace = {
         "Makes a git repository at the commit the job started from, with what its steps have "
         "changed, from the store, and prints its folder. The changes are there uncommitted; what an "
         "operator has changed for the next step is among them. The folder is yours: no worker uses "
-        "or removes it. It needs the repository of the job, by the path or URL of its payload, and "
-        "says so when that cannot be reached from this machine. Objects of the repository may be "
-        "borrowed from the copy in the folder of the workers, so keep that.",
+        "or removes it, it has all objects of its history, and you may move it. It needs the "
+        "repository of the job, by the path or URL of its payload, and says so when that cannot be "
+        "reached from this machine.",
     .examples = "cd \"$(tend workspace 12)\"\n"
                 "tend workspace 12 --step test --at /tmp/before-test",
     .options = options,

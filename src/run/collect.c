@@ -89,11 +89,38 @@ static bool takes(const struct collect *collect, enum tend_disk_kind kind)
     return collect->removes && !is_needed(kind);
 }
 
-void collect_take(struct collect *collect, enum tend_disk_kind kind, const char *path)
+/* All that is in an open folder but the mark. 0 or an errno. */
+static int remove_unmarked(int fd, const char *mark)
+{
+    int problem = file_tree_check_mount(fd);
+    if (problem != 0)
+        return problem;
+    DIR *folder = file_tree_list(fd);
+    if (folder == NULL)
+        return errno;
+    for (struct dirent *entry; problem == 0 && (entry = readdir(folder)) != NULL;)
+        if (!file_tree_is_dots(entry->d_name) && strcmp(entry->d_name, mark) != 0)
+            problem = files_remove_at(fd, entry->d_name);
+    closedir(folder);
+    return problem;
+}
+
+static int remove_marked(const char *path, const char *mark, struct err *err)
+{
+    int fd = job_folder_open(AT_FDCWD, path);
+    int problem = fd < 0 ? errno : remove_unmarked(fd, mark);
+    if (fd >= 0)
+        close(fd);
+    return problem == 0 || problem == ENOENT ? files_remove(path, err)
+                                             : files_fail(err, "removing", path, problem);
+}
+
+void collect_take(struct collect *collect, enum tend_disk_kind kind, const char *path,
+                  const char *mark)
 {
     struct err err;
     int64_t bytes = measure(collect, AT_FDCWD, path);
-    if (takes(collect, kind) && files_remove(path, &err) < 0)
+    if (takes(collect, kind) && remove_marked(path, mark, &err) < 0)
         failed(collect, &err);
     else
         count(collect, kind, bytes);

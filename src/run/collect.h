@@ -45,15 +45,13 @@ int collect_job(struct collect *collect, const char *path, int64_t job_id);
 
 void collect_mirrors(struct collect *collect);
 
-/* Notes that a folder outside of the runner's borrows from the copies that the runner's folder
- * has. */
-int collect_note_borrower(const char *runner_folder, const char *borrower, struct err *err);
-
 /* --- for both --- */
 
-/* Counts a file or folder, and removes it if nothing needs it and that is asked for. One that
- * cannot be removed is counted as failed alone. */
-void collect_take(struct collect *collect, enum tend_disk_kind kind, const char *path);
+/* Counts a folder, and removes it if nothing needs it and that is asked for. One that cannot be
+ * removed is counted as failed alone. The mark in it goes last: what a crash leaves of the folder
+ * is still known. */
+void collect_take(struct collect *collect, enum tend_disk_kind kind, const char *path,
+                  const char *mark);
 
 /* A descriptor that keeps others from collecting in this folder until it is closed. TEND_EBUSY:
  * somebody has it, wait_ms long. */

@@ -1,6 +1,8 @@
 /*
  * See collect.h: copies of repositories in the cache (workspace.h).
  *
+ * Only what has a mark of tend's is a copy; whatever else lies in the cache is left alone.
+ *
  * A copy goes when it was not used for a long time, by the time of its folder, which every use sets
  * (workspace_mirror.c), and when no workspace borrows objects from it. It is renamed first, under
  * the lock that those who use it take (NAME.lock): whoever comes later makes a new one.
@@ -22,8 +24,10 @@
 #include <unistd.h>
 
 #define CACHE "cache"
-#define GONE ".gone"          /* the end of the name of a copy that is being removed */
-#define BORROWERS "borrowers" /* in the cache: folders elsewhere that borrow from it, by line */
+#define GONE ".gone" /* the end of the name of a copy that is being removed */
+/* In the cache: folders elsewhere that borrow from it, by line. Earlier versions made such for
+ * people. */
+#define BORROWERS "borrowers"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -111,22 +115,6 @@ static bool is_borrowed(const struct collect *collect, const char *name)
     return borrowed;
 }
 
-int collect_note_borrower(const char *runner_folder, const char *borrower, struct err *err)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" CACHE "/" BORROWERS, runner_folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : files_fail(err, "writing", path, errno);
-    struct buf line;
-    buf_init(&line);
-    buf_printf(&line, "%s\n", borrower);
-    int problem = files_write_all(fd, line.data, line.len);
-    buf_done(&line);
-    close(fd);
-    return problem == 0 ? 0 : files_fail(err, "writing", path, problem);
-}
-
 /* --- removing --- */
 
 /* Takes its name away, so that nobody begins to use it. False: somebody uses it now. */
@@ -136,6 +124,8 @@ static bool set_aside(const char *path, const char *gone)
     if (lock < 0)
         return false;
     bool set = workspace_mirror_is_unused(path) && rename(path, gone) == 0;
+    if (set) /* one of an earlier version has none; a disk that is full is no reason to keep it */
+        (void)workspace_mirror_mark(gone, NULL);
     close(lock);
     return set;
 }
@@ -146,10 +136,10 @@ static void visit_mirror(struct collect *collect, const char *folder, const char
     char gone[sizeof path + sizeof GONE];
     struct stat status;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode))
+    if (lstat(path, &status) < 0 || !S_ISDIR(status.st_mode) || !workspace_mirror_is_own(path))
         return;
     if (ends_with(name, GONE)) {
-        collect_take(collect, TEND_DISK_OLD_MIRRORS, path);
+        collect_take(collect, TEND_DISK_OLD_MIRRORS, path, WORKSPACE_COPY_MARK);
         return;
     }
     bool old = workspace_mirror_is_unused(path) && !is_borrowed(collect, name);
@@ -157,7 +147,8 @@ static void visit_mirror(struct collect *collect, const char *folder, const char
     bool aside = old && collect->removes && set_aside(path, gone);
     if (old && collect->removes && !aside)
         old = false;
-    collect_take(collect, old ? TEND_DISK_OLD_MIRRORS : TEND_DISK_MIRRORS, aside ? gone : path);
+    collect_take(collect, old ? TEND_DISK_OLD_MIRRORS : TEND_DISK_MIRRORS, aside ? gone : path,
+                 WORKSPACE_COPY_MARK);
 }
 
 void collect_mirrors(struct collect *collect)

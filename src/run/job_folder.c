@@ -19,7 +19,7 @@
 #define KEPT "kept"
 #define FRESH_MARKER JOB_FOLDER_MARKER "-" /* a marker that is being written */
 
-enum { TRIES = 8, MARKER_BYTES = 32, JOB_NAME_BYTES = 64 };
+enum { TRIES = 8, MARKER_BYTES = 32, FRESH_DIGITS = 16, JOB_NAME_BYTES = 64 };
 
 /* --- names --- */
 
@@ -118,14 +118,75 @@ enum folder_owner job_folder_owner(int folder, int64_t store_id)
     return owner == 0 ? OWNER_NONE : owner == store_id ? OWNER_THIS : OWNER_OTHER;
 }
 
-/* Writes the marker of a folder that has none. 0 or an errno. An empty marker is that of an earlier
- * version that was killed, or what a power failure has left: it is replaced. */
+static bool is_fresh_marker(const char *name)
+{
+    size_t start = strlen(FRESH_MARKER);
+    return strncmp(name, FRESH_MARKER, start) == 0 &&
+           strspn(name + start, "0123456789abcdef") == FRESH_DIGITS &&
+           name[start + FRESH_DIGITS] == '\0';
+}
+
+/* A marker without a word: of an earlier version that was killed, or what a power failure has left.
+ */
+static bool has_blank_marker(int folder)
+{
+    static const char blank[MARKER_BYTES];
+    char text[MARKER_BYTES] = "";
+    struct stat status;
+    int fd = openat(folder, JOB_FOLDER_MARKER, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_blank = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                    status.st_size < MARKER_BYTES && read(fd, text, sizeof text) >= 0 &&
+                    memcmp(text, blank, sizeof text) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_blank;
+}
+
+/* What runners put in the folder of a job beside its marker. */
+static bool is_of_runners(const char *name)
+{
+    int64_t token;
+    return lease_folder_parse(name, &token) || strcmp(name, "patches") == 0 ||
+           strcmp(name, "state") == 0;
+}
+
+/*
+ * Whether a folder without a marker can be taken: nothing is in it but markers that are being
+ * written. With a blank marker it may also hold what runners put there. Anything else is somebody's
+ * who knows nothing of tend. 0 or an errno.
+ */
+static int look_whether_free(int fd, bool *ret)
+{
+    bool blank = has_blank_marker(fd);
+    DIR *folder = file_tree_list(fd);
+    if (folder == NULL)
+        return errno;
+    *ret = true;
+    for (struct dirent *entry; *ret && (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        *ret = file_tree_is_dots(name) || is_fresh_marker(name) ||
+               (blank && (strcmp(name, JOB_FOLDER_MARKER) == 0 || is_of_runners(name)));
+    }
+    closedir(folder);
+    return 0;
+}
+
+/* Writes the marker of a folder that has none and is free. 0 or an errno. */
 static int mark(int folder, int64_t store_id, enum folder_owner *ret)
 {
     *ret = job_folder_owner(folder, store_id);
     if (*ret != OWNER_NONE)
         return 0;
-    int problem = put_marker(folder, store_id, false);
+    bool is_free = false;
+    int problem = look_whether_free(folder, &is_free);
+    if (problem != 0)
+        return problem;
+    if (!is_free) {
+        *ret = job_folder_owner(folder, store_id); /* it may have been marked meanwhile */
+        *ret = *ret == OWNER_NONE ? OWNER_OTHER : *ret;
+        return 0;
+    }
+    problem = put_marker(folder, store_id, false);
     *ret = problem == EEXIST ? job_folder_owner(folder, store_id) : OWNER_NONE;
     if (*ret != OWNER_NONE)
         return 0;
@@ -137,7 +198,7 @@ static int mark(int folder, int64_t store_id, enum folder_owner *ret)
 }
 
 /* Whose the folder is afterwards; OWNER_NONE: it could not be made, *ret_problem is an errno. A
- * link is somebody else's, wherever it leads. */
+ * link is somebody else's, wherever it leads, and so is a folder with files but no marker. */
 static enum folder_owner take_folder(const char *path, int64_t store_id, int *ret_problem)
 {
     enum folder_owner owner = OWNER_NONE;
@@ -171,7 +232,7 @@ int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char ou
         owner = take_folder(out, store_id, &problem);
     }
     if (owner == OWNER_OTHER)
-        return err_set(err, TEND_EIO, "%s belongs to another store; remove it", out);
+        return err_set(err, TEND_EIO, "%s is no folder of this store; move it away", out);
     return owner == OWNER_THIS ? 0 : files_fail(err, "making folder", out, problem);
 }
 
@@ -225,11 +286,6 @@ int lease_folder_find(const char *below, int64_t job_id, int64_t token, int64_t 
 }
 
 /* --- leaving --- */
-
-static bool is_fresh_marker(const char *name)
-{
-    return strncmp(name, FRESH_MARKER, strlen(FRESH_MARKER)) == 0;
-}
 
 static bool has_only_marker(int fd)
 {

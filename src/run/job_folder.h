@@ -1,7 +1,7 @@
 /*
  * The folders that runners make for jobs, below the runner's own:
  *
- *     job-12/                  of a job; job-12-1f3a if another store has taken that name
+ *     job-12/                  of a job; job-12-1f3a if that name is another store's or user's
  *         store                the marker: which store the job belongs to
  *         lease-4711/          of one lease of it: files of its steps, its workspaces
  *             lock             held by the runner that works there
@@ -12,8 +12,9 @@
  *     collect.lock             held by whoever collects; see collect.h
  *
  * Several stores may share a runner's folder, and so may several machines. The marker tells which
- * store decides about a folder; a folder without one belongs to nobody that is known. A copy of a
- * store has the same marker: the lock tells where somebody works of whom this store knows nothing.
+ * store decides about a folder; one without a marker is taken when it is empty, else it is left to
+ * the user. A copy of a store has the same marker: the lock tells where somebody works of whom this
+ * store knows nothing.
  */
 #ifndef RUN_JOB_FOLDER_H
 #define RUN_JOB_FOLDER_H
@@ -46,7 +47,8 @@ int job_folder_open(int below, const char *name);
 /* Of an open folder; negative: OWNER_NONE. */
 enum folder_owner job_folder_owner(int folder, int64_t store_id);
 
-/* Makes the folder of a job, or takes the one that is there. out is its path. */
+/* Makes the folder of a job, or takes the one that is there if it is this store's, or empty. out is
+ * its path. */
 int job_folder_make(const char *below, int64_t job_id, int64_t store_id, char out[PATH_MAX],
                     struct err *err);
 

@@ -60,6 +60,12 @@ static int look_init(struct look *look, struct workspace_keeper *keeper,
     if (len >= PATH_MAX - 16)
         return workspace_file_fail(
             keeper, files_fail(err, "using", workspace->private_folder, ENAMETOOLONG));
+    if (!workspace_is_there(workspace))
+        return workspace_fail(keeper, WORKSPACE_UNTAKEABLE,
+                              err_set(err, TEND_EIO,
+                                      "%s is not the workspace any more: a step has moved or "
+                                      "replaced it",
+                                      workspace->folder));
     /* What a killed git left; only this thread works here. */
     char lock_path[PATH_MAX + 8];
     snprintf(lock_path, sizeof lock_path, "%s.lock", look->index_path);

@@ -276,12 +276,16 @@ static int make_step_folder(const struct workspace *workspace,
                             struct err *err)
 {
     char path[PATH_MAX];
+    struct buf mark;
     if (snprintf(path, sizeof path, "%s/.git", workspace->folder) >= PATH_MAX)
         return files_fail(err, "making folder", workspace->folder, ENAMETOOLONG);
+    buf_init(&mark);
+    buf_printf(&mark, "%s\n", strrchr(workspace->folder, '/') + 1);
     const struct {
         const char *name;
         const struct buf *text;
-    } files[] = {{"packed-refs", &source->refs},
+    } files[] = {{WORKSPACE_GIT_MARK, &mark},
+                 {"packed-refs", &source->refs},
                  {"info/exclude", &source->exclude},
                  {"info/attributes", &source->attributes},
                  {"shallow", &source->shallow}};
@@ -293,6 +297,7 @@ static int make_step_folder(const struct workspace *workspace,
     int rc = workspace_make_git_folder(&folder, err);
     for (size_t i = 0; rc == 0 && i < sizeof files / sizeof *files; i++)
         rc = workspace_write_below(path, files[i].name, files[i].text, err);
+    buf_done(&mark);
     return rc < 0 ? rc : write_symbolic_refs(source, path, err);
 }
 

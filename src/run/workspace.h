@@ -19,6 +19,8 @@
  *   - trees count, not HEAD: a step may commit, or move HEAD, and its patch is the same. After a
  *     replay HEAD is at the start commit, and all changes are there uncommitted.
  *
+ * A workspace made for people borrows nothing (workspace_own_objects).
+ *
  * A copy, and not the user's own objects, for two reasons: git would remove objects there that a
  * workspace still needs, and there is no way to hold them without writing to that repository.
  *
@@ -142,6 +144,14 @@ struct workspace {
 int workspace_make(struct workspace_keeper *keeper, const struct workspace_source *source,
                    const char *below, struct workspace *ret_workspace, struct err *err);
 
+/*
+ * For a workspace that is given to people: it gets all objects of the copy for itself, as hard
+ * links where that is possible, and borrows no more. It can be moved and cloned then, and outlives
+ * the copy. Before anybody else works in it.
+ */
+int workspace_own_objects(struct workspace_keeper *keeper, const struct workspace *workspace,
+                          struct err *err);
+
 /* Frees the memory; the workspace stays on the disk. */
 void workspace_done(struct workspace *workspace);
 
@@ -166,8 +176,13 @@ int workspace_remove_all_at(struct workspace_keeper *keeper, int fd, struct err 
  * that cannot be told. */
 int workspace_find_at(int fd, char out[PATH_MAX]);
 
+/* Whether its folder is there. A step may have moved it and put a link to one of the user's in its
+ * place. False: another workspace is needed, and nothing is looked at through the link. */
+bool workspace_is_there(const struct workspace *workspace);
+
 /*
- * Call before each attempt. After a failed one it puts branches and tags back to where they were
+ * Call before each attempt. A link in place of the workspace goes, so that the attempt does not run
+ * where it leads. After a failed one it puts branches and tags back to where they were
  * when the step began, and HEAD before the commits of that attempt; the files stay as they are.
  * Does what it can; see workspace_state.c.
  */

@@ -114,6 +114,15 @@ bool workspace_mirror_give_up(struct workspace_keeper *keeper, const char *folde
  * them, and another copy would not have them either. */
 void workspace_mirror_doubt(const char *folder);
 
+/* A file in each copy that tend has made, and in nothing else. */
+#define WORKSPACE_COPY_MARK "tend-copy"
+
+/* Whether tend has made the copy. */
+bool workspace_mirror_is_own(const char *path);
+
+/* Marks a copy as tend's; fine when it has the mark. */
+int workspace_mirror_mark(const char *path, struct err *err);
+
 /* Whether nobody has used the copy for 30 days. */
 bool workspace_mirror_is_unused(const char *path);
 
@@ -191,6 +200,10 @@ bool workspace_is_attributes_file(const char *path);
 
 /* Notes where the step's git stands, for workspace_begin_attempt. */
 void workspace_note_state(struct workspace_keeper *keeper, struct workspace *workspace);
+
+/* In the git folder of the steps: a line with the name of the workspace, by which tend knows that
+ * it has made the folder. */
+#define WORKSPACE_GIT_MARK "tend-workspace"
 
 /* Whether all that git reads in an open git folder of a step is made of regular files. */
 bool workspace_git_can_read(int git);

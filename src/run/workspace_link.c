@@ -6,6 +6,7 @@
  * loose objects are taken first and packs after them, and the packs are listed again when one has
  * gone in between: what was in the store at the beginning has been met somewhere.
  */
+#include "base/buf.h"
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
 
@@ -245,4 +246,27 @@ int workspace_link_objects(struct workspace_keeper *keeper, const char *from, co
     if (rc == 0 && linking.copied)
         rc = sync_copies(&linking, err);
     return rc < 0 ? rc : linking.whole;
+}
+
+int workspace_own_objects(struct workspace_keeper *keeper, const struct workspace *workspace,
+                          struct err *err)
+{
+    char objects[PATH_MAX];
+    char alternates[PATH_MAX + 32];
+    struct buf from;
+    keeper->problem = WORKSPACE_FINE;
+    buf_init(&from);
+    int len = snprintf(objects, sizeof objects, "%s/.git/objects", workspace->folder);
+    snprintf(alternates, sizeof alternates, "%s/info/alternates", objects);
+    int rc = len < PATH_MAX ? files_read_line(alternates, &from, err)
+                            : files_fail(err, "using", workspace->folder, ENAMETOOLONG);
+    if (rc < 0)
+        workspace_file_fail(keeper, rc);
+    else if ((rc = workspace_link_objects(keeper, from.data, objects, err)) == 0)
+        rc = workspace_fail(keeper, WORKSPACE_BROKEN,
+                            err_set(err, TEND_EIO, "some objects in %s cannot be read", from.data));
+    else if (rc == 1 && (rc = files_remove(alternates, err)) < 0)
+        workspace_file_fail(keeper, rc);
+    buf_done(&from);
+    return rc;
 }

@@ -10,6 +10,9 @@
  * that belongs to it is there; an object alone proves nothing, for git may have been killed while
  * it wrote the others.
  *
+ * A copy has a mark from its first moment on (WORKSPACE_COPY_MARK). A folder in the cache without
+ * one is somebody else's: it is neither used nor removed.
+ *
  * A copy in which a killed git left lock files, or in which objects are missing, is not repaired,
  * because workspaces may be using it: it is marked, and another one takes its place.
  *
@@ -17,6 +20,7 @@
  * (collect_mirror.c) looks at this time under the same lock before it removes a copy, so a copy
  * that was just handed out stays.
  */
+#include "run/file_tree.h"
 #include "run/workspace_files.h"
 #include "run/workspace_inner.h"
 
@@ -67,10 +71,19 @@ static size_t without_slashes(const char *name, size_t end)
     return end;
 }
 
-/* The last part of the name, for people who look into the cache folder. */
+/* Without the parameters of a URL, which may hold a token. Where an @ comes after them they may be
+ * part of a password: then nothing of it is shown. */
+static size_t without_parameters(const char *name)
+{
+    size_t end = name[0] == '/' ? strlen(name) : strcspn(name, "?#");
+    return strchr(name + end, '@') == NULL ? end : 0;
+}
+
+/* The last part of the name, for people who look into the cache folder. User and password, before
+ * an @, are never part of it. */
 static void readable_part(const char *name, char *out, size_t size)
 {
-    size_t end = without_slashes(name, strlen(name));
+    size_t end = without_slashes(name, without_parameters(name));
     if (end > 4 && strncmp(name + end - 4, ".git", 4) == 0)
         end = without_slashes(name, end - 4);
     size_t start = end;
@@ -101,6 +114,37 @@ static bool has_file(const char *folder, const char *name)
     char path[PATH_MAX + GIT_ID_BYTES + 16];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return access(path, F_OK) == 0;
+}
+
+/* --- whose it is --- */
+
+/* Copies made before there was the mark are known by what tend has noted in them. */
+bool workspace_mirror_is_own(const char *path)
+{
+    static const char *const marks[] = {WORKSPACE_COPY_MARK, KNOWN, STUCK_MARK, DOUBT_MARK};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (has_file(path, marks[i]))
+            return true;
+    return false;
+}
+
+/* Whether there is a folder that tend has not made. An empty one may be marked in a moment. */
+static bool is_somebody_elses(const char *path)
+{
+    bool empty = true;
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && empty && (entry = readdir(folder)) != NULL;)
+        empty = file_tree_is_dots(entry->d_name);
+    if (folder != NULL)
+        closedir(folder);
+    return !empty && !workspace_mirror_is_own(path);
+}
+
+int workspace_mirror_mark(const char *path, struct err *err)
+{
+    char mark[PATH_MAX + sizeof WORKSPACE_COPY_MARK + 8];
+    snprintf(mark, sizeof mark, "%s/" WORKSPACE_COPY_MARK, path);
+    return access(mark, F_OK) == 0 ? 0 : files_write(mark, "", 0, err);
 }
 
 /* --- commits --- */
@@ -287,6 +331,18 @@ struct copy {
     void *arg;
 };
 
+static int make_copy(struct workspace_keeper *keeper, const struct copy *copy, struct err *err)
+{
+    const struct git_folder folder = {
+        .path = copy->path, .head = "ref: refs/heads/none", .bare = true, .sha256 = copy->sha256};
+    int rc = files_make_folder(copy->path, err);
+    if (rc == 0)
+        rc = workspace_mirror_mark(copy->path, err);
+    if (rc == 0)
+        rc = workspace_make_git_folder(&folder, err);
+    return rc < 0 ? workspace_file_fail(keeper, rc) : 0;
+}
+
 static int bring_up_to_date(struct workspace_keeper *keeper, const struct copy *copy,
                             struct err *err)
 {
@@ -295,15 +351,8 @@ static int bring_up_to_date(struct workspace_keeper *keeper, const struct copy *
     if (lock < 0)
         return lock;
     rc = workspace_end_left(keeper, copy->cache_folder, err);
-    if (rc == 0 && !has_file(copy->path, "HEAD")) {
-        const struct git_folder folder = {.path = copy->path,
-                                          .head = "ref: refs/heads/none",
-                                          .bare = true,
-                                          .sha256 = copy->sha256};
-        rc = workspace_make_git_folder(&folder, err);
-        if (rc < 0)
-            workspace_file_fail(keeper, rc);
-    }
+    if (rc == 0 && !has_file(copy->path, "HEAD"))
+        rc = make_copy(keeper, copy, err);
     note_use(copy->path);
     if (rc == 0)
         rc = copy->update(keeper, copy->path, copy->arg, err);
@@ -322,7 +371,7 @@ static int bring_one_up_to_date(struct workspace_keeper *keeper, const char *nam
         if (mirror_path(copy->cache_folder, name, copy->sha256, i, copy->path) < 0)
             return workspace_file_fail(
                 keeper, files_fail(err, "naming a copy in", copy->cache_folder, ENAMETOOLONG));
-        if (has_file(copy->path, STUCK_MARK))
+        if (has_file(copy->path, STUCK_MARK) || is_somebody_elses(copy->path))
             continue;
         rc = bring_up_to_date(keeper, copy, err);
         if (rc == TEND_EBUSY && access(copy->path, F_OK) == 0)

@@ -18,8 +18,9 @@
  * in the middle of a merge or rebase is left alone: the files of git that describe such a thing
  * belong together, and a step before has wanted it so.
  *
- * The repository belongs to the steps and may be broken or gone. Then nothing is done here, and the
- * attempt runs into it; a fresh workspace helps.
+ * The repository belongs to the steps and may be broken or gone, or a link to one of the user's may
+ * be in its place. Then nothing is done there, and the attempt runs into it; a fresh workspace
+ * helps.
  */
 #include "run/file_tree.h"
 #include "run/workspace_files.h"
@@ -71,25 +72,61 @@ bool workspace_git_can_read(int git)
     return true;
 }
 
+bool workspace_is_there(const struct workspace *workspace)
+{
+    struct stat status;
+    return lstat(workspace->folder, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool has_mark(int git, const struct workspace *workspace)
+{
+    struct buf mark;
+    buf_init(&mark);
+    bool has = files_read_line_at(git, WORKSPACE_GIT_MARK, &mark) == 0 &&
+               strcmp(mark.data, strrchr(workspace->folder, '/') + 1) == 0;
+    buf_done(&mark);
+    return has;
+}
+
+static int note_link(void *arg, int folder, const char *name)
+{
+    struct stat status;
+    bool *any = arg;
+    *any = *any ||
+           (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode));
+    return 0;
+}
+
+/* Whether git would write refs and their logs nowhere else. */
+static bool keeps_refs(int git)
+{
+    bool links = false;
+    const struct file_tree tree = {
+        .open = file_tree_open, .file = note_link, .skips = true, .arg = &links};
+    struct stat status;
+    if (fstatat(git, "refs", &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(status.st_mode) ||
+        faccessat(git, "commondir", F_OK, 0) == 0)
+        return false;
+    (void)note_link(&links, git, "logs");
+    (void)file_tree_walk(git, "refs", &tree);
+    (void)file_tree_walk(git, "logs", &tree);
+    return !links;
+}
+
 /*
  * The git folder of the steps; -1: there is none, or it is not the one that tend made. A step may
- * have put a link there, to the user's repository for instance, or have made a repository of its
- * own: that one does not borrow, and lacks the commits. All that is read and written by tend itself
- * is found from this descriptor.
+ * have put a link there, or in place of the workspace, to the user's repository for instance, or
+ * have made a repository of its own, which lacks the commits. All that is read and written by tend
+ * itself is found from this descriptor.
  */
 static int open_git(const struct workspace *workspace)
 {
-    char path[PATH_ROOM];
-    struct stat status;
-    snprintf(path, sizeof path, "%s/.git", workspace->folder);
-    int git = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (git < 0)
-        return -1;
-    bool refs_are_here = fstatat(git, "refs", &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-                         S_ISDIR(status.st_mode) && faccessat(git, "commondir", F_OK, 0) < 0;
-    bool borrows = fstatat(git, "objects/info/alternates", &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-                   S_ISREG(status.st_mode);
-    if (refs_are_here && borrows && workspace_git_can_read(git))
+    int folder = open(workspace->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int git =
+        folder < 0 ? -1 : openat(folder, ".git", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0)
+        close(folder);
+    if (git < 0 || (has_mark(git, workspace) && keeps_refs(git) && workspace_git_can_read(git)))
         return git;
     close(git);
     return -1;
@@ -391,11 +428,20 @@ static void put_back(struct rewind *rewind)
     end_operation(rewind);
 }
 
+static void remove_link(const struct workspace *workspace)
+{
+    struct stat status;
+    if (lstat(workspace->folder, &status) == 0 && S_ISLNK(status.st_mode))
+        unlink(workspace->folder);
+}
+
 void workspace_begin_attempt(struct workspace_keeper *keeper, struct workspace *workspace)
 {
     char path[PATH_ROOM];
     struct rewind rewind = {.keeper = keeper, .workspace = workspace};
     workspace->attempts++;
+    if (!workspace_is_there(workspace))
+        remove_link(workspace);
     if (workspace->begun++ == 0)
         return;
     if ((rewind.git = open_git(workspace)) < 0)

@@ -155,6 +155,27 @@ load keeping
     [ "$(cat new/folders/too/made)" = new ]
 }
 
+# Symptom: it borrowed from the copy in the cache, and lost its history when it had been moved and the copy was removed.
+@test "a workspace that was made for people depends on nothing" {
+    make_repo
+    git -C repo commit -q --allow-empty -m two
+    git -C repo gc -q
+    git -C repo commit -q --allow-empty -m three
+    id=$(add_work '[{"id": "build", "run": "echo more >>kept"}]')
+    tend work --drain >work.log
+    tend workspace "$id" --at mine
+    [ ! -e mine/.git/objects/info/alternates ]
+    [ -n "$(find mine/.git/objects -name '*.pack' -links +1)" ] # no bytes were copied
+    rm -rf repo .tend
+    mkdir elsewhere
+    mv mine elsewhere/moved
+    git clone -q elsewhere/moved cloned
+    git -C elsewhere/moved fsck --full
+    [ "$(git -C elsewhere/moved log --format=%s main)" = $'three\ntwo\none' ]
+    [ "$(git -C elsewhere/moved diff --name-only)" = kept ]
+    [ "$(git -C cloned log --format=%s | wc -l)" = 3 ]
+}
+
 @test "a repository that is out of reach is told, and what can be done" {
     fail_work
     mv repo moved
@@ -249,6 +270,33 @@ load keeping
     [[ "$output" == *"1 folder of an ended attempt removed, "* ]]
     [ -d .tend/run/job-77/lease-5 ]
     [ -d .tend/run/job-78/state ]
+}
+
+# Symptom: the folder was taken for the job's, and removed with it.
+@test "a folder of the user's with the name of a job's is left alone" {
+    make_repo
+    local i
+    for i in 1 2 3 4 5; do
+        mkdir -p "srv/job-$i/data"
+        echo precious >"srv/job-$i/data/report.csv"
+    done
+    id=$(add_work '[{"id": "a", "run": "echo x >made"}]')
+    [ "$id" -le 5 ]
+    tend queue set default --keep-done 0s >/dev/null
+    tend work --drain --folder srv >work.log
+    [ "$(cat srv/job-?/data/report.csv | grep -c precious)" = 5 ]
+    ls -d "srv/job-$id"-*
+    tend purge >/dev/null
+    run -0 tend heal --folder srv
+    [[ "$output" == *"1 folder of a deleted job removed"* ]]
+    [ "$(cat srv/job-?/data/report.csv | grep -c precious)" = 5 ]
+    ls -d "srv/job-$id"-* && return 1
+    git clone -q --bare repo srv/cache/app.git
+    touch -d '40 days ago' srv/cache/app.git
+    tend heal --folder srv
+    tend add --no-folder -- true
+    tend work --drain --folder srv >work.log
+    git -C srv/cache/app.git fsck
 }
 
 @test "a folder of deleted jobs goes with them" {

@@ -506,6 +506,36 @@ TEST(collect, a_copy_of_a_repository_goes_when_it_was_not_used_for_30_days)
     check_int(state_of(t, run_with_mirror(t, "true")), ==, TEND_DONE);
 }
 
+/* Symptom: a bare repository of the user's was removed because its name ended in .git and nobody
+ * had changed it for 30 days. */
+TEST(collect, a_repository_in_the_cache_that_tend_has_not_made_is_left_alone)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    shell(
+        "mkdir -p .tend/run/cache && cd .tend/run/cache && "
+        "git clone -q --bare ../../../repo app.git && git clone -q --bare app.git app.git.gone && "
+        "touch -d '31 days ago' app.git app.git.gone");
+    check_int(state_of(t, run_with_mirror(t, "true")), ==, TEND_DONE);
+    struct tend_disk disk = clean(t);
+    check_int(disk.uses[TEND_DISK_OLD_MIRRORS].count, ==, 0);
+    check_int(disk.uses[TEND_DISK_MIRRORS].count, ==, 1);
+    shell("git -C .tend/run/cache/app.git fsck && git -C .tend/run/cache/app.git.gone fsck && "
+          "! ls .tend/run/cache/app.git.lock");
+}
+
+/* One that was made before copies had a mark, and what a crash has left of one. */
+TEST(collect, a_copy_is_known_without_its_mark_and_goes_also_when_it_was_half_removed)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    run_with_mirror(t, "true");
+    shell("rm .tend/run/cache/*.git/tend-copy && touch -d '31 days ago' .tend/run/cache/*.git && "
+          "mkdir .tend/run/cache/half.git.gone && touch .tend/run/cache/half.git.gone/tend-copy");
+    check_int(clean(t).uses[TEND_DISK_OLD_MIRRORS].count, ==, 2);
+    shell("! ls -d .tend/run/cache/*.git*/");
+}
+
 TEST(collect, a_copy_of_a_repository_stays_while_a_workspace_borrows_from_it)
 {
     tend *t = store_open_real("w");

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tend.h>
 #include <unistd.h>
 
 static void enter(void)
@@ -95,6 +96,59 @@ TEST(job_folder, a_folder_without_a_marker_is_nobodys_until_a_job_uses_it)
     close(fd);
     check_int(owner_of("job-3", 100), ==, OWNER_NONE);
     check_int(job_folder_make(".", 3, 100, path, &err), ==, 0);
+    check_int(owner_of("job-3", 100), ==, OWNER_THIS);
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    check(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Symptom: a folder job-3 of the user's was marked, used, and removed with the job. */
+TEST(job_folder, a_folder_with_files_but_no_marker_is_the_user_s)
+{
+    static const char *const names[] = {"data", "patches", "lease-5", "store-mine", "store"};
+    char path[PATH_MAX];
+    struct err err;
+    enter();
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        char folder[32];
+        char file[64];
+        char other[64];
+        snprintf(folder, sizeof folder, "job-%d", i + 1);
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        snprintf(other, sizeof other, "./%s-64", folder);
+        check_int(mkdir(folder, 0700), ==, 0);
+        put_file(file, "precious\n");
+        for (int again = 0; again < 2; again++) {
+            check_int(job_folder_make(".", i + 1, 100, path, &err), ==, 0);
+            check_str(path, other);
+            check_int(owner_of(folder, 100), ==, OWNER_NONE);
+        }
+        check(access(file, F_OK) == 0);
+    }
+    /* Nor is the other name taken from the user. */
+    put_file("job-9", "precious\n");
+    check_int(mkdir("job-9-64", 0700), ==, 0);
+    put_file("job-9-64/data", "precious\n");
+    check_int(job_folder_make(".", 9, 100, path, &err), ==, TEND_EIO);
+    check_contains(err.text, "job-9-64 is no folder of this store; move it away");
+}
+
+/* What a power failure has made of the marker. */
+TEST(job_folder, a_folder_of_runners_with_a_blank_marker_is_used_on)
+{
+    char path[PATH_MAX];
+    struct err err;
+    enter();
+    check_int(mkdir("job-3", 0700), ==, 0);
+    check_int(mkdir("job-3/lease-5", 0700), ==, 0);
+    check_int(mkdir("job-3/state", 0700), ==, 0);
+    put_file("job-3/store", "");
+    check_int(truncate("job-3/store", 5), ==, 0);
+    check_int(job_folder_make(".", 3, 100, path, &err), ==, 0);
+    check_str(path, "./job-3");
     check_int(owner_of("job-3", 100), ==, OWNER_THIS);
 }
 

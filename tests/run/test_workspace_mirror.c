@@ -107,6 +107,28 @@ TEST(mirror, an_empty_repository_and_one_out_of_reach_are_told_apart)
     check_int(box_status("grep -r secret cache"), ==, 1);
 }
 
+/* Symptom: the folder of the copy was called app-git-private-token-SECRET-… */
+TEST(mirror, a_folder_in_the_cache_is_not_called_after_a_secret_of_the_url)
+{
+    static const char *const urls[] = {
+        "http://127.0.0.1:1/app.git?private_token=SECRET",
+        "http://127.0.0.1:1/app/?private_token=a/SECRET",
+        "http://127.0.0.1:1/app#SECRET",
+        "http://user:SECRET@127.0.0.1:1/app.git",
+        "http://user:SECRET@127.0.0.1:1",
+        "http://SECRET@127.0.0.1:1/",
+        "http://user:SECRET?x@127.0.0.1:1/app",
+        "http://127.0.0.1:1/app.git?mail=x@SECRET",
+    };
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        check(resolve(urls[i], "main", commit, &err) < 0);
+    check_str(box_out("find cache -iname '*secret*' -o -name '*token*'"), "");
+    check_str(box_out("ls -d cache/app-*.git | wc -l"), "4");
+}
+
 /* Symptom: a git that was killed while it fetched left lock files that nobody took away. */
 TEST(mirror, a_copy_with_lock_files_of_a_killed_git_is_replaced_by_another)
 {
@@ -146,6 +168,22 @@ TEST(mirror, a_copy_that_is_handed_out_counts_as_used_from_that_moment)
         check_fine(resolve(repo, commit, again, &err), &err);
         box_sh("test -z \"$(find cache -maxdepth 1 -name '*.git' -mtime +0)\"");
     }
+}
+
+/* Whatever has the name of a copy, and no mark. */
+TEST(mirror, a_folder_that_tend_has_not_made_is_not_used_as_a_copy)
+{
+    box_init();
+    struct err err = {0};
+    char commit[GIT_ID_BYTES];
+    box_repository("r");
+    check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+    box_sh("cd cache && copy=$(ls -d *.git) && test -e $copy/tend-copy && rm -rf $copy && "
+           "git clone -q --bare ../r $copy");
+    const char *before = box_repository_state(box_out("ls -d cache/*.git"));
+    check_fine(resolve(url_of("r"), "main", commit, &err), &err);
+    check_str(box_repository_state(box_out("ls -d cache/*.git | grep -v -e -1.git")), before);
+    check_str(box_out("ls -d cache/*-1.git/tend-copy | wc -l"), "1");
 }
 
 static bool process_is_gone(const char *pid)

@@ -124,6 +124,60 @@ TEST(traps, a_git_folder_that_leads_to_the_user_s_repository_is_left_alone)
     }
 }
 
+/* Symptom: the branches of the user's repository were put back to where the step had begun, and its
+ * files became part of a checkpoint. */
+TEST(traps, a_workspace_whose_place_a_link_has_taken_is_left_alone)
+{
+    struct workspace_change change;
+    struct err err = {0};
+    box_init();
+    box_repository("r");
+    box_sh("git clone -q --shared r user && cd user && git checkout -qb mine");
+    struct workspace workspace = box_workspace("r", "main");
+    workspace_begin_attempt(&box_keeper, &workspace);
+    box_sh("mv '%s' moved && ln -s \"$PWD/user\" '%s' && cd user && echo 2 >a.txt && "
+           "git commit -qam 2 && git branch new && touch .git/index.lock",
+           workspace.folder, workspace.folder);
+    const char *before = box_repository_state("user");
+    check(!workspace_is_there(&workspace));
+    check_int(workspace_checkpoint(&box_keeper, &workspace, &change, &err), ==, TEND_EIO);
+    check_contains(err.text, "is not the workspace any more: a step has moved or replaced it");
+    check_str(workspace_problem_class(box_keeper.problem), "deterministic_repo");
+    check_int(workspace_diff_hash(&box_keeper, &workspace, &change, &err), ==, TEND_EIO);
+    workspace_begin_attempt(&box_keeper, &workspace);
+    check_str(box_repository_state("user"), before);
+    /* The next attempt cannot run there either. */
+    check_int(box_status("test -L '%s'", workspace.folder), ==, 1);
+    box_drop(&workspace);
+    check_str(box_repository_state("user"), before);
+}
+
+/* The same with the repository itself in its place, and with refs that lead to it. */
+TEST(traps, a_repository_that_tend_has_not_made_is_not_put_back)
+{
+    static const char *const lines[] = {
+        "mv \"$w\" moved-1 && cp -a user \"$w\"",
+        "cd \"$w/.git\" && rm -rf refs/heads && ln -s \"$OLDPWD/user/.git/refs/heads\" refs/heads",
+        "cd \"$w/.git\" && rm -rf logs && ln -s \"$OLDPWD/user/.git/logs\" logs",
+    };
+    box_init();
+    box_repository("r");
+    box_sh("git clone -q --shared r user");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct workspace workspace = box_workspace("r", "main");
+        workspace_begin_attempt(&box_keeper, &workspace);
+        box_sh("w='%s'; %s", workspace.folder, lines[i]);
+        box_sh("cd '%s' && git checkout -qb new-%zu && git commit -q --allow-empty -m 2",
+               workspace.folder, i);
+        const char *user = box_repository_state("user");
+        const char *refs = box_out("git -C '%s' for-each-ref", workspace.folder);
+        workspace_begin_attempt(&box_keeper, &workspace);
+        check_str(box_repository_state("user"), user);
+        check_str(box_out("git -C '%s' for-each-ref", workspace.folder), refs);
+        box_drop(&workspace);
+    }
+}
+
 /* Symptom: the files of a step that had removed tend's folder beside its workspace stayed for ever.
  */
 TEST(traps, a_workspace_without_its_private_folder_is_removed_with_the_others)
