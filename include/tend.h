@@ -722,6 +722,8 @@ struct tend_control_result {
     int64_t job_id;   /* the job that goes on: a new one when a done job is resumed from a step */
     int state;        /* ... and its state */
     int open;         /* 1: a worker has yet to carry it out */
+    int has_step;     /* open, of a running job: 1: its owner has begun a step under its lease, as
+                         workers do; 0: it may be one that does not act on controls */
     int64_t follower; /* "cancel": the job that a remembered submission has become; 0: none */
 };
 

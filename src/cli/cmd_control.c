@@ -61,6 +61,23 @@ static int unknown_action(struct cli *cli, const char *name)
                     name);
 }
 
+/* It need not be a worker, as far as the store knows. */
+static void describe_asked(const struct action *action, int64_t id, char *out, size_t size)
+{
+    if (strcmp(action->name, "resume") == 0)
+        snprintf(out, size,
+                 "job %" PRId64
+                 " runs: the pause is taken back; its owner is told with its next heartbeat",
+                 id);
+    else
+        snprintf(out, size,
+                 "job %" PRId64
+                 " runs, but its owner has begun no step: it is told with its next heartbeat and "
+                 "may not act on it ('tend with-lease' and 'tend claim --exec' hear only of cancel "
+                 "and hold); 'tend hold %" PRId64 "' takes the job away from it",
+                 id, id);
+}
+
 /* "job 12 runs: its worker pauses it before the next attempt" */
 static void describe(const struct action *action, int64_t asked_of,
                      const struct tend_control_result *result, char *out, size_t size)
@@ -70,6 +87,8 @@ static void describe(const struct action *action, int64_t asked_of,
         snprintf(out, size,
                  "job %" PRId64 " stays as it is; the new job %" PRId64 " goes on from that step",
                  asked_of, result->job_id);
+    else if (result->open && result->state == TEND_RUNNING && !result->has_step)
+        describe_asked(action, asked_of, out, size);
     else if (result->open && result->state == TEND_RUNNING)
         snprintf(out, size, "job %" PRId64 " runs: its worker %s", asked_of, action->open);
     else if (result->open)
@@ -104,7 +123,7 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
     struct buf *out = &cli->out;
     char sentence[512];
     describe(action, asked_of, result, sentence, sizeof sentence);
-    if (strcmp(action->name, "takeover") == 0 && result->open)
+    if (strcmp(action->name, "takeover") == 0 && result->open && result->has_step)
         add_keep_edits(cli, asked_of, sentence, sizeof sentence);
     if (!cli->json) {
         buf_printf(out, "%s\n", sentence);
@@ -117,6 +136,7 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
     json_text(out, "step_id", args.step);
     json_text(out, "state", tend_state_name(result->state));
     json_bool(out, "open", result->open);
+    json_bool(out, "has_step", result->has_step);
     json_int_or_null(out, "follower", result->follower != 0 ? result->follower : TEND_UNSET);
     json_text(out, "text", sentence);
     json_close(out, '}');
@@ -163,7 +183,10 @@ const struct command cmd_control = {
         "resume_from_step: goes on from the step named by --step, also when the job has ended; of a "
         "job that is done a new one is made.\n"
         "cancel: wins over everything else.\n"
-        "A worker hears of it within a second. Who asked, and why, is kept with the events.",
+        "A worker hears of it within a second. An owner that is no worker is told with its next "
+        "'tend heartbeat' and may not act on it; 'tend with-lease' and 'tend claim --exec' hear only of "
+        "cancel and hold, and 'tend hold' takes the job away from any of them. Who asked, and why, is "
+        "kept with the events.",
     .examples = "tend control 12 pause --reason 'disk is being replaced'\n"
                 "tend control 12 resume_from_step --step build",
     .choices = "pause|resume|takeover|retry_step|hard_reset_step|resume_from_step|cancel",

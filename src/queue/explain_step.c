@@ -88,6 +88,7 @@ int explain_step(struct db_tx *tx, struct explain_call *call)
     int rc = run_attempt_now(tx, 0, (struct attempt_now_params){.job_id = db_int(call->id)}, &rows);
     if (rc < 0 || rows.count == 0 || db_num(rows.at[0].token) != call->job->token)
         return rc;
+    call->has_step = true;
     const struct attempt_now_row *now = &rows.at[0];
     bool runs = db_num(now->state) == TEND_ATTEMPT_RUNNING;
     int64_t next_at_ms = db_num(now->next_at);
