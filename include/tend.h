@@ -827,7 +827,7 @@ struct tend_explanation {
      * the step, the attempt that failed and its last line. */
     char step_id[132];           /* "": no step runs or waits */
     int64_t step_index, attempt; /* or TEND_UNSET, as the next two */
-    int64_t attempt_ms;          /* for so long */
+    int64_t attempt_ms;          /* since it began; once the lease has ended, so has the step */
     int64_t percent;             /* its progress */
     char progress[128];          /* ... in words, or "" */
     char line[256];              /* the last line it has printed, or "" */

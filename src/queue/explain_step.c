@@ -37,12 +37,19 @@ static int read_line(struct db_tx *tx, struct explain_call *call, int64_t number
     return 0;
 }
 
+/* A worker ends its steps before their lease ends. Whether it has done so to one that was warned,
+ * nobody but itself knows. */
 static void say_step(struct explain_call *call)
 {
     const struct tend_explanation *out = &call->out;
-    char running[DURATION_TEXT_BYTES];
-    explain_add(call, " Step %" PRId64 " (%s), attempt %" PRId64 ", has been running for %s",
-                out->step_index, out->step_id, out->attempt, span_text(out->attempt_ms, running));
+    char span[DURATION_TEXT_BYTES];
+    bool expired = call->until_ms <= call->now_ms;
+    bool runs = !expired && !call->warned;
+    explain_add(call, " Step %" PRId64 " (%s), attempt %" PRId64 ", %s %s%s", out->step_index,
+                out->step_id, out->attempt, runs ? "has been running for" : "began",
+                span_text(out->attempt_ms, span), runs ? "" : " ago");
+    if (expired)
+        explain_add(call, "; its lease has expired, so its step has been ended");
     if (out->percent != TEND_UNSET)
         explain_add(call, ", %" PRId64 "%%", out->percent);
     if (out->progress[0] != '\0')
