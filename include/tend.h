@@ -321,7 +321,8 @@ struct tend_none {
     int code;      /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
     char what[32]; /* ELIMITED: "concurrency", "key-concurrency", "rate", or "kind" (not_kinds) */
     char by[256];  /* EBUSY: holder of the lock; EPAUSED: the reason given */
-    int64_t until_ms; /* when to ask again; TEND_UNSET: unknown */
+    int64_t until_ms; /* when to ask again: not before, unless a job ends, and later if leases are
+                         renewed; TEND_UNSET: unknown */
 };
 
 /*
