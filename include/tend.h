@@ -410,7 +410,7 @@ enum tend_attempt_state {
     TEND_ATTEMPT_RUNNING = 0,
     TEND_ATTEMPT_SUCCEEDED = 1,
     TEND_ATTEMPT_FAILED = 2,
-    TEND_ATTEMPT_STOPPED = 3, /* cancelled, paused, taken over, or its worker stops */
+    TEND_ATTEMPT_STOPPED = 3, /* cancelled, held, paused, taken over, or its worker stops */
     TEND_ATTEMPT_LOST = 4     /* its worker died, or lost the lease */
 };
 TEND_API const char *tend_attempt_state_name(int state); /* "running"...; "?" if unknown */
