@@ -1020,7 +1020,9 @@ struct tend_schedule {
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
     int paused;           /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
-    int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
+    int64_t last_at_ms; /* the time of the last run that was added, or TEND_UNSET; what was skipped
+                           is no run. Not read by tend_schedule_put, as next_at_ms */
+    int64_t next_at_ms; /* or TEND_UNSET: never again */
     /*
      * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
      * when the gap ends, times that come twice when they come first; schedules whose hour field
