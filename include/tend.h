@@ -875,7 +875,7 @@ TEND_API void tend_lock_request_init(struct tend_lock_request *request);
  */
 TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
                                struct tend_lock *ret);
-/* 1: released; 0: not held by owner, nothing changed. */
+/* 1: released; 0: not held by owner, nothing changed; or its time was over, and it is gone. */
 TEND_API int tend_lock_release(tend *t, const char *name, const char *owner);
 /* The same for the lock with this token alone: one that was taken anew under the name stays. */
 TEND_API int tend_lock_release_token(tend *t, const char *name, const char *owner, int64_t token);
