@@ -38,6 +38,11 @@ static const struct action actions[] = {
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
+/* ... of a job that has none. */
+static const struct action reset_without_workspace = {
+    "hard_reset_step", "begins the step anew; the job has no workspace to reset",
+    "its step begins anew; the job has no workspace to reset"};
+
 static const struct action *find_action(const char *name)
 {
     for (int i = 0; i < ACTIONS; i++)
@@ -102,19 +107,24 @@ static void describe(const struct action *action, int64_t asked_of,
                  result->follower);
 }
 
-/* Whoever takes over a job with a workspace has to say that the changes are to stay. */
-static void add_keep_edits(struct cli *cli, int64_t id, char *out, size_t size)
+static bool has_workspace(struct cli *cli, int64_t id)
 {
     struct tend_jobs *jobs;
     if (tend_get(cli->store, id, &jobs) < 0)
-        return;
-    size_t used = strlen(out);
-    if (plan_has_repo(jobs->items[0].payload, jobs->items[0].payload_bytes))
-        snprintf(out + used, size - used,
-                 "; 'tend resume %" PRId64
-                 " --keep-edits' keeps your changes; without it the step begins afresh",
-                 id);
+        return false;
+    bool has = plan_has_repo(jobs->items[0].payload, jobs->items[0].payload_bytes);
     tend_jobs_free(jobs);
+    return has;
+}
+
+/* Whoever takes over a job with a workspace has to say that the changes are to stay. */
+static void add_keep_edits(int64_t id, char *out, size_t size)
+{
+    size_t used = strlen(out);
+    snprintf(out + used, size - used,
+             "; 'tend resume %" PRId64
+             " --keep-edits' keeps your changes; without it the step begins afresh",
+             id);
 }
 
 static void print_result(struct cli *cli, const struct action *action, int64_t asked_of,
@@ -122,9 +132,12 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
 {
     struct buf *out = &cli->out;
     char sentence[512];
+    bool takes_over = strcmp(action->name, "takeover") == 0 && result->open && result->has_step;
+    if (strcmp(action->name, "hard_reset_step") == 0 && !has_workspace(cli, asked_of))
+        action = &reset_without_workspace;
     describe(action, asked_of, result, sentence, sizeof sentence);
-    if (strcmp(action->name, "takeover") == 0 && result->open && result->has_step)
-        add_keep_edits(cli, asked_of, sentence, sizeof sentence);
+    if (takes_over && has_workspace(cli, asked_of))
+        add_keep_edits(asked_of, sentence, sizeof sentence);
     if (!cli->json) {
         buf_printf(out, "%s\n", sentence);
         return;
@@ -179,7 +192,7 @@ const struct command cmd_control = {
         "takeover: the attempt is stopped and the job held, its workspace is yours.\n"
         "retry_step: the attempt is stopped and the step begins anew; a failed job begins again at "
         "the step that failed.\n"
-        "hard_reset_step: the same in a fresh workspace with the work of the steps before.\n"
+        "hard_reset_step: the same in a fresh workspace with the work of the steps before, if the job has one.\n"
         "resume_from_step: goes on from the step named by --step, also when the job has ended; of a "
         "job that is done a new one is made.\n"
         "cancel: wins over everything else.\n"

@@ -194,6 +194,15 @@ restarted() {
     [ "$output" = $'kept\nkept\nkept\nkept\ntwo is through' ]
 }
 
+@test "hard_reset_step of a job without a workspace says so, and begins the step anew" {
+    start_two_steps
+    run -0 tend control "$id" hard_reset_step
+    [ "$output" = "job $id runs: its worker begins the step anew; the job has no workspace to reset" ]
+    until_true restarted
+    touch gate
+    until_true has_state "$id" 'done'
+}
+
 @test "cancel ends a running attempt" {
     start_two_steps
     run -0 tend control "$id" cancel --reason 'not needed'
