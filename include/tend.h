@@ -321,7 +321,8 @@ struct tend_none {
     int code;      /* TEND_EEMPTY, TEND_EBUSY, TEND_EPAUSED or TEND_ELIMITED */
     char what[32]; /* ELIMITED: "concurrency", "key-concurrency", "rate", or "kind" (not_kinds) */
     char by[256];  /* EBUSY: holder of the lock; EPAUSED: the reason given */
-    int64_t until_ms; /* when to ask again; TEND_UNSET: unknown */
+    int64_t until_ms; /* when to ask again: not before, unless a job ends, and later if leases are
+                         renewed; TEND_UNSET: unknown */
 };
 
 /*
@@ -409,7 +410,7 @@ enum tend_attempt_state {
     TEND_ATTEMPT_RUNNING = 0,
     TEND_ATTEMPT_SUCCEEDED = 1,
     TEND_ATTEMPT_FAILED = 2,
-    TEND_ATTEMPT_STOPPED = 3, /* cancelled, paused, taken over, or its worker stops */
+    TEND_ATTEMPT_STOPPED = 3, /* cancelled, held, paused, taken over, or its worker stops */
     TEND_ATTEMPT_LOST = 4     /* its worker died, or lost the lease */
 };
 TEND_API const char *tend_attempt_state_name(int state); /* "running"...; "?" if unknown */
@@ -722,6 +723,8 @@ struct tend_control_result {
     int64_t job_id;   /* the job that goes on: a new one when a done job is resumed from a step */
     int state;        /* ... and its state */
     int open;         /* 1: a worker has yet to carry it out */
+    int has_step;     /* open, of a running job: 1: its owner has begun a step under its lease, as
+                         workers do; 0: it may be one that does not act on controls */
     int64_t follower; /* "cancel": the job that a remembered submission has become; 0: none */
 };
 
@@ -825,7 +828,7 @@ struct tend_explanation {
      * the step, the attempt that failed and its last line. */
     char step_id[132];           /* "": no step runs or waits */
     int64_t step_index, attempt; /* or TEND_UNSET, as the next two */
-    int64_t attempt_ms;          /* for so long */
+    int64_t attempt_ms;          /* since it began; once the lease has ended, so has the step */
     int64_t percent;             /* its progress */
     char progress[128];          /* ... in words, or "" */
     char line[256];              /* the last line it has printed, or "" */
@@ -872,7 +875,7 @@ TEND_API void tend_lock_request_init(struct tend_lock_request *request);
  */
 TEND_API int tend_lock_acquire(tend *t, const struct tend_lock_request *request,
                                struct tend_lock *ret);
-/* 1: released; 0: not held by owner, nothing changed. */
+/* 1: released; 0: not held by owner, nothing changed; or its time was over, and it is gone. */
 TEND_API int tend_lock_release(tend *t, const char *name, const char *owner);
 /* The same for the lock with this token alone: one that was taken anew under the name stays. */
 TEND_API int tend_lock_release_token(tend *t, const char *name, const char *owner, int64_t token);
@@ -1017,7 +1020,9 @@ struct tend_schedule {
     int priority;
     const char *catch_up; /* runs missed while nobody was there: "none", "one" (default) or "all" */
     int paused;           /* 1: adds no jobs. 0 resumes nothing: see tend_schedule_put */
-    int64_t last_at_ms, next_at_ms; /* or TEND_UNSET; not read by tend_schedule_put */
+    int64_t last_at_ms; /* the time of the last run that was added, or TEND_UNSET; what was skipped
+                           is no run. Not read by tend_schedule_put, as next_at_ms */
+    int64_t next_at_ms; /* or TEND_UNSET: never again */
     /*
      * "Europe/Berlin": whose clocks the fields go by; NULL: UTC. Times that the clock skips are run
      * when the gap ends, times that come twice when they come first; schedules whose hour field

@@ -60,6 +60,21 @@ static void put_until(struct cli *cli, struct buf *out, const struct tend_none *
         buf_printf(out, "%s %s", words, coming_text(none->until_ms, cli_now_ms(cli), when));
 }
 
+/* What a limit waits for. Jobs that run may end before, and go on longer; a rate goes by the clock.
+ */
+static void put_limit(struct cli *cli, struct buf *out, const struct tend_none *none)
+{
+    buf_printf(out, "its %s limit is reached", none->what);
+    if (strcmp(none->what, "rate") == 0) {
+        put_until(cli, out, none, "; the next may start");
+        return;
+    }
+    buf_puts(out, "; the next may start when one ends");
+    put_until(cli, out, none, "; the first lease ends");
+    if (none->until_ms != TEND_UNSET)
+        buf_puts(out, " unless it is renewed");
+}
+
 /* Nothing is pending: what the queue has instead. The reason for machines. */
 static const char *say_empty(struct cli *cli, const char *queue, struct buf *why,
                              struct tend_none *none)
@@ -94,16 +109,15 @@ static const char *say_why(struct cli *cli, const char *queue, struct buf *why,
     case TEND_EBUSY:
         buf_printf(why, "it is busy: the lock is held by %s", none->by);
         put_until(cli, why, none, " and expires");
+        if (none->until_ms != TEND_UNSET)
+            buf_puts(why, " unless it is renewed");
         return "busy";
     case TEND_EPAUSED:
         buf_printf(why, "it is paused%s%s; 'tend queue set %s --paused off' lets it go on",
                    *none->by ? ": " : "", none->by, queue);
         return "paused";
     case TEND_ELIMITED:
-        buf_printf(why, "its %s limit is reached", none->what);
-        put_until(cli, why, none, "; the next may start");
-        if (strcmp(none->what, "rate") != 0 && none->until_ms != TEND_UNSET)
-            buf_puts(why, " at the latest");
+        put_limit(cli, why, none);
         return "limited";
     default:
         return say_empty(cli, queue, why, none);
@@ -233,7 +247,8 @@ const struct command cmd_claim = {
         "longest. The lease ends with its time (--ttl, else 60 s) unless heartbeats are sent; with "
         "--while-pid it also ends, at once, with that process. When there is nothing to claim the exit "
         "status is 5 and the answer says why; with --json its member reason is scheduled, running, "
-        "held, empty, unknown_queue, paused (with \"why\"), limited or busy (with \"by\"). With --exec one job is claimed and worked "
+        "held, empty, unknown_queue, paused (with \"why\"), limited or busy (with \"by\"), and until_ms is when it is "
+        "worth asking again: not before, unless a job ends, and later if its lease is renewed. With --exec one job is claimed and worked "
         "on, and the exit status is that of 'tend with-lease'.",
     .examples =
         "job=$(tend claim -q mail -w $(hostname):$$ --while-pid $$ --wait)\n"

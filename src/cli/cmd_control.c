@@ -38,6 +38,11 @@ static const struct action actions[] = {
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
+/* ... of a job that has none. */
+static const struct action reset_without_workspace = {
+    "hard_reset_step", "begins the step anew; the job has no workspace to reset",
+    "its step begins anew; the job has no workspace to reset"};
+
 static const struct action *find_action(const char *name)
 {
     for (int i = 0; i < ACTIONS; i++)
@@ -61,6 +66,23 @@ static int unknown_action(struct cli *cli, const char *name)
                     name);
 }
 
+/* It need not be a worker, as far as the store knows. */
+static void describe_asked(const struct action *action, int64_t id, char *out, size_t size)
+{
+    if (strcmp(action->name, "resume") == 0)
+        snprintf(out, size,
+                 "job %" PRId64
+                 " runs: the pause is taken back; its owner is told with its next heartbeat",
+                 id);
+    else
+        snprintf(out, size,
+                 "job %" PRId64
+                 " runs, but its owner has begun no step: it is told with its next heartbeat and "
+                 "may not act on it ('tend with-lease' and 'tend claim --exec' hear only of cancel "
+                 "and hold); 'tend hold %" PRId64 "' takes the job away from it",
+                 id, id);
+}
+
 /* "job 12 runs: its worker pauses it before the next attempt" */
 static void describe(const struct action *action, int64_t asked_of,
                      const struct tend_control_result *result, char *out, size_t size)
@@ -70,6 +92,8 @@ static void describe(const struct action *action, int64_t asked_of,
         snprintf(out, size,
                  "job %" PRId64 " stays as it is; the new job %" PRId64 " goes on from that step",
                  asked_of, result->job_id);
+    else if (result->open && result->state == TEND_RUNNING && !result->has_step)
+        describe_asked(action, asked_of, out, size);
     else if (result->open && result->state == TEND_RUNNING)
         snprintf(out, size, "job %" PRId64 " runs: its worker %s", asked_of, action->open);
     else if (result->open)
@@ -83,19 +107,24 @@ static void describe(const struct action *action, int64_t asked_of,
                  result->follower);
 }
 
-/* Whoever takes over a job with a workspace has to say that the changes are to stay. */
-static void add_keep_edits(struct cli *cli, int64_t id, char *out, size_t size)
+static bool has_workspace(struct cli *cli, int64_t id)
 {
     struct tend_jobs *jobs;
     if (tend_get(cli->store, id, &jobs) < 0)
-        return;
-    size_t used = strlen(out);
-    if (plan_has_repo(jobs->items[0].payload, jobs->items[0].payload_bytes))
-        snprintf(out + used, size - used,
-                 "; 'tend resume %" PRId64
-                 " --keep-edits' keeps your changes; without it the step begins afresh",
-                 id);
+        return false;
+    bool has = plan_has_repo(jobs->items[0].payload, jobs->items[0].payload_bytes);
     tend_jobs_free(jobs);
+    return has;
+}
+
+/* Whoever takes over a job with a workspace has to say that the changes are to stay. */
+static void add_keep_edits(int64_t id, char *out, size_t size)
+{
+    size_t used = strlen(out);
+    snprintf(out + used, size - used,
+             "; 'tend resume %" PRId64
+             " --keep-edits' keeps your changes; without it the step begins afresh",
+             id);
 }
 
 static void print_result(struct cli *cli, const struct action *action, int64_t asked_of,
@@ -103,9 +132,12 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
 {
     struct buf *out = &cli->out;
     char sentence[512];
+    bool takes_over = strcmp(action->name, "takeover") == 0 && result->open && result->has_step;
+    if (strcmp(action->name, "hard_reset_step") == 0 && !has_workspace(cli, asked_of))
+        action = &reset_without_workspace;
     describe(action, asked_of, result, sentence, sizeof sentence);
-    if (strcmp(action->name, "takeover") == 0 && result->open)
-        add_keep_edits(cli, asked_of, sentence, sizeof sentence);
+    if (takes_over && has_workspace(cli, asked_of))
+        add_keep_edits(asked_of, sentence, sizeof sentence);
     if (!cli->json) {
         buf_printf(out, "%s\n", sentence);
         return;
@@ -117,6 +149,7 @@ static void print_result(struct cli *cli, const struct action *action, int64_t a
     json_text(out, "step_id", args.step);
     json_text(out, "state", tend_state_name(result->state));
     json_bool(out, "open", result->open);
+    json_bool(out, "has_step", result->has_step);
     json_int_or_null(out, "follower", result->follower != 0 ? result->follower : TEND_UNSET);
     json_text(out, "text", sentence);
     json_close(out, '}');
@@ -159,11 +192,14 @@ const struct command cmd_control = {
         "takeover: the attempt is stopped and the job held, its workspace is yours.\n"
         "retry_step: the attempt is stopped and the step begins anew; a failed job begins again at "
         "the step that failed.\n"
-        "hard_reset_step: the same in a fresh workspace with the work of the steps before.\n"
+        "hard_reset_step: the same in a fresh workspace with the work of the steps before, if the job has one.\n"
         "resume_from_step: goes on from the step named by --step, also when the job has ended; of a "
         "job that is done a new one is made.\n"
         "cancel: wins over everything else.\n"
-        "A worker hears of it within a second. Who asked, and why, is kept with the events.",
+        "A worker hears of it within a second. An owner that is no worker is told with its next "
+        "'tend heartbeat' and may not act on it; 'tend with-lease' and 'tend claim --exec' hear only of "
+        "cancel and hold, and 'tend hold' takes the job away from any of them. Who asked, and why, is "
+        "kept with the events.",
     .examples = "tend control 12 pause --reason 'disk is being replaced'\n"
                 "tend control 12 resume_from_step --step build",
     .choices = "pause|resume|takeover|retry_step|hard_reset_step|resume_from_step|cancel",

@@ -185,25 +185,36 @@ static int run_acquire(struct cli *cli, int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* Why a lock cannot be released or extended, in words; held: what tend_lock_get said. */
-static void put_reason(struct buf *out, const char *name, int held, const struct tend_lock *lock)
+static bool is_free(const struct tend_lock *lock)
 {
+    return lock->expired && lock->job_id == TEND_UNSET; /* else until the job is taken back */
+}
+
+/* Why a lock cannot be released or extended, in words; held: what tend_lock_get said. */
+static void put_reason(struct cli *cli, struct buf *out, const char *name, int held,
+                       const struct tend_lock *lock)
+{
+    char span[DURATION_TEXT_BYTES];
+    int64_t over_ms = held ? cli_now_ms(cli) - lock->expires_at_ms : 0;
     if (!held)
         buf_printf(out, "nobody holds lock \"%s\"", name);
+    else if (is_free(lock))
+        buf_printf(out, "lock \"%s\" of %s had expired %s before; it is free", name, lock->owner,
+                   span_text(over_ms > 0 ? over_ms : 0, span));
     else if (args.token > 0 && lock->token != args.token)
         buf_printf(out, "lock \"%s\" is held by %s under token %" PRId64 ", not %" PRId64, name,
                    lock->owner, lock->token, args.token);
     else if (strcmp(lock->owner, args.owner) != 0)
         buf_printf(out, "lock \"%s\" is held by %s, not by %s", name, lock->owner, args.owner);
-    else if (lock->job_id != TEND_UNSET)
+    else
         buf_printf(out, "lock \"%s\" is held with job %" PRId64 " and ends with its lease", name,
                    lock->job_id);
-    else
-        buf_printf(out, "lock \"%s\" of %s has expired; acquire it anew", name, lock->owner);
 }
 
-/* An answer of "no" says who holds the lock instead. */
-static int answer_no(struct cli *cli, const char *member, const char *name)
+/* An answer of "no" says who holds the lock instead. before: as it was, or NULL; one that had
+ * expired by then may have been cleaned up since. */
+static int answer_no(struct cli *cli, const char *member, const char *name,
+                     const struct tend_lock *before)
 {
     struct tend_lock lock;
     struct buf why;
@@ -212,13 +223,19 @@ static int answer_no(struct cli *cli, const char *member, const char *name)
     if (held < 0)
         return cli_fail_store(cli, held);
     buf_init(&why);
-    put_reason(&why, name, held, &lock);
+    bool cleaned = !held && before && cli_now_ms(cli) >= before->expires_at_ms;
+    if (cleaned) {
+        lock = *before;
+        lock.expired = 1;
+    }
+    put_reason(cli, &why, name, held || cleaned, &lock);
     if (cli->json) {
         json_open(out, NULL, '{');
         json_text(out, "name", name);
         json_bool(out, member, false);
-        json_text(out, "owner", held ? lock.owner : NULL);
-        json_int_or_null(out, "token", held ? lock.token : TEND_UNSET);
+        bool is_held = held && !is_free(&lock);
+        json_text(out, "owner", is_held ? lock.owner : NULL);
+        json_int_or_null(out, "token", is_held ? lock.token : TEND_UNSET);
         json_text(out, "why", why.data);
         json_close(out, '}');
         buf_putc(out, '\n');
@@ -251,11 +268,14 @@ static int64_t token_given(void)
 static int run_release(struct cli *cli, int argc, char **argv)
 {
     (void)argc;
-    int released = tend_lock_release_token(cli->store, argv[0], args.owner, token_given());
+    struct tend_lock before;
+    int held = tend_lock_get(cli->store, argv[0], &before);
+    int released =
+        held < 0 ? held : tend_lock_release_token(cli->store, argv[0], args.owner, token_given());
     if (released < 0)
         return cli_fail_store(cli, released);
     if (released == 0)
-        return answer_no(cli, "released", argv[0]);
+        return answer_no(cli, "released", argv[0], held ? &before : NULL);
     answer_yes(cli, "released", argv[0]);
     return EXIT_DONE;
 }
@@ -268,7 +288,7 @@ static int run_extend(struct cli *cli, int argc, char **argv)
     if (extended < 0)
         return cli_fail_store(cli, extended);
     if (extended == 0)
-        return answer_no(cli, "extended", argv[0]);
+        return answer_no(cli, "extended", argv[0], NULL);
     answer_yes(cli, "extended", argv[0]);
     return EXIT_DONE;
 }
@@ -378,7 +398,7 @@ static const struct command release = {
     .form = "NAME",
     .text = "give a lock back",
     .about =
-        "Only its holder can release it. When nobody holds it, or somebody else does, nothing changes: false is printed on "
+        "Only its holder can release it. When it has expired, nobody holds it, or somebody else does, nothing changes: false is printed on "
         "standard output, without an error, and the exit status is 4. "
         "With --token, which acquire prints, a lock that the same owner has taken anew since is left alone.",
     .options = release_options,

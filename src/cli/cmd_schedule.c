@@ -415,6 +415,10 @@ static const struct command ls = {
     .name = "ls",
     .aliases = "list",
     .text = "list the schedules",
+    .about =
+        "LAST is the time of the last run that was added as a job (last_at_ms in JSON); runs that were missed or skipped "
+        "are none, and 'tend events' has them (schedule.skipped). NEXT is when it runs next (next_at_ms), \"paused\", or - "
+        "when it never runs again; AT is the same in its time zone (next_local).",
     .store = STORE_EXISTING,
     .run = run_ls,
 };

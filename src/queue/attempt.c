@@ -57,9 +57,10 @@ bool step_job_held(const struct step_job *job, struct tend_lease lease)
     return job->state == JOB_RUNNING && job->token == lease.token;
 }
 
-bool step_job_cancelled(const struct step_job *job, struct tend_lease lease)
+bool step_job_stopped(const struct step_job *job, struct tend_lease lease)
 {
-    return job->state == JOB_CANCELLED && job->stopped_token == lease.token;
+    return (job->state == JOB_CANCELLED || job->state == JOB_HELD) &&
+           job->stopped_token == lease.token;
 }
 
 static void read_last(struct step_last *last, const struct attempt_last_rows *newest)
@@ -241,14 +242,15 @@ static bool held_before(const struct step_call *call, const struct step_job *job
 }
 
 /*
- * A cancel takes the lease away while the attempt is still being stopped. Until the job is brought
- * back, which makes it another's, its last owner may tell how that attempt ended, and nothing else.
+ * A cancel or hold takes the lease away while the attempt is still being stopped. Until the job is
+ * brought back or resumed, which makes it another's, its last owner may tell how that attempt
+ * ended, and nothing else.
  */
 static bool is_farewell(const struct step_call *call, const struct step_job *job,
                         const struct step_last *last)
 {
     const struct tend_step_change *change = call->change;
-    return step_job_cancelled(job, call->lease) && call->close == NULL && change->begun == NULL &&
+    return step_job_stopped(job, call->lease) && call->close == NULL && change->begun == NULL &&
            change->drop_from_step == 0 && change->ended != NULL &&
            change->ended->number == last->number && last->token == call->lease.token &&
            (last->state == TEND_ATTEMPT_RUNNING || last->state == change->ended->state);

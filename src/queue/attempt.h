@@ -40,8 +40,8 @@ struct step_last {
 
 /* Whether the lease is the one the job is running under. */
 bool step_job_held(const struct step_job *job, struct tend_lease lease);
-/* Whether the lease was ended by a cancel, and the job has not moved since. */
-bool step_job_cancelled(const struct step_job *job, struct tend_lease lease);
+/* Whether the lease was ended by a cancel or a hold, and the job has not moved since. */
+bool step_job_stopped(const struct step_job *job, struct tend_lease lease);
 
 /* --- checking: 0, or TEND_EINVAL with a sentence --- */
 

@@ -361,6 +361,16 @@ static int carry_out(struct db_tx *tx, struct control_call *call, struct step_jo
     return rc;
 }
 
+/* Whether the job's owner has begun a step under its lease: 1 or 0. One that is no worker begins
+ * none, and need not care about what it is asked. */
+static int has_step(struct db_tx *tx, const struct step_job *job)
+{
+    struct attempt_last_rows last;
+    const struct attempt_last_params params = {.job_id = db_int(job->id)};
+    int rc = run_attempt_last(tx, 0, params, &last);
+    return rc < 0 ? rc : last.count > 0 && db_num(last.at[0].token) == job->token;
+}
+
 static int state_after(int effect, const struct tend_job *job, int64_t now_ms)
 {
     if ((effect & DO_RESUME) != 0)
@@ -399,6 +409,9 @@ static int control_body(struct db_tx *tx, void *arg)
     if (rc < 0 || (rc = lock_job(tx, call, &locked, &jobs, &now_ms)) < 0)
         return rc;
     int effect = effects[call->action][locked.state];
+    if (locked.state == JOB_RUNNING && (rc = has_step(tx, &locked)) < 0)
+        return rc;
+    call->given.has_step = locked.state == JOB_RUNNING && rc == 1;
     if ((rc = has_run(tx, &jobs.items[0])) < 0)
         return rc;
     bool kept = call->edits == NULL || locked.state == JOB_HELD; /* edits go with a resume */

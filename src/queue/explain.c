@@ -165,6 +165,20 @@ static void explain_held(struct explain_call *call)
         HINT(call, "'tend resume %lld' lets it go on.", id);
 }
 
+/* Who carries out what was asked. An owner that has begun no step may be none that does. */
+static const char *explain_control_by(const struct explain_call *call,
+                                      const struct tend_control *open)
+{
+    bool taken = open->taken_at_ms != TEND_UNSET;
+    if (call->job->state != TEND_RUNNING)
+        return "who takes the job next does it";
+    if (!call->has_step)
+        return taken ? "its owner knows and may not act on it"
+                     : "its owner is told with its next heartbeat and may not act on it";
+    return taken ? "its worker knows and does it as soon as the step lets it"
+                 : "its worker has yet to hear of it";
+}
+
 /* What was asked of the job and has yet to be carried out. */
 static int explain_controls(struct db_tx *tx, struct explain_call *call)
 {
@@ -174,14 +188,16 @@ static int explain_controls(struct db_tx *tx, struct explain_call *call)
     for (size_t i = 0; rc == 0 && i < rows.count; i++) {
         struct tend_control open;
         control_read(&open, &rows.at[i].control);
-        bool taken = open.taken_at_ms != TEND_UNSET && call->job->state == TEND_RUNNING;
         explain_add(call, " %s has asked for %s%s%s%s%.100s; %s.", open.actor, open.action,
                     open.step_id != NULL ? " of step " : "",
                     open.step_id != NULL ? open.step_id : "", open.reason != NULL ? ": " : "",
-                    open.reason != NULL ? open.reason : "",
-                    taken ? "its worker knows and does it as soon as the step lets it"
-                    : call->job->state == TEND_RUNNING ? "its worker has yet to hear of it"
-                                                       : "who takes the job next does it");
+                    open.reason != NULL ? open.reason : "", explain_control_by(call, &open));
+    }
+    bool leased = call->job->state == TEND_RUNNING && call->until_ms > call->now_ms;
+    if (rc == 0 && rows.count > 0 && leased && !call->has_step) {
+        explain_add(call,
+                    " 'tend with-lease' and 'tend claim --exec' hear only of cancel and hold.");
+        HINT(call, "'tend hold %lld' takes the job away from its owner.", (long long)call->id);
     }
     return rc;
 }

@@ -20,6 +20,7 @@ struct explain_call {
     char kind[NAME_BYTES];
     bool is_plan;                 /* its payload: any worker of the queue can run it */
     bool leased_before;           /* of a job that waits: somebody had it */
+    bool has_step;                /* of a running job: its owner has begun one, as workers do */
     size_t told_bytes;            /* of the text: what it does, with its step */
     char locked_by[HOLDER_BYTES]; /* of a running job: who keeps its row from being taken back; or
                                      "" */

@@ -39,7 +39,9 @@ static int explain_lock(struct db_tx *tx, struct explain_call *call, bool *ret)
     if (until_ms <= call->now_ms)
         return 0;
     explain_because(call, "lock", db_str(lock->owner), until_ms);
-    SAY(call, "Its queue takes one job at a time, and %s holds the lock for another %s.",
+    SAY(call,
+        "Its queue takes one job at a time, and %s holds the lock for another %s "
+        "unless it is renewed.",
         db_str(lock->owner), explain_left(call, until_ms, left));
     *ret = true;
     return 0;

@@ -37,12 +37,19 @@ static int read_line(struct db_tx *tx, struct explain_call *call, int64_t number
     return 0;
 }
 
+/* A worker ends its steps before their lease ends. Whether it has done so to one that was warned,
+ * nobody but itself knows. */
 static void say_step(struct explain_call *call)
 {
     const struct tend_explanation *out = &call->out;
-    char running[DURATION_TEXT_BYTES];
-    explain_add(call, " Step %" PRId64 " (%s), attempt %" PRId64 ", has been running for %s",
-                out->step_index, out->step_id, out->attempt, span_text(out->attempt_ms, running));
+    char span[DURATION_TEXT_BYTES];
+    bool expired = call->until_ms <= call->now_ms;
+    bool runs = !expired && !call->warned;
+    explain_add(call, " Step %" PRId64 " (%s), attempt %" PRId64 ", %s %s%s", out->step_index,
+                out->step_id, out->attempt, runs ? "has been running for" : "began",
+                span_text(out->attempt_ms, span), runs ? "" : " ago");
+    if (expired)
+        explain_add(call, "; its lease has expired, so its step has been ended");
     if (out->percent != TEND_UNSET)
         explain_add(call, ", %" PRId64 "%%", out->percent);
     if (out->progress[0] != '\0')
@@ -88,6 +95,7 @@ int explain_step(struct db_tx *tx, struct explain_call *call)
     int rc = run_attempt_now(tx, 0, (struct attempt_now_params){.job_id = db_int(call->id)}, &rows);
     if (rc < 0 || rows.count == 0 || db_num(rows.at[0].token) != call->job->token)
         return rc;
+    call->has_step = true;
     const struct attempt_now_row *now = &rows.at[0];
     bool runs = db_num(now->state) == TEND_ATTEMPT_RUNNING;
     int64_t next_at_ms = db_num(now->next_at);

@@ -45,26 +45,39 @@ static void explain_silent(tend *t, struct explain_call *call, const struct regi
     explain_because(call, "worker_silent", entry->name, dead_ms);
 }
 
-static void explain_stopped(struct explain_call *call, const struct registry_entry *entry)
+/* expired: its lease is, and what takes the job back has been said. */
+static void explain_stopped(struct explain_call *call, const struct registry_entry *entry,
+                            bool expired)
 {
     long long pid = (long long)entry->process.pid;
-    explain_add(call, " But the process of that worker (pid %lld) is stopped.", pid);
+    size_t used = expired ? strlen(call->out.hint) : 0;
+    explain_add(call, "%s process of that worker (pid %lld) is stopped.",
+                expired ? " The" : " But the", pid);
     explain_because(call, "worker_stopped", entry->name, call->out.until_ms);
-    HINT(call, "'kill -CONT %lld' continues it.", pid);
+    snprintf(call->out.hint + used, sizeof call->out.hint - used,
+             expired ? " 'kill -CONT %lld' continues its worker."
+                     : "'kill -CONT %lld' continues it.",
+             pid);
 }
 
 static void explain_holder(tend *t, struct explain_call *call, const struct registry *registry)
 {
     const struct registry_entry *entry = entry_of(registry, call->worker_id);
-    if (entry == NULL || call->out.until_ms <= call->now_ms)
-        return; /* an expired lease is explained without */
+    bool expired = call->out.until_ms <= call->now_ms;
+    if (entry == NULL)
+        return;
+    if (expired) { /* the rest of it is explained already */
+        if (registry_is_stopped(entry))
+            explain_stopped(call, entry, true);
+        return;
+    }
     enum fate fate = registry_fate(t, entry, registry->now_ms, NULL);
     if (fate == FATE_DEAD)
         explain_dead(call, entry);
     else if (fate == FATE_LOST || (fate == FATE_ALIVE && entry->lost_at_ms != TEND_UNSET))
         explain_silent(t, call, entry);
     else if (registry_is_stopped(entry))
-        explain_stopped(call, entry);
+        explain_stopped(call, entry, false);
 }
 
 /* Which queues and kinds a worker serves it tells nobody, and who claims by the hour is not seen.

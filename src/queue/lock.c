@@ -314,26 +314,39 @@ int tend_lock_acquire(tend *t, const struct tend_lock_request *request, struct t
     return rc;
 }
 
+/* 1: the time of the lock, which was looked at, is over: it is held no longer. 0: it is not, or the
+ * store's clock was set and nobody knows. */
+static int is_over(struct db_tx *tx, const struct lock_call *call)
+{
+    if (!call->lock.expired || db_clock_is_even(db_store(tx)))
+        return call->lock.expired;
+    int rc = db_clock_look(tx);
+    return rc < 0 ? rc : rc == 0;
+}
+
+/* A lock whose time is over cannot be released any more, but is cleaned up. */
 static int release_body(struct db_tx *tx, void *arg)
 {
     struct lock_call *call = arg;
     int64_t freed = 0;
     int rc = get_body(tx, arg);
-    if (rc < 0)
+    if (rc < 0 || (rc = is_over(tx, call)) < 0)
         return rc;
+    bool over = rc == 1;
     const struct lock_free_params params = {.name = db_text(call->name),
                                             .owner = db_text(call->owner),
                                             .token = db_int_or_null(call->token)};
     if ((rc = each_lock_free(tx, 0, &params, 1, &freed)) < 0)
         return rc;
-    call->done = freed != 0;
-    if (!call->done)
+    call->done = freed != 0 && !over;
+    if (freed == 0)
         return 0;
+    const char *cleaned = arena_printf(db_arena(tx), "lock %s: it has expired", call->name);
     struct event_note event = {.who = call->owner,
-                               .what = "lock.released",
+                               .what = over ? "lock.recovered" : "lock.released",
                                .token = call->lock.token,
                                .owner = call->owner,
-                               .why = call->name};
+                               .why = over ? cleaned : call->name};
     db_ring(tx, bell_of_lock(call->name));
     return event_add(tx, &event, DB_LAST);
 }

@@ -53,11 +53,12 @@ struct firing {
 
     int64_t *runs; /* the times of those to add, oldest first */
     size_t run_count;
-    bool missed;      /* several were due, and it catches up on none of them */
-    int64_t first_ms; /* ... from this one on */
-    int64_t last_ms;  /* the newest that was due */
-    int64_t next_ms;  /* TEND_UNSET: never again */
-    struct err fault; /* why the times of its runs are not known */
+    bool missed;         /* several were due, and it catches up on none of them */
+    int64_t skipped_for; /* the job of an earlier run for which this one is skipped; 0: none */
+    int64_t first_ms;    /* ... from this one on */
+    int64_t last_ms;     /* the newest that was due */
+    int64_t next_ms;     /* TEND_UNSET: never again */
+    struct err fault;    /* why the times of its runs are not known */
 };
 
 static bool catch_up_is(const struct firing *firing, const char *word)
@@ -232,13 +233,13 @@ static int tell_missed(struct db_tx *tx, const struct firing *firing)
 
 /* --- an earlier run that has not finished --- */
 
-static int skip(struct db_tx *tx, const struct firing *firing, int64_t unfinished_id)
+static int tell_overlap(struct db_tx *tx, const struct firing *firing)
 {
     char time[TIME_TEXT_BYTES];
-    return tell_skipped(tx, firing,
-                        arena_printf(db_arena(tx),
-                                     "the run of %s: job %lld of an earlier run has not finished",
-                                     time_text(firing->last_ms, time), (long long)unfinished_id));
+    return tell_skipped(
+        tx, firing,
+        arena_printf(db_arena(tx), "the run of %s: job %lld of an earlier run has not finished",
+                     time_text(firing->last_ms, time), (long long)firing->skipped_for));
 }
 
 static int replace(struct db_tx *tx, const struct firing *firing)
@@ -259,19 +260,19 @@ static int replace(struct db_tx *tx, const struct firing *firing)
     return act_on_jobs(tx, TEND_CANCEL, &jobs, firing->now_ms, &who, &done);
 }
 
-/* Whether the run is to be added: 1, 0 or a code. */
-static int make_room(struct db_tx *tx, const struct firing *firing)
+/* A run that is skipped is none. */
+static int find_overlap(struct db_tx *tx, struct firing *firing)
 {
     struct schedule_unfinished_rows unfinished;
-    if (overlap_is(firing, "queue"))
-        return 1;
+    if (firing->run_count == 0 || !overlap_is(firing, "skip"))
+        return 0;
     const struct schedule_unfinished_params params = {.schedule = db_text(firing->name)};
     int rc = run_schedule_unfinished(tx, 0, params, &unfinished);
     if (rc < 0 || unfinished.count == 0)
-        return rc < 0 ? rc : 1;
-    rc = overlap_is(firing, "skip") ? skip(tx, firing, db_num(unfinished.at[0].id))
-                                    : replace(tx, firing);
-    return rc < 0 ? rc : overlap_is(firing, "replace");
+        return rc;
+    firing->skipped_for = db_num(unfinished.at[0].id);
+    firing->run_count = 0;
+    return 0;
 }
 
 /* --- adding --- */
@@ -305,18 +306,26 @@ static int add_runs(struct db_tx *tx, const struct firing *firing)
     return each_schedule_nominal(tx, 0, nominal, count, NULL);
 }
 
+/* The last run that was added. Where the coming ones are not known, what was due counts as well:
+ * the second look goes on behind it. */
+static struct db_value last_run(const struct firing *firing)
+{
+    bool counts = firing->run_count > 0 || firing->fault.code != 0;
+    return counts ? db_int(firing->last_ms) : firing->schedule->last_at;
+}
+
 int schedule_fire(struct db_tx *tx, const struct firing_columns *schedule, int64_t now_ms,
                   struct schedule_room *room)
 {
     struct firing firing;
     int64_t fired = 0;
     int rc = firing_init(tx, &firing, schedule, now_ms, room);
-    if (rc < 0)
+    if (rc < 0 || (rc = find_overlap(tx, &firing)) < 0)
         return rc;
     const char *copy = firing.zone.copy != NULL ? firing.zone.copy : db_str(schedule->zone);
     const struct schedule_fired_params params = {.name = schedule->name,
                                                  .version = schedule->version,
-                                                 .last_at = db_int(firing.last_ms),
+                                                 .last_at = last_run(&firing),
                                                  .next_at = db_int_or_null(firing.next_ms),
                                                  .zone = db_text(copy)};
     rc = each_schedule_fired(tx, 0, &params, 1, &fired);
@@ -325,8 +334,12 @@ int schedule_fire(struct db_tx *tx, const struct firing_columns *schedule, int64
         rc = tell_fault(tx, &firing);
     if (rc >= 0 && fired != 0 && firing.missed)
         rc = tell_missed(tx, &firing);
-    if (rc < 0 || fired == 0 || firing.run_count == 0 || (rc = make_room(tx, &firing)) <= 0)
+    if (rc >= 0 && fired != 0 && firing.skipped_for != 0)
+        rc = tell_overlap(tx, &firing);
+    if (rc < 0 || fired == 0 || firing.run_count == 0)
         return rc < 0 ? rc : 0;
+    if (overlap_is(&firing, "replace") && (rc = replace(tx, &firing)) < 0)
+        return rc;
     take_room(room, &firing);
     return add_runs(tx, &firing);
 }

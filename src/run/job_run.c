@@ -232,15 +232,15 @@ static bool prepare(struct job_run *run)
     return outcome != STEP_OVER;
 }
 
-/* A job that was cancelled: how its attempt ended may still be told. */
+/* A job that was cancelled or held: how its attempt ended may still be told. */
 static void tell_taken_away(struct job_run *run)
 {
     struct task *task = run->task;
     long long id = (long long)task->job->id;
     if (task_signal(task) == TASK_CANCELLED) {
         job_write(run, NULL, NULL);
-        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, TEND_CANCELLED, "job %lld is %s", id,
-                    task->cancelled_why);
+        runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, task->stopped, "job %lld is %s", id,
+                    task->stopped_why);
     } else if (task_signal(task) == TASK_LOST) {
         runner_tell(task->runner, TEND_NEWS_JOB_ENDS, id, -1,
                     "job %lld was taken away: its lease is lost", id);

@@ -63,8 +63,8 @@ struct task {
     /* under runner->mutex */
     bool lost;       /* the lease is no longer held: stop, write nothing */
     bool row_locked; /* the pulse's own: another session has locked the job's row; it was told */
-    bool cancelled;  /* ... the job was cancelled: stop, tell how the attempt ended */
-    char cancelled_why[256];
+    int stopped; /* ... the job was cancelled or held (TEND_…): stop, tell how the attempt ended */
+    char stopped_why[256]; /* "cancelled by ann: enough" */
     bool reports; /* its thread tells how the job ended, and learns from the answer what is lost */
     bool ended;   /* its thread is done and can be joined */
     struct lease_watch watch;     /* of its lease; its length never changes */
@@ -158,14 +158,15 @@ void task_alarm(struct task *task);
 enum task_signal {
     TASK_GO_ON,
     TASK_LOST,      /* the lease is gone */
-    TASK_CANCELLED, /* ... by a cancel, and the job is nobody else's yet */
+    TASK_CANCELLED, /* ... by a cancel or a hold, and the job is nobody else's yet */
     TASK_STOP,      /* the runner stops at once */
     TASK_ORDERED,   /* there is an order that cannot wait for the end of the attempt */
 };
 /* The task with this lease; NULL: it has ended. token 0: whichever is the newest. Under
  * runner->mutex. */
 struct task *task_find(tend_runner *runner, int64_t id, int64_t token);
-/* The store says that a lease is not held: the job was cancelled, or has gone to another. */
+/* The store says that a lease is not held: the job was cancelled or held, or has gone to another.
+ */
 void task_lose(tend_runner *runner, struct tend_lease lease);
 
 /* What the thread of a task should do now. */

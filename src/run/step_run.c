@@ -495,7 +495,7 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
     case ATTEMPT_LOST:
         return STEP_OVER;
     case ATTEMPT_CANCELLED:
-        step_record_stop(attempt, attempt->run->task->cancelled_why);
+        step_record_stop(attempt, attempt->run->task->stopped_why);
         return STEP_OVER; /* job_run tells it */
     case ATTEMPT_LACKING:
         step_record_stop(attempt, attempt->run->last_error);

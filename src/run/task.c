@@ -82,7 +82,7 @@ enum task_signal task_signal(struct task *task)
             signal = TASK_ORDERED;
     if (task->runner->stop == STOP_NOW)
         signal = TASK_STOP;
-    if (task->cancelled)
+    if (task->stopped != 0)
         signal = TASK_CANCELLED;
     if (task->lost)
         signal = TASK_LOST;
@@ -139,38 +139,40 @@ struct task *task_find(tend_runner *runner, int64_t id, int64_t token)
     return task != NULL && !task->ended ? task : NULL;
 }
 
-/* 1: the job was cancelled while it was leased, and has not moved since; says by whom and why. 0:
- * not so; or as the store says. */
-static int ask_cancelled(tend *t, struct tend_lease lease, char *why, size_t size)
+/* The state, if the job was cancelled or held while it was leased and has not moved since; says by
+ * whom and why. 0: not so; or as the store says. */
+static int ask_stopped(tend *t, struct tend_lease lease, char *why, size_t size)
 {
     struct tend_jobs *jobs;
     int rc = tend_get(t, lease.id, &jobs);
     if (rc < 0)
         return rc == TEND_ENOTFOUND ? 0 : rc;
     const struct tend_job *job = &jobs->items[0];
-    bool cancelled = job->state == TEND_CANCELLED && job->stopped_token == lease.token;
+    int state = job->state;
+    bool stopped =
+        (state == TEND_CANCELLED || state == TEND_HELD) && job->stopped_token == lease.token;
     bool told = job->changed_why != NULL && job->changed_why[0] != '\0';
-    snprintf(why, size, "cancelled by %s%s%s", job->changed_by, told ? ": " : "",
+    snprintf(why, size, "%s by %s%s%s", tend_state_name(state), job->changed_by, told ? ": " : "",
              told ? job->changed_why : "");
     tend_jobs_free(jobs);
-    return cancelled;
+    return stopped ? state : 0;
 }
 
 void task_lose(tend_runner *runner, struct tend_lease lease)
 {
-    char why[sizeof runner->tasks->cancelled_why];
-    int cancelled = ask_cancelled(runner->t, lease, why, sizeof why);
+    char why[sizeof runner->tasks->stopped_why];
+    int stopped = ask_stopped(runner->t, lease, why, sizeof why);
     pthread_mutex_lock(&runner->mutex);
     struct task *task = task_find(runner, lease.id, lease.token);
-    if (task != NULL && cancelled == 1) {
-        if (!task->cancelled)
-            memcpy(task->cancelled_why, why, sizeof why);
-        task->cancelled = true;
+    if (task != NULL && stopped > 0) {
+        if (task->stopped != stopped)
+            memcpy(task->stopped_why, why, sizeof why);
+        task->stopped = stopped;
         lease_watch_beat(&task->watch, clock_mono_ms()); /* for so long it may stop what runs */
     }
     if (task != NULL) {
-        /* Out of reach: what is cancelled stays so until its time is over. */
-        task->lost |= cancelled == 0 || !task->cancelled;
+        /* Out of reach: what is cancelled or held stays so until its time is over. */
+        task->lost |= stopped == 0 || task->stopped == 0;
         task_alarm(task);
     }
     pthread_mutex_unlock(&runner->mutex);

@@ -200,13 +200,14 @@ static int refuse_workers(struct pg_db *db, PGconn *pg, int version, struct err 
     return rc < 0 ? rc : older_refuse(&workers, where, version, library_version(), err);
 }
 
-/* Inside the transaction and under the lock: what is missing. */
-static int migrate(struct pg_db *db, PGconn *pg, struct err *err)
+/* Inside the transaction and under the lock: what is missing. *ret_made: all was. */
+static int migrate(struct pg_db *db, PGconn *pg, bool *ret_made, struct err *err)
 {
     const struct pg_url *url = &db->url;
     char sql[128];
     int version = -1;
     int rc = read_version(pg, url, MIGRATION_MS, &version, err);
+    *ret_made = version < 0;
     if (rc == 0)
         rc = refuse_workers(db, pg, version, err);
     if (rc == 0)
@@ -237,11 +238,22 @@ static int check_writable(PGconn *pg, const struct pg_url *url, struct err *err)
     return pg_error_readonly((enum pg_readonly)why, err);
 }
 
+/* Who has mistyped the name of the schema sees it here. */
+static void tell_made(const struct pg_db *db)
+{
+    char text[sizeof db->url.schema + sizeof db->url.where + 64];
+    snprintf(text, sizeof text, "made store: schema '%s' of PostgreSQL at %s", db->url.schema,
+             db->url.where);
+    if (db->options.notice != NULL)
+        db->options.notice(db->options.notice_arg, text);
+}
+
 static int migrate_alone(struct pg_db *db, PGconn *pg, struct err *err)
 {
     const struct pg_url *url = &db->url;
     char sql[256];
     struct err ignored;
+    bool made = false;
     int rc = check_writable(pg, url, err);
     if (rc < 0)
         return rc;
@@ -252,11 +264,13 @@ static int migrate_alone(struct pg_db *db, PGconn *pg, struct err *err)
         (int)pg_lock_class(url, PG_LOCK_SCHEMA));
     rc = run(pg, sql, url, err);
     if (rc == 0)
-        rc = migrate(db, pg, err);
+        rc = migrate(db, pg, &made, err);
     if (rc == 0)
         rc = run(pg, "COMMIT", url, err);
     if (rc < 0)
         run(pg, "ROLLBACK", url, &ignored);
+    else if (made)
+        tell_made(db);
     return rc;
 }
 

@@ -97,6 +97,30 @@ restarted() {
     [ "$(tries)" = 1 ]
 }
 
+@test "an owner that has begun no step may not act on what is asked: said so, with what helps" {
+    id=$(tend add --payload '{}')
+    tend claim --exec "until [ -e gate ]; do sleep 0.02; done" 3>&- &
+    started+=("$!")
+    until_true has_state "$id" running
+    for action in takeover pause; do
+        run -0 tend control "$id" "$action"
+        [ "$output" = "job $id runs, but its owner has begun no step: it is told with its next heartbeat and may not act on it ('tend with-lease' and 'tend claim --exec' hear only of cancel and hold); 'tend hold $id' takes the job away from it" ]
+    done
+    run -0 tend control "$id" takeover --json
+    json '.open and (.has_step | not)'
+    run -0 tend explain "$id"
+    [[ "$output" == *"asked for takeover; its owner is told with its next heartbeat and may not act on it."* ]]
+    [[ "$output" == *"hear only of cancel and hold."*"'tend hold $id' takes the job away from its owner."* ]]
+    lease=$id:$(tend show "$id" --json | jq .job.token)
+    tend heartbeat "$lease" >/dev/null
+    run -0 tend explain "$id"
+    [[ "$output" == *"its owner knows and may not act on it."* ]]
+    run -0 tend control "$id" resume
+    [ "$output" = "job $id runs: the pause is taken back; its owner is told with its next heartbeat" ]
+    tend hold "$id" >/dev/null
+    has_state "$id" held
+}
+
 @test "retry_step begins the step anew, and only that one" {
     start_two_steps
     run -0 tend control "$id" retry_step
@@ -199,6 +223,15 @@ restarted() {
         tend cancel "$id"
     done
     json '[.attempts[].strategy] == ["first", "hard_reset"]'
+}
+
+@test "hard_reset_step of a job without a workspace says so, and begins the step anew" {
+    start_two_steps
+    run -0 tend control "$id" hard_reset_step
+    [ "$output" = "job $id runs: its worker begins the step anew; the job has no workspace to reset" ]
+    until_true restarted
+    touch gate
+    until_true has_state "$id" 'done'
 }
 
 @test "cancel ends a running attempt" {

@@ -55,6 +55,24 @@ load helper
     run -5 tend lock show deploy
 }
 
+# LK-4
+@test "a lock whose time is over cannot be released: it is free" {
+    tend lock acquire d -w me --ttl 1ms >/dev/null
+    sleep 0.01
+    run -4 tend lock release d -w you
+    [[ "$output" == 'false: lock "d" of me had expired '*' before; it is free' ]]
+    run -4 tend lock release d -w you --json
+    json '.released == false and .owner == null'
+    run -4 tend lock release d -w me
+    [[ "$output" == 'false: lock "d" of me had expired '*' before; it is free' ]]
+    run -5 tend lock show d
+    run -4 tend lock release d -w me
+    [ "$output" = 'false: nobody holds lock "d"' ]
+    run -0 tend events --json
+    grep -q '"lock.recovered"' <<<"$output"
+    run ! grep -q '"lock.released"' <<<"$output"
+}
+
 # LK-6
 @test "only the holder extends, and only in time" {
     tend lock acquire deploy -w ann >/dev/null

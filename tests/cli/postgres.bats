@@ -15,7 +15,7 @@ teardown() {
 }
 
 @test "a job's life" {
-    run -0 tend add -q mail -k welcome --payload '{"b":1,  "a":1.50}' --tag vip
+    run --separate-stderr -0 tend add -q mail -k welcome --payload '{"b":1,  "a":1.50}' --tag vip
     [ "$output" = 1 ]
     claim -q mail -w me
     run -0 tend heartbeat "$lease"
@@ -35,6 +35,20 @@ teardown() {
     tend migrate >/dev/null
     run -0 tend jobs --json
     [ -z "$output" ]
+}
+
+# Somebody who had mistyped the schema had two stores, and knew nothing of it.
+@test "a store that is made is told, by the name of its schema" {
+    run --separate-stderr -0 tend add
+    [[ "$stderr" == "tend: made store: schema 'tend' of PostgreSQL at "*", database $name" ]]
+    TEND_STORE+='&tend_schema=typo'
+    run --separate-stderr -0 tend migrate
+    [[ "$stderr" == "tend: made store: schema 'typo' of PostgreSQL at "*", database $name" ]]
+    run --separate-stderr -0 tend add
+    [ -z "$stderr" ]
+    TEND_STORE+=2
+    run --separate-stderr -0 tend add --json
+    [ -z "$stderr" ]
 }
 
 # The sentence named a query of ours and rights "on the schema", also of a schema that was not there.

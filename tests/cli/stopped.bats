@@ -141,6 +141,25 @@ outlive_stop() {
     [[ "$output" == *"the process of that worker (pid $worker) is stopped"*"kill -CONT $worker"* ]]
 }
 
+@test "the step of a stopped worker is not said to run once its lease has expired" {
+    tend queue set default --lease 1s >/dev/null
+    id=$(tend add --payload '{"run": "sleep 600"}')
+    start_worker
+    begun() { tend show "$id" --json | jq -e '.attempts[0].state == "running"' >/dev/null; }
+    until_true begun
+    kill -STOP "$worker"
+    expired() { tend explain "$id" | grep -q 'its lease has expired'; }
+    until_true expired
+    run -0 tend explain "$id"
+    [[ "$output" == *"attempt 1, began "*" ago; its lease has expired, so its step has been ended."* ]]
+    [[ "$output" == *"The process of that worker (pid $worker) is stopped."*"'tend heal'"*"kill -CONT $worker"* ]]
+    [[ "$output" != *"has been running"* ]]
+    run -0 tend show "$id" --json
+    json '.attempts[0].state == "lost"'
+    run -0 tend top --once --json
+    json '.running == []'
+}
+
 @test "Ctrl-Z stops a program that writes without end, and never in the middle of a write" {
     local round
     start_adder

@@ -84,7 +84,8 @@ load helper
     tend queue set default --concurrency 1 >/dev/null
     tend claim >/dev/null
     fails 5 tend claim
-    says 'concurrency limit is reached'
+    says 'concurrency limit is reached; the next may start when one ends; the first lease ends in '
+    [[ "$stderr" == *' unless it is renewed' ]]
     tend queue set default --concurrency none --rate 1/1h >/dev/null
     tend claim >/dev/null
     tend add >/dev/null
@@ -105,7 +106,8 @@ load helper
     output=$stderr
     json '.error.code == "EBUSY" and .error.by == "ann" and .error.until_ms > 0'
     fails 5 tend claim -w bob
-    says 'held by ann'
+    says 'held by ann and expires in '
+    [[ "$stderr" == *' unless it is renewed' ]]
 }
 
 @test "claim does not make a store" {

@@ -51,6 +51,30 @@ TEST(runner_cancel, SH_12_a_cancelled_step_gets_SIGTERM_and_its_last_words_are_k
     check_int(sql_int("SELECT exit_code FROM attempt"), ==, 3);
 }
 
+/* Symptom: it was killed at once, and its attempt was told as lost after the job was resumed: "its
+ * worker died or lost the lease". */
+TEST(runner_cancel, SH_12_a_held_step_is_stopped_as_a_cancelled_one_and_stays_so)
+{
+    tend *t = store_open_real("w");
+    int64_t id = add_plan(t, "{\"run\":\"test ! -e begun || exit 0; trap 'echo last words; exit 3' "
+                             "TERM; echo early; touch begun; while :; do sleep 0.02; done\","
+                             "\"grace\":\"30s\"}");
+    struct running_runner running = runner_start(t, NULL);
+    wait_until(access("begun", F_OK) == 0, PATIENCE_MS);
+    check_ok(t, tend_act(t, TEND_HOLD, id, "ann", "later"));
+    wait_until(sql_int("SELECT count(*) FROM attempt WHERE state = 3") == 1, PATIENCE_MS);
+    check_str(output_of(t, id, 1), "early\nlast words\n");
+    check_int(sql_int("SELECT count(*) FROM event WHERE what = 'task.step.attempt.failed' AND why "
+                      "= 'held by ann: later'"),
+              ==, 1);
+    check_int(state_of(t, id), ==, TEND_HELD);
+    check_ok(t, tend_act(t, TEND_RESUME, id, "ann", NULL));
+    wait_until(state_of(t, id) == TEND_DONE, PATIENCE_MS);
+    end_runner(&running);
+    check_str(attempts_of(t, id), "1:stopped:: 1:succeeded::");
+    check_int(sql_int("SELECT count(*) FROM attempt WHERE summary = 'held by ann: later'"), ==, 1);
+}
+
 /* A step that does not care is killed after its grace, however short the lease. */
 TEST(runner_cancel, SH_2_a_cancelled_step_that_ignores_SIGTERM_is_killed_after_its_grace)
 {

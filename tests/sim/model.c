@@ -278,7 +278,7 @@ static void look_at_lock(struct world *world, struct actor *actor, int64_t now_m
     const struct lock_model *lock = &world->locks[op->lock];
     bool tied = lock->job_id != TEND_UNSET;
     bool own = strcmp(lock->owner, actor->name) == 0;
-    op->lock_is_mine = own && !tied && (op->kind != OP_LOCK_EXTEND || lock->expires_ms > now_ms);
+    op->lock_is_mine = own && !tied && lock->expires_ms > now_ms;
     /* The holder gets it again: by its name, and by the same worker or by none both times. */
     bool same = own && lock->worker_id == (op->by_time ? TEND_UNSET : actor->t->worker_id);
     op->lock_is_free = lock->owner[0] == '\0' || (!tied && (same || lock->expires_ms <= now_ms));

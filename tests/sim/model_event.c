@@ -54,7 +54,7 @@ static const struct {
     {"worker.left", 1u << OP_CLOSE},
     {"lock.acquired", 1u << OP_LOCK_ACQUIRE},
     {"lock.released", 1u << OP_LOCK_RELEASE | 1u << OP_CLOSE},
-    {"lock.recovered", RECOVERIES},
+    {"lock.recovered", RECOVERIES | 1u << OP_LOCK_RELEASE},
     {"queue.set", 1u << OP_QUEUE_SET},
     {"clock.stepped", ~0u}, /* see model_clock.c */
     {"store.restored", 1u << OP_RESTORE},

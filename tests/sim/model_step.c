@@ -251,13 +251,14 @@ static bool holds_already(const struct job_model *job, const struct step_report 
            job->state == JOB_HELD && job->stopped_token == report->lease.token;
 }
 
-/* The lease was ended by a cancel, and the job has not moved since. */
-bool model_cancelled(const struct job_model *job, struct tend_lease lease)
+/* The lease was ended by a cancel or a hold, and the job has not moved since. */
+bool model_stopped(const struct job_model *job, struct tend_lease lease)
 {
-    return job != NULL && job->state == JOB_CANCELLED && job->stopped_token == lease.token;
+    return job != NULL && (job->state == JOB_CANCELLED || job->state == JOB_HELD) &&
+           job->stopped_token == lease.token;
 }
 
-/* After a cancel its last owner may still tell how the attempt ended that it had to stop. */
+/* After that its last owner may still tell how the attempt ended that it had to stop. */
 static enum verdict farewell(struct world *world, struct job_model *job,
                              const struct step_report *report, bool apply)
 {
@@ -282,10 +283,12 @@ enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bo
     const struct step_report *report = &op->step.report;
     struct job_model *job = model_job(world, report->lease.id);
     struct fate fate;
-    if (model_cancelled(job, report->lease))
+    if (holds_already(job, report))
+        return VERDICT_TOLD_BEFORE;
+    if (model_stopped(job, report->lease))
         return farewell(world, job, report, apply);
     if (!model_holds(world, report->lease))
-        return holds_already(job, report) ? VERDICT_TOLD_BEFORE : VERDICT_LOST;
+        return VERDICT_LOST;
     const struct attempt_model *last = model_newest(world, job);
     if (report->begin_step != 0 && last != NULL && last->token == report->lease.token &&
         last->serial == report->serial) {

@@ -13,8 +13,8 @@ static enum verdict tell(struct world *world, struct op *op)
     struct attempt_model *attempt = job == NULL ? NULL : model_attempt(world, job, told->number);
     bool running =
         attempt != NULL && attempt->token == lease.token && attempt->state == TEND_ATTEMPT_RUNNING;
-    /* Of an attempt that is stopped because of a cancel the output is still taken. */
-    bool parting = told->tell == TELL_OUTPUT && running && model_cancelled(job, lease);
+    /* Of an attempt that is stopped because of a cancel or a hold the output is still taken. */
+    bool parting = told->tell == TELL_OUTPUT && running && model_stopped(job, lease);
     if (!model_holds(world, lease) && !parting)
         return VERDICT_LOST;
     enum verdict verdict = VERDICT_TOLD_BEFORE;

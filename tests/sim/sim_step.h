@@ -71,7 +71,7 @@ void model_compare_controls(struct world *world, const struct op *op, const stru
                             const struct db_result *rows, int64_t now_ms);
 
 /* Whether a lease was ended by a cancel, and the job has not moved since. */
-bool model_cancelled(const struct job_model *job, struct tend_lease lease);
+bool model_stopped(const struct job_model *job, struct tend_lease lease);
 
 /* What becomes of a call; with apply it is done to the model, and its events are expected. */
 enum verdict model_report(struct world *world, struct op *op, int64_t now_ms, bool apply);

@@ -230,6 +230,34 @@ TEST(attempt, after_a_cancel_the_last_owner_tells_how_the_attempt_ended)
     check_zombie_is_told(t, lease);
 }
 
+/* SH-12: an attempt that a hold had ended was told as lost once the job was resumed, its worker as
+ * dead. */
+TEST(attempt, after_a_hold_the_last_owner_tells_how_the_attempt_ended)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    begin_step(t, lease, 1, "build");
+    check_ok(t, tend_act(t, TEND_HOLD, lease.id, "ann", "later"));
+    check_ok(t, zombie_output(t, lease));
+    check_int(sql_int("SELECT count(*) FROM output"), ==, 1);
+    struct tend_attempt_end ended = end_of(1, TEND_ATTEMPT_STOPPED);
+    ended.summary = "held by ann: later";
+    const struct tend_step_change change = {.ended = &ended};
+    check_ok(t, tend_step_next(t, lease, &change, NULL));
+    check_contains(events_of(t, lease.id), "job.held task.step.attempt.failed");
+    check_int(state_of(t, lease.id), ==, TEND_HELD);
+    const char *before = store_snapshot();
+    check_ok(t, tend_step_next(t, lease, &change, NULL)); /* the answer had got lost */
+    check_str(store_snapshot(), before);
+    check_rc(t, zombie_output(t, lease), TEND_ELEASELOST);
+    check_ok(t, tend_act(t, TEND_RESUME, lease.id, "ann", NULL));
+    check_zombie_is_told(t, lease);
+    check_int(begin_step(t, claim_as(t, "q", "successor"), 1, "build"), ==, 2);
+    const struct tend_attempt *attempt = &attempts_of(t, lease.id)->items[0];
+    check_int(attempt->state, ==, TEND_ATTEMPT_STOPPED);
+    check_str(attempt->summary, "held by ann: later");
+}
+
 /* Work that was done in the same moment is not thrown away: a redriven job goes on behind it. */
 TEST(attempt, SH_10_a_step_that_succeeded_before_the_cancel_was_seen_keeps_its_checkpoint)
 {

@@ -309,6 +309,29 @@ TEST(explain, a_job_whose_worker_is_dead)
     check_contains(why.hint, "heal");
 }
 
+/* A worker ends its steps before the lease ends: it was said to run for as long as nobody took the
+ * job back. */
+TEST(explain, the_step_under_an_expired_lease_has_been_ended)
+{
+    tend *t = store_open("w");
+    struct tend_lease lease = lease_with_steps(t, THREE_STEPS);
+    struct tend_attempts *attempts;
+    begin_step(t, lease, 1, "build");
+    check_ok(t, tend_attempts_running(t, 0, &attempts));
+    check_int(attempts->count, ==, 1);
+    tend_attempts_free(attempts);
+    clock_advance(61 * SECOND_MS);
+    check_contains(explain(t, lease.id).text,
+                   " Step 1 (build), attempt 1, began 1m 1s ago; its lease has expired, so its "
+                   "step has been ended.");
+    check_ok(t, tend_attempts_running(t, 0, &attempts));
+    check_int(attempts->count, ==, 0);
+    tend_attempts_free(attempts);
+    check_ok(t, tend_attempts(t, lease.id, &attempts));
+    check_int(attempts->items[0].state, ==, TEND_ATTEMPT_LOST);
+    tend_attempts_free(attempts);
+}
+
 /* It was "leased" for ever, as a stopped process looks alive. */
 TEST(explain, a_job_whose_worker_is_stopped)
 {
@@ -422,10 +445,16 @@ TEST(explain, what_was_asked_of_a_job_and_is_not_done_yet)
     struct tend_explanation why = explain(t, id);
     check_str(why.reason, "leased");
     check_contains(why.text, "ann has asked for pause: disk is full");
-    check_contains(why.text, "has yet to hear of it");
+    check_contains(why.text, "is told with its next heartbeat and may not act on it");
+    check_int(asked.has_step, ==, 0);
+    int64_t number = begin_step(t, lease, 1, "build");
+    check_contains(explain(t, id).text, "has yet to hear of it");
+    check_ok(t, tend_control(t, id, "pause", NULL, NULL, "ann", &asked));
+    check_int(asked.has_step, ==, 1);
     check_ok(t, tend_controls_take(t, &lease, 1, &taken));
     tend_controls_free(taken);
     check_contains(explain(t, id).text, "its worker knows");
+    end_step(t, lease, number, TEND_ATTEMPT_STOPPED);
     check_ok(t, tend_release(t, &lease, 1, 0, NULL, NULL));
     check_contains(explain(t, id).text, "who takes the job next does it");
 }

@@ -105,6 +105,19 @@ TEST(lock, LK_4_only_the_holder_releases_and_once)
     check_int(tend_lock_release(t, "l", "a"), ==, 0);
 }
 
+/* "Released" was answered to whoever had not held it for long. */
+TEST(lock, LK_4_an_expired_lock_is_not_released_but_cleaned_up)
+{
+    tend *t = store_open("w");
+    struct tend_lock lock;
+    check_ok(t, acquire(t, "a", 100, NULL));
+    clock_advance(100);
+    check_int(tend_lock_release(t, "l", "b"), ==, 0);
+    check_int(tend_lock_get(t, "l", &lock), ==, 1);
+    check_int(tend_lock_release(t, "l", "a"), ==, 0);
+    check_int(tend_lock_get(t, "l", &lock), ==, 0);
+}
+
 TEST(lock, LK_5_get_returns_the_row_also_when_it_has_expired_and_says_so)
 {
     tend *t = store_open("w");
@@ -280,7 +293,7 @@ TEST(lock, LK_9_who_gives_a_token_refreshes_that_lock_and_takes_no_other)
     check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_ELEASELOST); /* expired */
     check_int(lock.token, ==, 0);
     check_str(store_snapshot(), before);
-    check_int(tend_lock_release(t, "l", "a"), ==, 1);
+    check_int(tend_lock_release(t, "l", "a"), ==, 0);
     check_rc(t, tend_lock_acquire(t, &request, &lock), TEND_ELEASELOST); /* free */
     check_int(tend_lock_get(t, "l", &lock), ==, 0);
     request = request_for("l", "b", 1000);

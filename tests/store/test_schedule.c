@@ -43,16 +43,33 @@ static int put_zone(tend *t, const char *cron, const char *timezone)
     return tend_schedule_put(t, &schedule, NULL);
 }
 
-static int64_t next_of(tend *t, const char *name)
+/* -1: there is none of the name. */
+static void times_of(tend *t, const char *name, int64_t *last_ms, int64_t *next_ms)
 {
     struct tend_schedules *schedules;
-    int64_t next_ms = -1;
+    *last_ms = *next_ms = -1;
     check_ok(t, tend_schedule_list(t, &schedules));
-    for (size_t i = 0; i < schedules->count; i++)
-        if (strcmp(schedules->items[i].name, name) == 0)
-            next_ms = schedules->items[i].next_at_ms;
+    for (size_t i = 0; i < schedules->count; i++) {
+        if (strcmp(schedules->items[i].name, name) != 0)
+            continue;
+        *last_ms = schedules->items[i].last_at_ms;
+        *next_ms = schedules->items[i].next_at_ms;
+    }
     tend_schedules_free(schedules);
+}
+
+static int64_t next_of(tend *t, const char *name)
+{
+    int64_t last_ms, next_ms;
+    times_of(t, name, &last_ms, &next_ms);
     return next_ms;
+}
+
+static int64_t last_of(tend *t, const char *name)
+{
+    int64_t last_ms, next_ms;
+    times_of(t, name, &last_ms, &next_ms);
+    return last_ms;
 }
 
 static int64_t jobs_in_store(void)
@@ -159,9 +176,16 @@ TEST(schedule, catch_up_none_drops_what_was_missed_and_goes_on)
     clock_advance(10 * HOUR_MS);
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
     check_int(count_events("schedule.skipped"), ==, 1);
-    clock_set(next_of(t, "s"));
+    check_int(last_of(t, "s"), ==, TEND_UNSET); /* it was the last that was missed */
+    int64_t run_ms = next_of(t, "s");
+    clock_set(run_ms);
     claim_one(t, "q");
     check_int(count_events("schedule.skipped"), ==, 1);
+    check_int(last_of(t, "s"), ==, run_ms);
+    clock_advance(10 * HOUR_MS);
+    claim_many(t, "q", 100, NULL);
+    check_int(count_events("schedule.skipped"), ==, 2);
+    check_int(last_of(t, "s"), ==, run_ms);
 }
 
 /* Far behind: thousands of runs come in parts, none is lost and none comes twice. */
@@ -465,6 +489,7 @@ TEST(schedule, overlap_skip_adds_no_run_while_an_earlier_one_is_unfinished_and_s
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
     check_int(jobs_in_store(), ==, 1);
     check_int(next_of(t, "s"), ==, first_ms + 2 * HOUR_MS); /* it has moved on */
+    check_int(last_of(t, "s"), ==, first_ms); /* what is skipped is no run */
     check_str(
         sql_rows("SELECT who, why FROM event WHERE what = 'schedule.skipped'"),
         keep_text("schedule:s|the run of 2023-11-15T00:00:00.000Z: job %lld of an earlier run "

@@ -2,13 +2,13 @@
 
 -- doing: reading output | changing output
 
--- What :job_id, :token and :number, of the attempt, must fulfil: the lease is held, or it was ended by a cancel and the
--- attempt is still being stopped.
+-- What :job_id, :token and :number, of the attempt, must fulfil: the lease is held, or it was ended by a cancel or a
+-- hold and the attempt is still being stopped.
 -- define: owned
 EXISTS (SELECT 1 FROM job
         WHERE id = :job_id
           AND ((token = :token AND state = {running})
-            OR (stopped_token = :token AND state = {cancelled}
+            OR (stopped_token = :token AND state IN ({held}, {cancelled})
                 AND EXISTS (SELECT 1 FROM attempt a
                             WHERE a.job_id = :job_id AND a.number = :number
                               AND a.token = :token AND a.state = {attempt_running}))))
@@ -17,7 +17,7 @@ EXISTS (SELECT 1 FROM job
 EXISTS (SELECT 1 FROM job
         WHERE id = :job_id
           AND ((token = :token AND state + 0 = {running})
-            OR (stopped_token = :token AND state + 0 = {cancelled}
+            OR (stopped_token = :token AND state + 0 IN ({held}, {cancelled})
                 AND EXISTS (SELECT 1 FROM attempt a
                             WHERE a.job_id = :job_id AND a.number = :number
                               AND a.token = :token AND a.state = {attempt_running})))
@@ -40,7 +40,7 @@ WITH fenced AS (
     WHERE EXISTS (SELECT 1 FROM job j
                   WHERE j.id = u.job_id
                     AND ((j.token = u.token AND j.state + 0 = {running})
-                      OR (j.stopped_token = u.token AND j.state + 0 = {cancelled}
+                      OR (j.stopped_token = u.token AND j.state + 0 IN ({held}, {cancelled})
                           AND EXISTS (SELECT 1 FROM attempt a
                                       WHERE a.job_id = u.job_id AND a.number = u.number
                                         AND a.token = u.token AND a.state = {attempt_running})))

@@ -70,7 +70,8 @@ SELECT {firing} FROM schedule WHERE name = :name FOR UPDATE;
 SELECT min(next_at) AS next_at FROM schedule WHERE next_at > :after AND paused = 0;
 
 -- name: schedule_fired(name, version, last_at, next_at, zone)
--- It has fired for :last_at, once: the version is the guard; for db_each. Called by queue/schedule_fire.c.
+-- It has fired, once: the version is the guard; :last_at is the last run that was added; for db_each. Called by
+-- queue/schedule_fire.c.
 UPDATE schedule
 SET last_at = :last_at, next_at = :next_at, zone = :zone, version = version + 1
 WHERE name = :name AND version = :version;
