@@ -410,7 +410,7 @@ static void judge(struct process *process)
     attempt->may_live = process->event.alive > 0;
     if (process->event.kind == TREE_NOT_STARTED)
         judge_not_started(process);
-    else if (process->event.kind == TREE_LOST && process->event.pid == 0)
+    else if (process->event.kind == TREE_LOST && !process->event.begun)
         judge_no_helper(process);
     else if (process->event.kind == TREE_LOST)
         judge_lost(process);

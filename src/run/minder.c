@@ -286,6 +286,8 @@ static void take_spawn(struct minder *minder, size_t bytes, const int *fds, size
     pid_t pid = -1;
     memset(&minder->answer, 0, sizeof minder->answer);
     minder->oom_before = oom_read(minder->oom_path);
+    minder->answer.type = WIRE_BEGINS;
+    answer_worker(minder);
     if (bytes < sizeof *spawn)
         refuse(minder, EINVAL, unreadable);
     else

@@ -345,9 +345,11 @@ static enum step_outcome give_back_lacking(struct job_run *run, int64_t least_ms
     return STEP_OVER;
 }
 
+/* One that a step has removed, or put a link in place of, is made again. */
 static bool needs_workspace(const struct job_run *run)
 {
-    return run->plan.workspace_repo != NULL && (run->reset_due || !run->has_workspace);
+    return run->plan.workspace_repo != NULL &&
+           (run->reset_due || !run->has_workspace || !workspace_is_there(&run->workspace));
 }
 
 /* A fresh workspace before the step; when there is none, the job fails. */

@@ -173,6 +173,7 @@ int tree_spawn(struct tree_pool *pool, const struct tree_spec *spec, struct tree
     free(tree->marker);
     tree->marker = marker;
     tree->pid = tree->start_ticks = 0;
+    tree->begun = false;
     tree->busy = true;
     tree->ended = false;
     *ret_tree = tree;
@@ -243,6 +244,10 @@ int tree_read(struct tree *tree, struct tree_event *ret_event)
     ssize_t got = -EAGAIN;
     if (!tree->ended)
         got = wire_receive(tree->fd, &answer, sizeof answer, NULL, NULL);
+    if (got == (ssize_t)sizeof answer && answer.type == WIRE_BEGINS) {
+        tree->begun = true;
+        return tree_read(tree, ret_event);
+    }
     if (got == 0) {
         tree->ended = tree->broken = true;
         event.kind = TREE_LOST;
@@ -255,6 +260,7 @@ int tree_read(struct tree *tree, struct tree_event *ret_event)
     }
     event.pid = tree->pid;
     event.start_ticks = tree->start_ticks;
+    event.begun = tree->begun;
     *ret_event = event;
     return 0;
 }

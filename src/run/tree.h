@@ -84,6 +84,7 @@ struct tree_event {
     bool stopped;             /* tree_stop had come before the first process ended */
     bool deadline_passed;     /* ... or its deadline, and it was ended for that */
     bool forced;              /* SIGKILL was sent */
+    bool begun;               /* the command may have run; without: it certainly has not */
     enum oom_kills oom_kills; /* the kernel has killed for want of memory while it ran */
     unsigned left;            /* processes still there when the first had ended; ended then */
     unsigned alive;           /* processes that not even SIGKILL has ended so far; 0 as a rule */

@@ -17,6 +17,7 @@ struct tree {
     bool busy;          /* handed out by tree_spawn, not freed yet */
     _Atomic bool ended; /* the last event has been read; others may look, see tree_stop */
     bool broken;        /* the minder is no more, or has something it cannot end */
+    bool begun;         /* the minder has got the command, and may have started it */
     int64_t pid, start_ticks;
     char *marker;
 };

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define WIRE_PROTOCOL "1"
+#define WIRE_PROTOCOL "2"
 
 enum {
     WIRE_NURSERY_FD = 3, /* where a nursery finds its socket, a minder afterwards its own */
@@ -36,6 +36,7 @@ enum wire_type {
     WIRE_STOP,
     WIRE_KEEP,
     /* minder to worker */
+    WIRE_BEGINS, /* the command is about to be started: whatever comes now, it may have run */
     WIRE_STARTED,
     WIRE_NOT_STARTED,
     WIRE_EXITED,
@@ -63,7 +64,7 @@ struct wire_spawn {
     struct tree_limit limits[TREE_LIMITS];
 };
 
-struct wire_answer { /* STARTED, NOT_STARTED, EXITED, GONE */
+struct wire_answer { /* BEGINS, STARTED, NOT_STARTED, EXITED, GONE */
     uint32_t type;
     int32_t pid;
     int64_t start_ticks;

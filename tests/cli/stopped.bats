@@ -204,3 +204,15 @@ outlive_stop() {
     run -0 timeout -k 1 30 "$TEND" with-lease "$lease" -- sh -c 'kill -STOP $PPID; exit 0'
     [ "$(tend jobs --json | jq -r .state)" = 'done' ]
 }
+
+# Symptom: the job was given back free of charge and run again, beyond every budget.
+@test "a command whose helper is killed in its first moment counts as run" {
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        tend add --max-attempts 1 --max-crashes 1 --payload \
+            '{"run": "echo x >>'"$PWD/runs-$i"'; kill -9 $PPID; sleep 60", "attempts": 1}' >/dev/null
+    done
+    run -0 timeout -k 1 60 "$TEND" work --drain
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        [ "$(cat "runs-$i")" = x ]
+    done
+}

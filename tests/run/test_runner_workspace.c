@@ -281,6 +281,23 @@ TEST(runner_workspace, a_step_cannot_be_led_out_of_its_workspace)
 }
 
 /* SH-12: the operator gets the workspace, the job waits for its return. */
+/* Symptom: the next attempt ran in the user's repository, or failed because its folder was gone. */
+TEST(runner_workspace, SH_7_a_workspace_that_a_step_has_moved_away_is_made_again)
+{
+    tend *t = store_open_real("w");
+    make_repository();
+    shell("git clone -q --shared repo user && git -C user rev-parse main > before");
+    int64_t id = add_plan(
+        t, with_workspace(
+               "{\"id\":\"a\",\"run\":\"echo a > a\"},{\"id\":\"b\",\"run\":\"test -e a || exit "
+               "64; test -e $T/tried && exit 0; touch $T/tried; w=$PWD; cd $T; mv $w "
+               "$w-moved; ln -s $T/user $w; git -C user branch new; exit 1\"}"));
+    run_until_drained(t);
+    check_int(state_of(t, id), ==, TEND_DONE);
+    shell("cd user && git rev-parse main | cmp - ../before && git rev-parse new && "
+          "! git for-each-ref | grep refs/tend && test ! -e a");
+}
+
 TEST(runner_workspace, SH_12_takeover_stops_the_attempt_and_leaves_the_workspace)
 {
     tend *t = store_open_real("w");

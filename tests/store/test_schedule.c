@@ -489,7 +489,7 @@ TEST(schedule, overlap_skip_adds_no_run_while_an_earlier_one_is_unfinished_and_s
     check_int(claim_none(t, "q").code, ==, TEND_EEMPTY);
     check_int(jobs_in_store(), ==, 1);
     check_int(next_of(t, "s"), ==, first_ms + 2 * HOUR_MS); /* it has moved on */
-    check_int(last_of(t, "s"), ==, first_ms); /* what is skipped is no run */
+    check_int(last_of(t, "s"), ==, first_ms);               /* what is skipped is no run */
     check_str(
         sql_rows("SELECT who, why FROM event WHERE what = 'schedule.skipped'"),
         keep_text("schedule:s|the run of 2023-11-15T00:00:00.000Z: job %lld of an earlier run "
