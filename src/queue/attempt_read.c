@@ -140,33 +140,6 @@ static int read_body(struct db_tx *tx, void *arg)
     return 0;
 }
 
-static bool any_running(const struct tend_attempts *attempts)
-{
-    for (size_t i = 0; i < attempts->count; i++)
-        if (attempts->items[i].state == TEND_ATTEMPT_RUNNING)
-            return true;
-    return false;
-}
-
-/* Steps are ended before the lease is: one whose time is over has lost its attempt, also while
- * nobody has taken the job back. */
-static int expire_body(struct db_tx *tx, void *arg)
-{
-    const struct tend_attempts *attempts = arg;
-    struct tend_attempt *items = (struct tend_attempt *)attempts->items; /* they are ours */
-    struct attempt_expired_params params;
-    struct attempt_expired_rows expired;
-    int rc = db_lease_now(tx, &params.now);
-    if (rc < 0 || (rc = run_attempt_expired(tx, 0, params, &expired)) < 0)
-        return rc;
-    for (size_t i = 0; i < attempts->count; i++)
-        for (size_t j = 0; j < expired.count && items[i].state == TEND_ATTEMPT_RUNNING; j++)
-            if (db_num(expired.at[j].id) == items[i].job_id &&
-                db_num(expired.at[j].token) == items[i].token)
-                items[i].state = TEND_ATTEMPT_LOST;
-    return 0;
-}
-
 static int read_attempts(tend *t, struct read_call *call, struct tend_attempts **ret)
 {
     call->box = calloc(1, sizeof *call->box);
@@ -174,8 +147,6 @@ static int read_attempts(tend *t, struct read_call *call, struct tend_attempts *
         return handle_fail(t, TEND_ENOMEM, "out of memory while reading attempts");
     arena_init(&call->box->arena);
     int rc = db_read(t->db, &call->box->arena, read_body, call, handle_err(t));
-    if (rc >= 0 && any_running(&call->box->attempts))
-        rc = handle_read(t, expire_body, &call->box->attempts);
     if (rc < 0)
         tend_attempts_free(&call->box->attempts);
     else
@@ -190,24 +161,11 @@ int tend_attempts(tend *t, int64_t job_id, struct tend_attempts **ret)
     return read_attempts(t, &call, ret);
 }
 
-static void leave_out_lost(struct tend_attempts *attempts)
-{
-    struct tend_attempt *items = (struct tend_attempt *)attempts->items; /* they are ours */
-    size_t kept = 0;
-    for (size_t i = 0; i < attempts->count; i++)
-        if (items[i].state == TEND_ATTEMPT_RUNNING)
-            items[kept++] = items[i];
-    attempts->count = kept;
-}
-
 int tend_attempts_running(tend *t, size_t limit, struct tend_attempts **ret)
 {
     const struct attempt_running_params params = {.limit = db_int(page_limit(limit))};
     struct read_call call = {.query = Q_ATTEMPT_RUNNING, .params = DB_VALUES(&params)};
-    int rc = read_attempts(t, &call, ret);
-    if (rc >= 0)
-        leave_out_lost(*ret);
-    return rc;
+    return read_attempts(t, &call, ret);
 }
 
 int tend_attempts_waiting(tend *t, size_t limit, struct tend_attempts **ret)

@@ -432,7 +432,8 @@ TEST(sqlite, RC_13_a_worker_of_an_earlier_boot_is_dead)
     tend *t = store_open("w");
     int64_t id = add_one(t, "q");
     claim_one(t, "q");
-    sql_exec("UPDATE worker SET boot_id = 'another'");
+    sql_exec("UPDATE worker SET boot_id = 'another', id = id + 1000"); /* whose lock nobody holds */
+    sql_exec("UPDATE job SET worker_id = worker_id + 1000");
     check_int(recover_now(t).entries_reclaimed, ==, 1);
     check_int(state_of(t, id), ==, TEND_PENDING);
 }

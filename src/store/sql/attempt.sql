@@ -112,14 +112,6 @@ SET progress_percent = :progress_percent, progress_text = :progress_text
 WHERE job_id = :job_id AND number = :number AND token = :token AND state = {attempt_running}
   AND EXISTS (SELECT 1 FROM job WHERE id = :job_id AND token = :token AND state + 0 = {running} FOR SHARE);
 
--- name: attempt_expired(now)
--- The jobs that run under a lease whose time is over, as job_stale_count sees it. Index job_alarm. Called by
--- queue/attempt_read.c.
-SELECT j.id, j.token
-FROM job j
-WHERE j.state = {running} AND j.alarm_at <= now(:now)
-  AND NOT EXISTS (SELECT 1 FROM clock_left o WHERE o.job_id = j.id AND o.token = j.token);
-
 -- name: attempt_list(job_id)
 -- All of one job, in order. Primary keys. Called by queue/attempt_read.c.
 SELECT {attempt}
