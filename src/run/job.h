@@ -203,6 +203,9 @@ enum step_outcome step_run(struct job_run *run);
 void step_anew(struct job_run *run);
 /* Between attempts: orders are carried out. STEP_SUCCEEDED: go on. */
 enum step_outcome step_boundary(struct job_run *run);
+/* This worker cannot begin it, as run->last_error and lack_code say: the job goes back, free of
+ * charge, for least_ms at least. See lack.h. STEP_OVER. */
+enum step_outcome step_give_back_lacking(struct job_run *run, int64_t least_ms);
 
 /* --- job_run.c --- */
 
@@ -216,7 +219,8 @@ int job_renew_redactor(struct job_run *run);
 /* As sweep_may_have_run. */
 bool job_may_have_run(const struct job_run *run);
 /* The step the job has come to, as it was left. 0, TEND_ESTATE: something of an earlier attempt
- * still runs; or as the store says. */
+ * still runs, or run->last_error and lack_code say why that cannot be told; or as the store says.
+ */
 int job_read_past(struct job_run *run);
 
 /* --- job_end.c: how a job ends; each writes what is pending with it --- */

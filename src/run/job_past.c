@@ -161,6 +161,19 @@ bool job_may_have_run(const struct job_run *run)
     return sweep_may_have_run(run->task->job);
 }
 
+/* 0 or TEND_ESTATE. */
+static int sweep(struct job_run *run)
+{
+    const struct sweep_ear ear = runner_ear(run->runner);
+    struct err lack = {0};
+    if (sweep_job(run->runner->t, &ear, run->task->job, &lack))
+        return 0;
+    run->lack_code = lack.code;
+    if (lack.code < 0)
+        snprintf(run->last_error, sizeof run->last_error, "%s", lack.text);
+    return TEND_ESTATE;
+}
+
 int job_read_past(struct job_run *run)
 {
     struct tend_attempts *attempts = NULL;
@@ -179,6 +192,5 @@ int job_read_past(struct job_run *run)
     take_up_step(run, attempts);
     count_done(run, attempts);
     tend_attempts_free(attempts);
-    const struct sweep_ear ear = runner_ear(run->runner);
-    return sweep_before_run(run->runner->t, &ear, run->task->job) ? 0 : TEND_ESTATE;
+    return sweep(run);
 }

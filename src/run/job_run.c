@@ -219,6 +219,10 @@ static bool prepare(struct job_run *run)
             rc = job_read_past(run);
         while (task_try_again(run->task, rc));
     }
+    if (rc < 0 && run->lack_code < 0) {
+        step_give_back_lacking(run, 0);
+        return false;
+    }
     if (rc < 0) {
         job_give_back(run, LEFT_BEHIND_MS,
                       rc == TEND_ESTATE   ? "what an earlier worker left of it still runs"

@@ -332,8 +332,7 @@ static enum step_outcome carry_out(struct job_run *run, struct order *order)
 
 /* --- an attempt --- */
 
-/* This worker cannot begin it: the job goes back, free of charge. See lack.h. */
-static enum step_outcome give_back_lacking(struct job_run *run, int64_t least_ms)
+enum step_outcome step_give_back_lacking(struct job_run *run, int64_t least_ms)
 {
     char why[LACK_TEXT_BYTES];
     const char *text = redact_text(run->redactor, &run->arena, run->last_error);
@@ -359,7 +358,7 @@ static enum step_outcome make_workspace(struct job_run *run)
         return STEP_OVER;
     if (job_workspace_make(run, run->step) < 0) {
         if (run->lack_code < 0)
-            return give_back_lacking(run, LACK_WORKSPACE_MS);
+            return step_give_back_lacking(run, LACK_WORKSPACE_MS);
         step_fail_early(run);
         return STEP_OVER;
     }
@@ -501,7 +500,7 @@ static enum step_outcome after(struct attempt *attempt, bool *ret_again)
         return STEP_OVER; /* job_run tells it */
     case ATTEMPT_LACKING:
         step_record_stop(attempt, attempt->run->last_error);
-        return give_back_lacking(attempt->run, 0);
+        return step_give_back_lacking(attempt->run, 0);
     case ATTEMPT_UNFIT:
         step_record_stop(attempt, attempt->run->last_error);
         job_give_back_unfit(attempt->run);
@@ -525,7 +524,7 @@ static enum step_outcome try_once(struct job_run *run, bool *ret_again)
                               .attempt = run->heal.attempts + 1};
     enum step_outcome outcome = STEP_OVER;
     if (!attempt_prepare(&attempt)) { /* before it is begun: nothing is to be undone */
-        outcome = give_back_lacking(run, 0);
+        outcome = step_give_back_lacking(run, 0);
     } else if (begin(&attempt)) {
         run_attempt(&attempt);
         outcome = after(&attempt, ret_again);

@@ -17,13 +17,25 @@ enum {
     LEASES_MOST = 1000, /* so many leases back: every run on this machine looks */
 };
 
+/* One sweep. */
+struct broom {
+    tend *t;
+    const struct sweep_ear *ear;
+    int64_t until_ms; /* monotonic: so long living workers are waited for; 0: not at all */
+    struct err *lack; /* is set when something is lacking here to look; NULL: the ear is told */
+};
+
 /* How it went, to those who listen. What is left to a living worker is told only by who has waited
  * for it. True: nothing is left. */
-static bool tell(const struct sweep_ear *ear, int64_t job_id, int rc, bool waited, size_t ended,
+static bool tell(const struct broom *broom, int64_t job_id, int rc, size_t ended,
                  const struct err *err)
 {
+    const struct sweep_ear *ear = broom->ear;
     char text[sizeof err->text + 100] = "";
-    if (rc == TEND_ESTATE && waited)
+    bool left = rc == TEND_ESTATE || rc == TEND_EBUSY;
+    if (rc < 0 && !left && broom->lack != NULL)
+        *broom->lack = *err;
+    else if (rc == TEND_ESTATE && broom->until_ms > 0)
         snprintf(text, sizeof text,
                  "an earlier run of job %lld has not ended yet: its worker lives, and ends it",
                  (long long)job_id);
@@ -55,8 +67,7 @@ static int sweep_until(const struct tree_record *records, size_t count, int64_t 
     return rc;
 }
 
-static bool sweep_one(tend *t, const struct sweep_ear *ear, const struct tend_attempt *attempt,
-                      int64_t until_ms)
+static bool sweep_one(const struct broom *broom, const struct tend_attempt *attempt)
 {
     struct err err;
     size_t ended = 0;
@@ -65,10 +76,10 @@ static bool sweep_one(tend *t, const struct sweep_ear *ear, const struct tend_at
         record.id.pid = attempt->pid;
         record.id.start_ticks = attempt->start_ticks;
     }
-    int rc = sweep_until(&record, 1, until_ms, &ended, &err);
+    int rc = sweep_until(&record, 1, broom->until_ms, &ended, &err);
     if (rc == 0)
-        tend_attempt_swept(t, attempt->job_id, attempt->number);
-    return tell(ear, attempt->job_id, rc, until_ms > 0, ended, &err);
+        tend_attempt_swept(broom->t, attempt->job_id, attempt->number);
+    return tell(broom, attempt->job_id, rc, ended, &err);
 }
 
 /* Where steps have control groups of their own: nothing can leave those. */
@@ -79,7 +90,7 @@ static bool sweep_groups(void)
     return cgroup_clear_dead(parent, SWEEP_MS);
 }
 
-static bool sweep_attempts(tend *t, const struct sweep_ear *ear, int64_t job_id, int64_t until_ms)
+static bool sweep_attempts(const struct broom *broom, int64_t job_id)
 {
     struct tend_attempts *page = NULL;
     bool clean = true;
@@ -87,7 +98,7 @@ static bool sweep_attempts(tend *t, const struct sweep_ear *ear, int64_t job_id,
     while (count == PAGE) {
         struct tend_attempts *next;
         const struct tend_attempt *last = page == NULL ? NULL : &page->items[page->count - 1];
-        int rc = tend_attempts_left_behind(t, job_id, last, PAGE, &next);
+        int rc = tend_attempts_left_behind(broom->t, job_id, last, PAGE, &next);
         tend_attempts_free(page);
         if (rc < 0)
             return false;
@@ -96,7 +107,7 @@ static bool sweep_attempts(tend *t, const struct sweep_ear *ear, int64_t job_id,
         if (count > 0)
             clean &= sweep_groups();
         for (size_t i = 0; i < count; i++)
-            clean &= sweep_one(t, ear, &page->items[i], until_ms);
+            clean &= sweep_one(broom, &page->items[i]);
     }
     tend_attempts_free(page);
     return clean;
@@ -104,7 +115,8 @@ static bool sweep_attempts(tend *t, const struct sweep_ear *ear, int64_t job_id,
 
 bool sweep_left_behind(tend *t, const struct sweep_ear *ear, int64_t job_id)
 {
-    return sweep_attempts(t, ear, job_id, 0);
+    const struct broom broom = {.t = t, .ear = ear};
+    return sweep_attempts(&broom, job_id);
 }
 
 /* --- commands under a lease --- */
@@ -115,7 +127,7 @@ void lease_marker(struct tend_lease lease, char out[LEASE_MARKER_BYTES])
              (long long)lease.token);
 }
 
-static bool sweep_leases(const struct sweep_ear *ear, const struct tend_job *job, int64_t until_ms)
+static bool sweep_leases(const struct broom *broom, const struct tend_job *job)
 {
     size_t count = job->version < LEASES_MOST ? (size_t)job->version : LEASES_MOST;
     struct tree_record *records = calloc(count, sizeof *records);
@@ -130,10 +142,10 @@ static bool sweep_leases(const struct sweep_ear *ear, const struct tend_job *job
         records[i].minded = true;
     }
     if (rc == 0)
-        rc = sweep_until(records, count, until_ms, &ended, &err);
+        rc = sweep_until(records, count, broom->until_ms, &ended, &err);
     free(records);
     free(markers);
-    return tell(ear, job->id, rc, true, ended, &err);
+    return tell(broom, job->id, rc, ended, &err);
 }
 
 bool sweep_may_have_run(const struct tend_job *job)
@@ -179,11 +191,18 @@ static int64_t patience_until(const struct tend_job *job)
     return clock_mono_ms() + (patience_ms < SWEEP_MS ? patience_ms : SWEEP_MS);
 }
 
-bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job)
+bool sweep_job(tend *t, const struct sweep_ear *ear, const struct tend_job *job,
+               struct err *ret_lack)
 {
     if (!sweep_may_have_run(job))
         return true;
-    int64_t until_ms = patience_until(job);
-    bool clean = sweep_attempts(t, ear, job->id, until_ms);
-    return (!may_have_left(t, job->id) || sweep_leases(ear, job, until_ms)) && clean;
+    const struct broom broom = {
+        .t = t, .ear = ear, .until_ms = patience_until(job), .lack = ret_lack};
+    bool clean = sweep_attempts(&broom, job->id);
+    return (!may_have_left(t, job->id) || sweep_leases(&broom, job)) && clean;
+}
+
+bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job)
+{
+    return sweep_job(t, ear, job, NULL);
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <tend.h>
 
+struct err;
+
 /* Who is told what was found; may be called from any thread. */
 struct sweep_ear {
     void (*tell)(void *arg, int64_t job_id, const char *text); /* NULL: nobody */
@@ -40,5 +42,10 @@ bool sweep_may_have_run(const struct tend_job *job);
  * something is still there.
  */
 bool sweep_before_run(tend *t, const struct sweep_ear *ear, const struct tend_job *job);
+
+/* The same. Where this process lacks what it needs to look (descriptors, memory, /proc), *ret_lack
+ * says so and the ear is not told; else it is left as it was. */
+bool sweep_job(tend *t, const struct sweep_ear *ear, const struct tend_job *job,
+               struct err *ret_lack);
 
 #endif

@@ -121,7 +121,7 @@ int census_take(struct census *census, int signal)
 {
     int proc_folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc_folder < 0)
-        return TEND_EIO;
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? TEND_ENOMEM : TEND_EIO;
     int r = 1;
     for (int walks = 0; r > 0 && walks < MOST_WALKS; walks++)
         r = walk(census, proc_folder, signal);

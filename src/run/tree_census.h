@@ -39,7 +39,7 @@ void census_done(struct census *census);
 
 /*
  * Walks until nothing new is found; each process gets `signal` (0: none) when it is found. The
- * number found, also by earlier calls, or TEND_ENOMEM, TEND_EIO.
+ * number found, also by earlier calls, or TEND_ENOMEM (also for descriptors), TEND_EIO.
  */
 int census_take(struct census *census, int signal);
 
