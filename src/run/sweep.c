@@ -171,11 +171,8 @@ static bool may_have_left(tend *t, int64_t job_id)
     for (size_t i = 0; !left && i < events->count; i++) {
         const char *what = events->items[i].what;
         bool claimed = strcmp(what, "job.claimed") == 0;
-        /* Its owner had run nothing: who gives a job back by hand after a death gives no reason. */
-        bool given_back = strcmp(what, "job.released") == 0 && events->items[i].why != NULL;
         left = claimed && untold;
-        untold =
-            claimed || (untold && !given_back && strcmp(what, "task.step.attempt.started") != 0);
+        untold = claimed || (untold && strcmp(what, "task.step.attempt.started") != 0);
         for (size_t j = 0; j < sizeof lost / sizeof *lost; j++)
             left = left || strcmp(what, lost[j]) == 0;
     }
