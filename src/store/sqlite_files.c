@@ -169,6 +169,8 @@ void sqlite_files_init(struct sqlite_files *files, const char *path)
                                    .lock_fd = -1,
                                    .bell_fd = -1,
                                    .workers_fd = -1,
+                                   .log_fd = -1,
+                                   .index_fd = -1,
                                    .bell_watch_fd = -1,
                                    .bell_timer_fd = -1};
 }
@@ -183,12 +185,6 @@ int sqlite_files_know_store(struct sqlite_files *files, struct err *err)
     return 0;
 }
 
-static ino_t inode_of(const char *path)
-{
-    struct stat status;
-    return lstat(path, &status) == 0 ? status.st_ino : 0;
-}
-
 int sqlite_files_know_log(struct sqlite_files *files, struct err *err)
 {
     if (asprintf(&files->log_path, "%s-wal", files->path) < 0)
@@ -197,8 +193,8 @@ int sqlite_files_know_log(struct sqlite_files *files, struct err *err)
         files->index_path = NULL;
     if (files->log_path == NULL || files->index_path == NULL)
         return err_set(err, TEND_ENOMEM, "out of memory while opening %s", files->path);
-    files->log_inode = inode_of(files->log_path);
-    files->index_inode = inode_of(files->index_path);
+    files->log_fd = open(files->log_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    files->index_fd = open(files->index_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     return 0;
 }
 
@@ -251,6 +247,8 @@ void sqlite_files_close_fds(struct sqlite_files *files)
     close_fd(&files->lock_fd);
     close_fd(&files->bell_fd);
     close_fd(&files->workers_fd);
+    close_fd(&files->log_fd);
+    close_fd(&files->index_fd);
     close_fd(&files->bell_watch_fd);
     close_fd(&files->bell_timer_fd);
 }
@@ -304,14 +302,11 @@ static bool is_in_place(const struct sqlite_files *files)
            now.st_ino == files->inode && now.st_dev == files->device;
 }
 
-/* Which of SQLite's own files is not the one that it has open, or NULL. */
-static const char *misplaced_log(const struct sqlite_files *files)
+/* It was deleted or replaced. No path is looked up. */
+static bool has_no_name(int fd)
 {
-    if (files->log_inode != 0 && inode_of(files->log_path) != files->log_inode)
-        return "-wal";
-    if (files->index_inode != 0 && inode_of(files->index_path) != files->index_inode)
-        return "-shm";
-    return NULL;
+    struct stat own;
+    return fd >= 0 && fstat(fd, &own) == 0 && own.st_nlink == 0;
 }
 
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err)
@@ -323,10 +318,7 @@ int sqlite_files_check_saved(struct sqlite_files *files, struct err *err)
 {
     static const char saved[] =
         "this write is in the file that was opened, which may not be the one that is there now";
-    if (!is_in_place(files))
-        return say_gone(files, "", saved, err);
-    const char *misplaced = misplaced_log(files);
-    return misplaced == NULL ? 0 : say_gone(files, misplaced, saved, err);
+    return is_in_place(files) ? 0 : say_gone(files, "", saved, err);
 }
 
 /* A file that was only renamed still has a name: so it is asked for by the one it should have. */
@@ -336,6 +328,14 @@ static bool is_named(int fd, const char *name)
     struct stat named;
     return fstat(fd, &own) == 0 && lstat(name, &named) == 0 && own.st_ino == named.st_ino &&
            own.st_dev == named.st_dev;
+}
+
+/* The same of SQLite's own files. */
+static const char *misplaced_log(const struct sqlite_files *files)
+{
+    if (files->log_fd >= 0 && !is_named(files->log_fd, files->log_path))
+        return "-wal";
+    return files->index_fd >= 0 && !is_named(files->index_fd, files->index_path) ? "-shm" : NULL;
 }
 
 int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
@@ -353,7 +353,7 @@ int sqlite_files_look_beside(struct sqlite_files *files, struct err *err)
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err)
 {
     int64_t now_ms = clock_mono_ms();
-    if (now_ms < files->beside_next_ms && misplaced_log(files) == NULL)
+    if (now_ms < files->beside_next_ms && !has_no_name(files->index_fd))
         return 0;
     files->beside_next_ms = now_ms + BESIDE_CHECK_MS;
     int rc = sqlite_files_check_store(files, err);

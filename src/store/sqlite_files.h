@@ -25,11 +25,11 @@
  * mended by one process alone, so it is noticed, once and for all: every further call on the handle
  * fails with TEND_EUNREACHABLE, and the store must be opened again. All are compared by device and
  * inode with what their names lead to, as a file that was renamed is out of place too: the store
- * after each commit, before anybody is answered, and after each read; SQLite's log and its index at
- * the start of a turn and after each commit; the others at the start of a turn, but only every
- * BESIDE_CHECK_MS, as six more calls would make each commit slower. The log and its index must be
- * looked at before each write: who has another one does not see this one's end, and one would
- * write over what the other has acknowledged. So a commit may still go into a file that was renamed
+ * after each commit, before anybody is answered, and after each read; the index of SQLite's log at
+ * the start of each turn, because who has another one does not see the end of the log, and would
+ * write over what others have acknowledged; the log itself and the others at the start of a turn
+ * every BESIDE_CHECK_MS, as more calls would make each commit slower (a look at the log makes the
+ * next sync of it a fifth slower). So a commit may still go into a file that was renamed
  * a moment before; whoever made it is told that, and not that nothing was saved. The companions are
  * always looked at before a free liveness lock is believed.
  *
@@ -65,7 +65,9 @@ struct sqlite_files {
     const char *path; /* of the store; the caller's, and outlives this */
     dev_t device;     /* of the store's file */
     ino_t inode;
-    ino_t log_inode, index_inode; /* of -wal and -shm, on the same device; 0: not known yet */
+    /* -wal and -shm, to be looked at alone (O_PATH): closing these drops no lock of SQLite's. -1:
+     * not known yet. */
+    int log_fd, index_fd;
     const char *gone; /* atomic: which was deleted or replaced: "" the store, "-lock"; NULL: none */
 
     int64_t beside_next_ms; /* monotonic: when the companions are looked at again; in a turn only */
@@ -93,10 +95,10 @@ void sqlite_files_close_fds(struct sqlite_files *files); /* in the child of a fo
 
 /* 0, or TEND_EUNREACHABLE: the store is no longer the file that was opened. One stat. */
 int sqlite_files_check_store(struct sqlite_files *files, struct err *err);
-/* The same after a commit, also for the log: the sentence says where it went. */
+/* The same after a commit: the sentence says where it went. */
 int sqlite_files_check_saved(struct sqlite_files *files, struct err *err);
-/* The same for the log, and, if it is time to look, for the store and its companions. In the
- * writers' turn, before anything is written. */
+/* The same for the index of the log, and, if it is time to look, for the store and all that is
+ * beside it. In the writers' turn, before anything is written. */
 int sqlite_files_check_beside(struct sqlite_files *files, struct err *err);
 /* Now, and by any thread. */
 int sqlite_files_look_beside(struct sqlite_files *files, struct err *err);

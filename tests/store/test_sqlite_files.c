@@ -539,7 +539,7 @@ TEST(sqlite_files, BY_2_nothing_is_acknowledged_into_a_deleted_log_or_beside_its
         tend *t = store_open("w");
         add_one(t, "q");
         check_int(unlink(beside(of_sqlite[i])), ==, 0);
-        check(add_fails(t)); /* at once */
+        wait_until(add_fails(t), PATIENCE_MS);
         check_gone(t, beside(of_sqlite[i]));
         store_close(t);
         check_opens();
